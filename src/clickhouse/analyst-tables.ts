@@ -1,6 +1,5 @@
-// What the user `analyst` may SELECT, by name: the contract's tables and views, and the tables behind those views,
-// which ClickHouse reads with the reader's rights. Everything else in the database is the service's own.
-// docs/analysts.md has the same as statements for a server; a test holds both against the schema.
+// The tables and views that the user `analyst` may SELECT: the documented views, and the tables behind them, which ClickHouse
+// reads with the reader's rights. docs/analysts.md has the same as GRANT statements; a test compares both with the schema.
 
 import { loadViews } from './views.js';
 

@@ -1,4 +1,4 @@
-// The one way to a ClickHouse client, for a server and for the embedded stand-in alike.
+// Creates clients of a ClickHouse server or of the embedded one.
 
 import {
   type ClickHouseClient,
@@ -11,9 +11,9 @@ import {
 const REQUEST_TIMEOUT_MS = 60_000;
 
 /**
- * A client that connects when it is first used.
+ * The client connects at its first request.
  * @param url `http://user:password@host:8123`
- * @param database where unqualified names are looked up; it must exist, so `migrate` wants a client without one
+ * @param database must exist: `migrate` needs a client without one
  * @param settings of each statement, such as those of a cluster
  */
 export function createClickHouse(
@@ -21,7 +21,7 @@ export function createClickHouse(
   database?: string,
   settings: ClickHouseSettings = {},
 ): ClickHouseClient {
-  // Compression costs more than a local network does; https stands for a ClickHouse somewhere else.
+  // In a local network compression costs more than it saves; https suggests a remote ClickHouse.
   const remote = new URL(url).protocol === 'https:';
   return createClient({
     url,
@@ -31,7 +31,7 @@ export function createClickHouse(
     request_timeout: REQUEST_TIMEOUT_MS,
     compression: { request: remote, response: remote },
     keep_alive: { enabled: true },
-    // The caller logs, once, with what it was doing.
+    // Callers log errors, with their task.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }

@@ -1,4 +1,4 @@
-// One text of the schema for one server and for a cluster of them: what differs is a placeholder in the SQL.
+// The schema's SQL is one text for a single server and for a cluster; placeholders stand for the differences.
 //
 // - On a cluster a table `x` is `x_local`, replicated within each shard, and `x` itself is the Distributed table over it. So
 //   views, inserts and questions name the same tables as on one server.
@@ -9,7 +9,7 @@
 
 import type { ClickHouseSettings } from '@clickhouse/client';
 
-/** The table that a mutation or a change of the schema goes to. */
+/** The table for mutations and schema changes. */
 export function localTable(name: string, cluster: string): string {
   return cluster === '' ? name : `${name}_local`;
 }
@@ -19,25 +19,24 @@ export function onCluster(cluster: string): string {
   return cluster === '' ? '' : ` ON CLUSTER ${cluster}`;
 }
 
-/** Settings of a connection to a cluster: an insert is acknowledged by the shards. */
+/** Settings of a connection to a cluster. Shards acknowledge an insert. */
 export function clusterSettings(cluster: string): ClickHouseSettings {
   if (cluster === '') return {};
   return {
     distributed_foreground_insert: 1,
-    // A question within a question sees all shards.
+    // Subqueries read all shards.
     distributed_product_mode: 'global',
-    // INSERT … SELECT spreads what it inserts by the table's key; ClickHouse's default of 2 leaves it on the shard
-    // that it was read on.
+    // INSERT … SELECT distributes rows by the table's key. With ClickHouse's default of 2 they stay on their shard.
     parallel_distributed_insert_select: '0',
   };
 }
 
 /**
- * The statements of a text as ClickHouse takes them: without comments, with values in place of placeholders. Each is ended
- * by a `;` at the end of a line. One server leaves out those that have {cluster}.
- * @param cluster its name in the servers' `remote_servers`, empty for one server
- * @param timeZone SHOP_TIMEZONE: of views
- * @throws where a placeholder is not known
+ * Splits a text into statements, without comments, and fills in placeholders. A statement ends with `;` at the end of a
+ * line. Without a cluster, statements with {cluster} are left out.
+ * @param cluster name in the servers' `remote_servers`, empty for one server
+ * @param timeZone SHOP_TIMEZONE
+ * @throws for an unknown placeholder
  */
 export function statementsOf(sql: string, database: string, cluster = '', timeZone = 'UTC'): string[] {
   const values: Values = {
@@ -60,8 +59,8 @@ export function statementsOf(sql: string, database: string, cluster = '', timeZo
 
 type Values = Readonly<Record<string, string>>;
 
-// `path` is where the replicas of a shard find each other, `path,` the same before further arguments, and `everywhere`
-// makes all servers replicas of one table; `everywhere,` as `path,`.
+// `path`: arguments of a table that is replicated within its shard; `everywhere`: of a table that is the same on all
+// servers. `path,` and `everywhere,` precede further arguments.
 
 function onOneServer(database: string): Values {
   return {

@@ -1,7 +1,7 @@
-// The columns of the views `events`, `purchases` and `product_alerts`. The views and a visitor's
-// export are made of these lists. src/events/row.ts does not compile without one of PAYLOAD_COLUMNS.
+// The columns of the views `events`, `purchases` and `product_alerts`, for the views and a visitor's export. src/events/row.ts
+// does not compile if it misses one of PAYLOAD_COLUMNS.
 
-/** Columns that are taken from an event's payload: its field -> the column. */
+/** Field of an event's payload -> its column. */
 export const PAYLOAD_COLUMNS = {
   productId: 'product_id',
   variantId: 'variant_id',
@@ -18,7 +18,7 @@ export const PAYLOAD_COLUMNS = {
 
 export type PayloadColumn = (typeof PAYLOAD_COLUMNS)[keyof typeof PAYLOAD_COLUMNS];
 
-/** Stored with a dictionary; analysts have them as they have all texts of a payload. */
+/** Stored with a dictionary; the view shows them as String, like the other texts. */
 const PLAIN: readonly string[] = ['source', 'channel'] satisfies PayloadColumn[];
 
 const EVENTS = [
@@ -68,10 +68,12 @@ const ALERTS = [
   'currency',
 ];
 
-/** Rows that travel with the events and are none: merges of profiles, statements of order lines, openings of shared wishlists, product alerts, told products, adoptions. */
+/**
+ * Excludes rows that share the table but are not wishlist events: merges, order lines, openings of shared wishlists, product
+ * alerts, products, adoptions.
+ */
 export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product', 'adoption')";
 
-/** As a SELECT has them. */
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');
 export const PURCHASE_COLUMNS = PURCHASES.join(',\n    ');
 export const ALERT_COLUMNS = ALERTS.join(',\n    ');

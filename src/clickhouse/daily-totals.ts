@@ -1,44 +1,42 @@
-// Totals of the days that are over, so that questions about months read a row for each day and product in place of
-// every visit. A day is totalled as a whole and as often as need be; it replaces all of its rows, and so a replay of visits,
-// a second process that does the same, or a crash in between never count anything twice. A product whose visits were all
-// erased gets a row of 0 visits, which the views leave out.
+// Keeps daily totals of visits, so that questions about months read one row per day and product. A total replaces all rows of
+// its day. So totalling is idempotent: replayed visits, a second process or a crash count nothing twice. A product whose
+// visits were all erased gets a row of 0 visits, which the views leave out.
 //
-// A day is open, and its visits are read themselves, until its totals are newer than the last row that came in (the view
-// visit_days). So late visits need nothing but that the day is totalled again, and so does another SHOP_TIMEZONE: totals name
-// the zone whose day they are of, and are not used in another one.
+// A day is open until its totals are newer than its last inserted row (view visit_days). The views read the visits of open
+// days directly. After late visits, or with another SHOP_TIMEZONE, a day is totalled again: totals belong to one time zone.
 //
-// That ends with VISIT_RETENTION_DAYS. A day that is as old is sealed once its totals are newer than its rows, and only rows
-// of sealed days are deleted: there is no TTL, which would not wait for totals. So no change of settings, and no pause of
-// `flush`, loses a total. A row that comes in after its day is sealed is in no total.
+// VISIT_RETENTION_DAYS ends this. A day of that age is sealed once its totals are newer than its rows; only rows of sealed
+// days are deleted. (A TTL would not wait for totals.) So neither a changed setting nor a pause of `flush` loses a total.
+// A row that arrives after its day is sealed is in no total.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { localTable, onCluster } from './cluster.js';
 
 /**
- * Milliseconds that no row of a day has come in before it is totalled: more than an insert takes from its row in
- * visit_hours to its rows in visits_stored, so that none is between the two.
+ * A day is totalled after so many milliseconds without a new row: longer than an insert takes from its row in visit_hours to
+ * its rows in visits_stored.
  */
 export const QUIET_MS = 600_000;
-/** Milliseconds from one look at the days to the next. */
+/** Interval of the scans for days to total, milliseconds. */
 const EVERY_MS = 300_000;
-/** A day is totalled once more on each of so many days after it: visitors who sign in later become one with the guest. */
+/** A day is totalled again on each of so many following days: guests who sign in later become one with the customer. */
 const FOLLOW_DAYS = 7;
-/** `totalled_at` of a sealed day: no row comes in later. */
+/** `totalled_at` of a sealed day: later than any row. */
 const SEALED = "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')";
 
 export interface DaysToTotal {
-  /** Days that rows of visits are kept; 0 is for ever. */
+  /** Days to keep rows of visits; 0 is for ever. */
   readonly keptDays: number;
-  /** SHOP_TIMEZONE, as the views have it. */
+  /** SHOP_TIMEZONE. */
   readonly timeZone: string;
   /** Name, empty for one server. */
   readonly cluster: string;
 }
 
 /**
- * Totals the days that are over and open, and recent ones whose totals are a day old. Then seals those that are older than
- * visits are kept, and deletes visits of sealed days.
+ * Totals past days that are open, and recent days whose totals are a day old. Then seals days beyond the retention, and deletes
+ * visits of sealed days.
  * @param client with the database that holds `visits_stored`
  * @param now milliseconds since 1970 by ClickHouse's clock
  * @returns days as `2026-03-01`, in order
@@ -87,16 +85,16 @@ export async function totalDays(
   return days;
 }
 
-/** Whether the day of UTC of a time is over for longer than `keptDays`. As numbers: a Date ends at 1970. */
+/** Condition: the time's UTC day ended more than `keptDays` ago. With numbers, because a Date can't be before 1970. */
 function isOver(time: string): string {
   const today = "toInt32(toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')))";
   return `({keptDays: Int32} > 0 AND toInt32(toDate(${time}, 'UTC')) + {keptDays: Int32} < ${today})`;
 }
 
-/** Days of one mutation; the rest follows at the next look. */
+/** Days of one mutation; the next scan deletes more. */
 const DAYS_AT_ONCE = 1_000;
 
-/** Deletes visits that are old enough, of sealed days. A day of another zone is deleted in parts, as its days of UTC are over. */
+/** Deletes visits of sealed days beyond the retention. Retention counts UTC days, so a shop's day goes in two parts. */
 async function deleteVisits(
   client: ClickHouseClient,
   { keptDays, timeZone, cluster }: DaysToTotal,
@@ -119,7 +117,7 @@ async function deleteVisits(
     query: `ALTER TABLE ${localTable('visits_stored', cluster)}${onCluster(cluster)}
       DELETE WHERE ${isOver('occurred_at')} AND ${day} IN (${days.join(',')})`,
     query_params,
-    // 2: on all replicas.
+    // 2 waits for all replicas.
     clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
     ...abort,
   });
@@ -137,7 +135,7 @@ async function total(
   const ofThatDay = `occurred_at >= ${start('{day: Date}')} AND occurred_at < ${start('{day: Date} + 1')}`;
   const ofTotals = `day = {day: Date} AND time_zone = '${timeZone}'`;
   const at = "fromUnixTimestamp64Milli({now: Int64}, 'UTC')";
-  // Each in one block, so that a crash leaves all of a day's rows or none.
+  // One block per insert: a crash leaves all of a day's rows or none.
   const clickhouse_settings = { min_insert_block_size_rows: '100000000', max_block_size: '65505' };
   for (const query of [
     `INSERT INTO visits_per_day_stored
@@ -159,7 +157,7 @@ async function total(
     await client.command({ query, query_params, clickhouse_settings, ...abort });
 }
 
-/** Totals days from now on, until it is closed. What fails is logged and tried again at the next look. */
+/** Totals days until `close`. Errors are logged; the next scan tries again. */
 export function keepDaysTotalled(
   client: ClickHouseClient,
   which: DaysToTotal,
@@ -167,7 +165,7 @@ export function keepDaysTotalled(
 ): { close(): Promise<void> } {
   const closing = new AbortController();
   let timer: NodeJS.Timeout | undefined;
-  const look = async () => {
+  const scan = async () => {
     try {
       const days = await totalDays(client, await clockOf(client), which, closing.signal);
       if (days.length > 0)
@@ -175,19 +173,19 @@ export function keepDaysTotalled(
     } catch (error) {
       if (!closing.signal.aborted) log.warn({ err: error }, 'daily totals of visits have to wait');
     }
-    if (!closing.signal.aborted) timer = setTimeout(() => (looking = look()), EVERY_MS);
+    if (!closing.signal.aborted) timer = setTimeout(() => (scanning = scan()), EVERY_MS);
   };
-  let looking = look();
+  let scanning = scan();
   return {
     async close() {
       closing.abort();
       clearTimeout(timer);
-      await looking;
+      await scanning;
     },
   };
 }
 
-/** Milliseconds since 1970, as ClickHouse has it: it stamped the rows. */
+/** Milliseconds since 1970 by ClickHouse's clock, which stamped the rows. */
 async function clockOf(client: ClickHouseClient): Promise<number> {
   const answer = await client.query({
     query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now',

@@ -1,16 +1,16 @@
-// Which deployment of Redis a database's events come from. A Redis that was emptied draws a new salt without
-// a word, and from then on every visitor would be a new one; ClickHouse remembers that there was another.
+// Remembers which Redis the events of a database come from. A Redis that lost its data draws a new salt, and then every
+// visitor would be new. With the fingerprint of the old salt `flush` notices that.
 
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
 
-/** What tells a deployment from another without telling its salt. */
+/** Identifies a salt without revealing it. */
 export function fingerprintOf(salt: string): string {
   return createHash('sha256').update(`wishmeter deployment ${salt}`).digest('hex').slice(0, 32);
 }
 
 /**
- * The fingerprint that the events under this key prefix came from last; undefined where there were none yet.
+ * The last fingerprint under this key prefix; undefined if there is none.
  * @param client with the database that holds `deployment`
  * @throws ClickHouse's or the connection's error
  */
@@ -28,7 +28,7 @@ export async function knownDeployment(
   return row?.fingerprint;
 }
 
-/** Remembers where events come from, from now on. @throws ClickHouse's or the connection's error */
+/** @throws ClickHouse's or the connection's error */
 export async function recordDeployment(
   client: ClickHouseClient,
   keyPrefix: string,

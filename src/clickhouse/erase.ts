@@ -1,7 +1,6 @@
-// Deletes the rows that erasures cover. Those of erased profiles go in one mutation a table for all of them, because a
-// mutation rewrites the parts that have such rows. Rows that name an erased customer or session under another profile
-// are looked up first and deleted by their event ids: ClickHouse keeps the text of mutations, and customer and session
-// ids stay out of it.
+// Deletes the rows that erasures cover. One mutation per table covers many profiles, because a mutation rewrites all affected
+// parts. Rows of another profile that name an erased customer or session are looked up first and deleted by event id:
+// ClickHouse keeps the text of mutations, which must not contain customer or session ids.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { EVERY_PROFILE } from '../identity-rules.js';
@@ -17,14 +16,15 @@ import {
   type Until,
 } from './erased-rows.js';
 
-/** Tables with rows of visitors, and whose clock `time` is of. */
+/** Tables with rows of visitors. */
 export const VISITOR_TABLES: readonly {
   readonly name: string;
-  /** The column that says whose a row is. */
+  /** Column of the row's owner. */
   readonly profile: string;
-  /** It has sipHash64 of the profile id, and not the id. */
+  /** `profile` has sipHash64 of the profile id. */
   readonly isHash?: boolean;
   readonly time: string;
+  /** The clock of `time`. */
   readonly clock: keyof Until;
 }[] = [
   { name: 'events_stored', profile: 'profile_id', time: 'occurred_at', clock: 'server' },
@@ -34,7 +34,7 @@ export const VISITOR_TABLES: readonly {
   { name: 'purchases_stored', profile: 'profile_id', time: 'taken_at', clock: 'server' },
 ];
 
-/** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size of 256 KiB. */
+/** Profiles of one mutation, each 90 bytes of query: below ClickHouse's default max_query_size of 256 KiB. */
 const PROFILES_AT_ONCE = 2_000;
 /** Identities of one query: 32 KB of parameters, below ClickHouse's default http_max_field_value_size of 128 KiB. */
 const NAMES_AT_ONCE = 500;
@@ -42,7 +42,7 @@ const NAMES_AT_ONCE = 500;
 const EVENTS_AT_ONCE = 5_000;
 
 /**
- * Resolves when the rows are gone from what ClickHouse answers with, and from its current parts.
+ * Resolves when no query and no active part has the rows.
  * @param client with the database of the tables
  * @param cluster name, empty for one server
  * @throws ClickHouse's or the connection's error
@@ -51,7 +51,7 @@ export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, c
   const erase: Erase = async (table, condition) => {
     await client.command({
       query: `ALTER TABLE ${localTable(table, cluster)}${onCluster(cluster)} DELETE WHERE ${condition}`,
-      // 2: on all replicas.
+      // 2 waits for all replicas.
       clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
     });
   };
@@ -93,7 +93,7 @@ async function eraseProfiles(
   }
 }
 
-/** Rows of other profiles that name an identity: an order names both ids, and a session may have changed hands. */
+/** Rows of other profiles that name an identity: an order names customer and session, and a session may change its customer. */
 async function eraseNaming(
   client: ClickHouseClient,
   erase: Erase,
@@ -111,7 +111,7 @@ async function eraseNaming(
   const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
   for (let i = 0; i < events.length; i += EVENTS_AT_ONCE) {
     const some = events.slice(i, i + EVENTS_AT_ONCE);
-    // In this order: after a crash in between the events are found again.
+    // events_stored last: after a crash the events are found again.
     await erase('steps_stored', `event IN (${some.map(({ hash }) => hash).join(',')})`);
     const ids = some.map(({ id }) => literal(id)).join(',');
     await erase('purchases_stored', `event_id IN (${ids})`);
@@ -119,19 +119,17 @@ async function eraseNaming(
   }
 }
 
-/** A time of a row, milliseconds since 1970. */
 function inMs(column: string): string {
   return `toUnixTimestamp64Milli(${column})`;
 }
 
-/** A text as SQL's literal. */
 function literal(text: string): string {
   return `'${text.replaceAll(/['\\]/g, '\\$&').replaceAll('\0', '\\0')}'`;
 }
 
 /**
- * Digests as literals: a mutation is worked out for each part anew, and thousands of function calls in it take ClickHouse a
- * second for each. @param texts as literals of SQL
+ * Computes the hashes before the mutation: ClickHouse evaluates a mutation for each part, and thousands of function calls
+ * take a second each time. @param texts SQL literals
  */
 async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
   const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
@@ -140,8 +138,8 @@ async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Pro
 }
 
 /**
- * ClickHouse keeps the text of finished mutations, a hundred of each table, in files beside the parts, and the text names
- * the profiles. Best effort: the user may not be allowed to, and what is left then are random ids that lead nowhere.
+ * ClickHouse keeps the texts of a hundred finished mutations per table in files, and they contain profile ids. Best effort:
+ * the user may lack the grant, and the remaining ids are random and lead nowhere.
  */
 async function forgetMutations(client: ClickHouseClient, cluster: string): Promise<void> {
   const tables = VISITOR_TABLES.map(({ name }) => `'${localTable(name, cluster)}'`).join(',');

@@ -1,39 +1,39 @@
-// Which rows an erasure covers: those of an erased profile, and those that name an erased customer or session. Redis
-// holds what was erased under the profile's id, the identity's name (identityName hashes long ids), or EVERY_PROFILE;
-// each with a time, because a visitor who comes back gets the same ids and keeps the rows made since.
+// Decides which rows an erasure covers: rows of an erased profile, and rows that name an erased customer or session. Redis
+// holds erasures by profile id, identity name (identityName hashes long ids) or EVERY_PROFILE, with a time: a visitor who
+// returns may get the same ids and keeps the new rows.
 //
-// A clock that was ahead for a moment has left rows in the future. No visitor who came back has made them: they are covered, too.
+// A clock that was ahead leaves rows in the future. An erasure covers them, too: no returning visitor has made them.
 
 import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rules.js';
 
-/** Milliseconds since 1970, of the clock that a row's time was taken from. */
+/** Time of an erasure in milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** Profile id, identity name or EVERY_PROFILE -> rows up to then are erased, and those in the future. */
+/** Profile id, identity name or EVERY_PROFILE -> rows up to that time, and rows in the future, are erased. */
 export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
 
-/** Milliseconds by which right clocks may differ. A later row was made while a clock was ahead. */
+/** Correct clocks differ by less. A row from further ahead was stamped by a wrong clock. */
 const AHEAD_MS = 60_000;
 
-/** From when on rows lie in the future, milliseconds since 1970. */
+/** Rows later than this time, in milliseconds since 1970, are in the future. */
 export function futureFrom(): number {
   return Date.now() + AHEAD_MS;
 }
 
-/** The columns that an erasure is compared with; `visits` has the profile only. */
+/** Columns that name a row's visitor; rows of visits have only the profile. */
 export interface OwnedRow {
   readonly profile_id?: unknown;
   readonly customer_id?: unknown;
   readonly session_id?: unknown;
 }
 
-/** @param held an erasure as lua/erasures.lua writes it */
+/** @param held `<server's time> <Redis's time>`, written by lua/erasures.lua */
 export function untilOf(held: string): Until {
   const [server, redis] = held.split(' ').map(Number) as [number, number];
   return { server, redis };
 }
 
-/** @param at the row's time, milliseconds since 1970, of this clock */
+/** @param at the row's time by this clock, milliseconds since 1970 */
 export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erased: ErasedUntil): boolean {
   return erasedUnder(row).some((key) => {
     const until = erased.get(key)?.until[clock];
@@ -41,7 +41,7 @@ export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erase
   });
 }
 
-/** Under what an erasure may be held that covers a row. */
+/** Keys of all erasures that may cover a row. */
 export function erasedUnder(row: OwnedRow): string[] {
   const keys = [EVERY_PROFILE, String(row.profile_id)];
   if (typeof row.customer_id === 'string') keys.push(identityName('c', row.customer_id));
@@ -49,12 +49,12 @@ export function erasedUnder(row: OwnedRow): string[] {
   return keys;
 }
 
-/** Whether a key of an erasure is an identity's name. A profile id has no colon. */
+/** True for an identity name; a profile id has no colon. */
 export function isIdentityName(key: string): boolean {
   return key.charAt(1) === ':';
 }
 
-/** Rows with one of the names in `namedParams`, as ClickHouse's condition. */
+/** SQL condition: the row names one of the identities in `namedParams`. */
 export const NAMES_IDENTITY = `(${named('customer_id', 'customers')} OR ${named('session_id', 'sessions')})`;
 
 function named(column: string, list: string): string {
@@ -62,7 +62,7 @@ function named(column: string, list: string): string {
     AND hex(SHA256(assumeNotNull(${column}))) IN {${list}Hashed: Array(String)}`;
 }
 
-/** Parameters of NAMES_IDENTITY. Their values stay out of the query's text, which ClickHouse logs. */
+/** Query parameters of NAMES_IDENTITY, because ClickHouse logs the text of queries. */
 export function namedParams(names: readonly string[]): Record<string, string[]> {
   const idsOf = (prefix: string) =>
     names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(2));

@@ -1,11 +1,11 @@
-// What `flush` decides for the whole database, kept in it beside the schema: a command that is not told a setting takes the
-// kept one, so that it deletes nothing and changes no view.
+// Settings of the whole database, stored in it by `flush`. A command without such a setting uses the stored one, so it can't
+// delete visits or change views by accident.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
 
 export interface KeptSettings {
-  /** Days that visits are kept at least; 0 is for ever. */
+  /** Days to keep visits at least; 0 is for ever. */
   readonly VISIT_RETENTION_DAYS: number;
   /** Time zone of the views. */
   readonly SHOP_TIMEZONE: string;
@@ -13,7 +13,7 @@ export interface KeptSettings {
   readonly CLICKHOUSE_CLUSTER: string;
 }
 
-/** As a command is told them: undefined, and an empty cluster, are not told. */
+/** Settings of a command; undefined, or an empty cluster, if not set. */
 export type GivenSettings = { readonly [Name in keyof KeptSettings]: KeptSettings[Name] | undefined };
 
 export interface SettingChange {
@@ -24,7 +24,7 @@ export interface SettingChange {
 
 export interface SettledSettings {
   readonly settings: KeptSettings;
-  /** Settings that are told otherwise than they are kept; none in a new database. */
+  /** Given settings that differ from the stored ones; none in a new database. */
   readonly changes: readonly SettingChange[];
 }
 
@@ -32,8 +32,8 @@ const DEFAULTS: KeptSettings = { VISIT_RETENTION_DAYS: 400, SHOP_TIMEZONE: 'UTC'
 const TABLE = 'kept_settings';
 
 /**
- * The given settings, else the kept ones, else the defaults.
- * @param client without a database of its own: this one may not exist yet
+ * Resolves each setting: given, else stored, else the default.
+ * @param client without a default database: this one may not exist yet
  * @throws StartupError if the database is another cluster's @throws ClickHouse's or the connection's error
  */
 export async function settleSettings(
@@ -62,7 +62,7 @@ export async function settleSettings(
   return { settings, changes };
 }
 
-/** Keeps these from now on. @throws ClickHouse's or the connection's error */
+/** @throws ClickHouse's or the connection's error */
 export async function keepSettings(
   client: ClickHouseClient,
   database: string,
@@ -76,7 +76,7 @@ export async function keepSettings(
     await client.insert({ table: `${database}.${TABLE}`, values, format: 'JSONEachRow' });
 }
 
-/** Visits that a retention of so many days deletes now. */
+/** Counts visits that a retention of `days` would delete now. */
 export async function visitsBeyond(
   client: ClickHouseClient,
   database: string,

@@ -1,7 +1,6 @@
-// Brings a database to the schema that this program knows: migrations/NNN_name.sql in order, each recorded
-// with its checksum. ClickHouse has neither transactions nor locks for this, so that several processes may
-// start at once every statement is one that can be run again (IF NOT EXISTS), and the record comes after it.
-// Views are not migrated: each start puts all of them in place (views.ts).
+// Migrates a database: runs migrations/NNN_name.sql in order and records each with its checksum. ClickHouse has no transactions
+// or locks for this, so every statement is idempotent (IF NOT EXISTS) and several processes may start at the same time.
+// Views are not migrated: each start replaces all of them (views.ts).
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -12,16 +11,15 @@ import { loadViews } from './views.js';
 
 export interface Migration {
   readonly version: number;
-  /** Its file, without `.sql`. */
+  /** File name without `.sql`. */
   readonly name: string;
-  /** Its text, with placeholders; see cluster.ts. */
+  /** With placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
 // dist/src/clickhouse/ -> the project's root; SQL is not compiled.
 const MIGRATIONS = new URL('../../../src/clickhouse/migrations/', import.meta.url);
 
-/** The database, and which migrations ran in it. */
 const RECORDS = `
 CREATE DATABASE IF NOT EXISTS {database} {on_cluster};
 CREATE TABLE IF NOT EXISTS {database}.schema_migrations {on_cluster}
@@ -29,7 +27,7 @@ CREATE TABLE IF NOT EXISTS {database}.schema_migrations {on_cluster}
   ENGINE = {replicated}ReplacingMergeTree({everywhere}) ORDER BY (version, checksum);
 `;
 
-/** All migrations that this program knows, in order. */
+/** All migrations, in order. */
 export function loadMigrations(): Migration[] {
   return readdirSync(MIGRATIONS)
     .filter((file) => file.endsWith('.sql'))
@@ -42,13 +40,12 @@ export function loadMigrations(): Migration[] {
 }
 
 /**
- * Runs what has not run yet; safe to call from several processes at once.
- * @param client without a database of its own: this one may not exist yet
+ * Runs pending migrations. Several processes may call it concurrently.
+ * @param client without a default database: this one may not exist yet
  * @param database letters, digits and `_`
- * @param options migrations other than the program's own, and then views are left alone; name of the cluster, empty for one
- *   server; SHOP_TIMEZONE, whose days those of the views are
- * @returns names of the migrations that ran now
- * @throws StartupError where the database is newer than this program, or a migration that ran has changed since
+ * @param options `given`: other migrations, without views; `cluster`: empty for one server; `timeZone`: SHOP_TIMEZONE
+ * @returns names of the migrations that ran
+ * @throws StartupError if the database is newer than this program, or a recorded migration has changed
  * @throws ClickHouse's or the connection's error
  */
 export async function migrate(

@@ -1,10 +1,10 @@
-// Why ClickHouse can't be used at a start, for its operator: whether it is away, or a setting is wrong.
+// Explains to the operator why ClickHouse can't be used at a start: it is away, or a setting is wrong.
 
 import { certificateFault } from '../certificates.js';
 import { AwayError, StartupError } from '../errors.js';
 import { errorCode } from './blame.js';
 
-/** Of ErrorCodes.cpp: the server answers, and will take the same later. */
+/** Temporary errors, from ErrorCodes.cpp. */
 const PASSING = new Set([
   159, // TIMEOUT_EXCEEDED
   202, // TOO_MANY_SIMULTANEOUS_QUERIES
@@ -19,7 +19,7 @@ const PASSING = new Set([
   999, // KEEPER_EXCEPTION
 ]);
 
-/** @param task what failed, as the start of a sentence. An AwayError if a later try may succeed as things are set. */
+/** @param task the failed task, as the start of a sentence @returns an AwayError if a later try may succeed */
 export function clickHouseStartupError(error: unknown, task: string): StartupError {
   if (error instanceof StartupError) return error;
   const fault = certificateFault(error);

@@ -1,26 +1,25 @@
-// The views that analysts ask, in views/: each question in a file of its own, the others by what they are about. Each start
-// puts all of them in place, those first that others read: a view that has `*` of another one gets its new columns, and
-// what was changed by hand is put back.
+// Loads the views for analysts from views/. Each start replaces all of them, in the order of their dependencies: a view with
+// `*` of another one gets its new columns, and changes by hand are undone.
 
 import { readFileSync } from 'node:fs';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 
-/** Names of parameters, in the order in which they are written. */
+/** Names of parameters, in the order of examples. */
 const DAY_NAMES = ['from', 'to', 'until'] as const;
 type Day = (typeof DAY_NAMES)[number];
 
 export interface View {
   readonly name: string;
-  /** What it answers, in a line: the first line of the comment above it. */
+  /** The first line of the comment above it. */
   readonly about: string;
   readonly select: string;
-  /** The days that it takes as parameters. */
+  /** Its parameters. */
   readonly days: readonly Day[];
-  /** The statement that puts it in place, with placeholders; see cluster.ts. */
+  /** CREATE statement with placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
-/** The questions of docs/analysts.md, in its order. */
+/** In the order of docs/analysts.md. */
 export const QUESTIONS = [
   'most_wished',
   'open_wishes',
@@ -41,18 +40,18 @@ export const QUESTIONS = [
 ] as const;
 
 const FILES = ['products', 'rows', 'visitors', 'days', 'steps', ...QUESTIONS];
-// As subqueries these are evaluated without rows, too: an empty answer would look like "nobody". ClickHouse reads '2026-1-1' and
-// 2026-11-31 as some day; a day is right if it is written as ClickHouse writes it.
+// ClickHouse accepts '2026-1-1' and '2026-11-31' as some day; a valid day is spelled as ClickHouse spells it. As subqueries the
+// checks also run if no row matches; else a wrong day would look like an empty answer.
 const isDay = (name: string) => `toString({${name}:Date}) = {${name}:String}`;
 const DAYS = 'days are like 2026-03-01, from 1970-01-01 to 2149-06-06';
 const IN_ORDER = `NOT (SELECT throwIf(NOT (${isDay('from')} AND ${isDay('to')}), '${DAYS}') OR throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))`;
 const IS_DAY = `NOT (SELECT throwIf(NOT (${isDay('until')}), '${DAYS}'))`;
-// dist/src/clickhouse/ -> the project's root; SQL is not compiled.
+// From dist/src/clickhouse/: SQL is not compiled.
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 const VIEW =
   /^-- ([^\n]+)\n(?:-- [^\n]*\n)*(CREATE OR REPLACE VIEW \{database\}\.(\w+) \{on_cluster\} AS\n([^;]+));\n/gm;
 
-/** All of them, in the order in which they are put in place. */
+/** All views, in the order of their dependencies. */
 export function loadViews(): View[] {
   return FILES.flatMap((file) => {
     const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8')
@@ -72,13 +71,13 @@ export function loadViews(): View[] {
   });
 }
 
-/** A view as docs and errors show it: with days, where it takes some. */
+/** The view's name with example days, for docs and errors. */
 export function exampleOf({ name, days }: Pick<View, 'name' | 'days'>): string {
   const given = days.map((day) => `${day} = '2026-03-${day === 'from' ? '01' : '31'}'`);
   return given.length === 0 ? name : `${name}(${given.join(', ')})`;
 }
 
-/** What a question selects, as a statement of its own; the days and the time zone are placeholders. */
+/** The question's SELECT; days and time zone are placeholders. */
 export function definitionOf(question: (typeof QUESTIONS)[number]): string {
   const view = loadViews().find(({ name }) => name === question);
   if (view === undefined) throw new Error(`no view ${question}`);

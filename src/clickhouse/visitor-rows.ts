@@ -1,5 +1,5 @@
-// All rows of a visitor, for an export: what analysts see of these profiles and identities, without FINAL, which would
-// sort whole tables. They are passed on as they come: there may be more of them than a process has memory for.
+// Reads all rows of a visitor for an export, as analysts see them, but without FINAL, which would sort whole tables. Rows are
+// streamed: they may not fit into memory.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
@@ -13,25 +13,24 @@ import {
   type OwnedRow,
 } from './erased-rows.js';
 
-/** What an export has of ClickHouse: rows of the views `events`, `visits`, `purchases` and `product_alerts`. */
+/** The views `events`, `visits`, `purchases` and `product_alerts`. */
 export const ROW_TABLES = ['events', 'visitLog', 'purchases', 'productAlerts'] as const;
 export type RowTable = (typeof ROW_TABLES)[number];
 
 /** Rows as JSON objects, in arrays of some tens of KB; times in ISO 8601. */
 export type RowTexts = AsyncIterable<readonly string[]>;
 
-/** Whose rows. */
 export interface Owners {
   readonly profiles: readonly string[];
-  /** Of identities, see identityName. */
+  /** Identity names; see identityName. */
   readonly names: readonly string[];
-  /** Rows that ClickHouse may still have, and that are none any more. */
+  /** Erasures that ClickHouse may not have executed yet. */
   readonly erased: ErasedUntil;
 }
 
-/** Milliseconds in which ClickHouse begins to answer. */
+/** ClickHouse must begin its answer within so many milliseconds. */
 const BEGIN_MS = 30_000;
-/** Profiles, and names, of one query: ClickHouse takes parameters of 128 KiB, and URLs of 1 MiB. */
+/** Profiles and names of one query: ClickHouse takes parameters of 128 KiB and URLs of 1 MiB. */
 const PAGE = 500;
 
 const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;
@@ -54,8 +53,8 @@ const QUERIES: Readonly<
   purchases: {
     clock: 'server',
     hasTaken: true,
-    // Of the visitor's orders alone: their ids are what the table is sorted by. An erasure goes by taken_at: an order may be
-    // stated after it, and tell an earlier time.
+    // The table is sorted by order id, so find the visitor's orders first. Erasures compare taken_at: a statement after the
+    // erasure may have an earlier occurred_at.
     query: `SELECT rows.*, products.product_handle AS product_handle
       FROM (SELECT ${PURCHASE_COLUMNS}, taken_at
         FROM (SELECT *, max(version) OVER (PARTITION BY order_id) AS newest
@@ -73,30 +72,30 @@ const QUERIES: Readonly<
   },
 };
 
-/** Reads rows of visitors from a ClickHouse that may not be there yet, or not at all. */
+/** Connects at the first reading: ClickHouse may start later, or not exist. */
 export class VisitorRowReader {
   readonly #urlOf: () => string;
   readonly #database: string;
   #url = '';
   #client: ClickHouseClient | undefined;
 
-  /** @param urlOf asked at each reading; empty where there is no ClickHouse @param database of the tables */
+  /** @param urlOf called at each reading; returns '' if there is no ClickHouse */
   constructor(urlOf: () => string, database: string) {
     this.#urlOf = urlOf;
     this.#database = database;
   }
 
   /**
-   * All rows of a table, the oldest first of each PAGE of profiles and names. Iterating throws ClickHouse's or the connection's error.
-   * @param signal ends it, whether or not it was iterated
-   * @returns undefined where there is no ClickHouse
+   * All rows of a table, oldest first within each PAGE of profiles and names. Iterating throws ClickHouse's or the connection's error.
+   * @param signal cancels the query
+   * @returns undefined if there is no ClickHouse
    */
   async read(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     const client = await this.#connect();
     return client && readRows(client, table, owners, signal);
   }
 
-  /** The embedded one has another password after each start. */
+  /** The password of an embedded ClickHouse may change when it starts again. */
   async #connect(): Promise<ClickHouseClient | undefined> {
     const url = this.#urlOf();
     if (url !== this.#url) {
@@ -126,7 +125,7 @@ async function* readRows(
   const pageOf = new Map(
     pages.flatMap((page, at) => [...page.profiles, ...page.names].map((key) => [key, at])),
   );
-  // Most exports need no look into their rows.
+  // Most exports need not parse their rows.
   for (const [at, page] of pages.entries())
     for await (const texts of readPage(client, query, page, signal))
       if (pages.length === 1 && erased.size === 0 && !hasTaken) yield texts;
@@ -161,7 +160,7 @@ async function* readPage(
     format: 'JSONEachRow',
     query_params: { profiles, ...namedParams(names) },
     abort_signal: beginning,
-    // An error after the first rows would be a row of its own.
+    // Else an error after the first rows would look like a row.
     clickhouse_settings: { date_time_output_format: 'iso', http_write_exception_in_output_format: 0 },
   });
   const close = () => answer.close();
@@ -170,7 +169,7 @@ async function* readPage(
     signal.throwIfAborted();
     for await (const rows of answer.stream()) {
       const texts = rows.map(({ text }) => text);
-      // A server before 25.11 ends what it can't complete with the text of the error.
+      // Servers before 25.11 append the text of a late error to the rows.
       const fault = texts.find((text) => !(text.startsWith('{') && text.endsWith('}')));
       if (fault !== undefined) throw new Error(`ClickHouse ended its answer: ${fault.slice(-1_000)}`);
       yield texts;
