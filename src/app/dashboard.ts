@@ -1,5 +1,5 @@
-// Composition of `dashboard`: ClickHouse for its figures, and Redis for its page of receivers, which is opened when that page
-// is first asked for. Without a Redis that answers, the other pages work.
+// Composition of `dashboard`: ClickHouse for its figures, Redis for its page of receivers. The first request for that page opens
+// Redis; the other pages work without it.
 
 import type { Logger } from 'pino';
 import { createClickHouse } from '../clickhouse/client.js';
@@ -13,13 +13,13 @@ import type { Waiting } from './waiting.js';
 
 export interface Dashboard extends Closeable {
   readonly port: number;
-  /** Rejects if ClickHouse refuses for a reason that waiting does not mend. */
+  /** Rejects if ClickHouse refuses for good. */
   readonly refused: Promise<never>;
 }
 
 /**
- * Serves the dashboard until it is closed. It is up before ClickHouse is.
- * @param waiting as of `serve`, for ClickHouse @throws StartupError where its port can't be listened on
+ * Serves the dashboard until `close`. It listens before ClickHouse answers.
+ * @param waiting waits for ClickHouse; see `serve` @throws StartupError if it can't listen on its port
  */
 export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waiting): Promise<Dashboard> {
   return withClosers(async (onClose) => {
@@ -59,7 +59,7 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
     const refused = new Promise<never>((_, reject) => {
       waiting?.until('ClickHouse', ask).catch(reject);
     });
-    refused.catch(() => {}); // avoids an unhandled rejection; callers that await it are told
+    refused.catch(() => {}); // avoids an unhandled rejection if nobody awaits it
     return { port, refused };
   });
 }
@@ -67,7 +67,7 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
 /** Milliseconds that the page waits for Redis. */
 const REDIS_MS = 2_000;
 
-/** What failed to open is opened again when it is next asked for. */
+/** Opens at the first `get`, and again after a failure. */
 function openWhenAsked<T extends Closeable>(open: () => Promise<T>): Closeable & { get(): Promise<T> } {
   let opened: Promise<T> | undefined;
   return {

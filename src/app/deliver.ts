@@ -16,7 +16,7 @@ import {
 import type { DeliverConfig, ReceiversConfig, StoreConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
-/** Sends deliveries to receivers until it is closed. @param waiting as of `serve` @throws StartupError */
+/** Sends deliveries to receivers until `close`. @param waiting see `serve` @throws StartupError */
 export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): Promise<Closeable> {
   return withClosers(async (onClose) => {
     const store = await opened(waiting, 'Redis', () =>
@@ -36,7 +36,7 @@ export interface OpenReceivers extends Closeable {
   readonly receivers: Receivers;
 }
 
-/** The receivers of a deployment, for who sends none of its events. @param urls of Redis @throws StartupError */
+/** The receivers of a deployment, to list and change them. @param urls of Redis @throws StartupError */
 export function openReceivers(
   config: ReceiversConfig,
   log: Logger,

@@ -1,4 +1,4 @@
-// What `/metrics` answers: the figures of this worker and its siblings, and those that are read from Redis, once.
+// Composes `/metrics`: metrics of this worker and its siblings, and metrics read from Redis.
 
 import { Registry } from 'prom-client';
 import { type Backlog, readBacklog } from '../flush/backlog.js';
@@ -15,11 +15,11 @@ import { streamsOf } from '../redis/marks.js';
 import type { Store } from '../redis/store.js';
 import type { ServeConfig } from './settings.js';
 
-/** The workers that share a port, as one of them sees them. */
+/** The workers that share a port. */
 export interface Siblings {
-  /** How many there are, with this one. */
+  /** Their number, including this one. */
   readonly workers: number;
-  /** Gathers one value per worker, by the worker's name. @param read gives this worker's value */
+  /** Gathers one value per worker, by the worker's name. @param read returns this worker's value */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 
@@ -29,25 +29,25 @@ interface Sources {
   readonly metrics: ServeMetrics;
   readonly compliance: Compliance;
   readonly receivers: Receivers;
-  /** Undefined where product alerts are off. */
+  /** Undefined if product alerts are off. */
   readonly products: Products | undefined;
   readonly siblings: Siblings | undefined;
 }
 
-/** @returns what makes them now */
+/** @returns a function that composes an answer */
 export function openFigures({ store, config, metrics, compliance, receivers, products, siblings }: Sources) {
-  // What is in Redis is the same whichever worker reads it.
+  // Every worker would read the same from Redis, so they are not summed.
   const ofRedis = new Registry();
   const backlogsOf = async (keys: StreamKeys) => {
     const backlogs = new Map<number, Backlog>();
     const streams = await store.call((client) => streamsOf(client, store.keys));
     const read = async (stream: number) => {
       const backlog = await store.call((client) => readBacklog(client, keys, stream));
-      // Streams stay named. One that no master appends to any more is shown as long as it has something.
+      // A stream that no master appends to any more is shown until it is empty.
       if (store.ownStreams.has(stream) || backlog.events + backlog.deadLetters > 0)
         backlogs.set(stream, backlog);
     };
-    // A master that is away takes its own stream along, and no other.
+    // If a master is away, only its own stream is missing.
     await Promise.allSettled(streams.map(read));
     return backlogs;
   };

@@ -1,4 +1,4 @@
-// Composition of `flush`: the schema, then a flusher for each stream.
+// Composition of `flush`: migrates the schema, then flushes all streams.
 
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
@@ -28,13 +28,13 @@ import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
 export interface Flushing extends Closeable {
-  /** Rejects where the Redis that it began with is another one now: what that holds is not to be mixed with the rest. */
+  /** Rejects if another Redis now answers at the same address: its data must not be mixed with the old. */
   readonly lost: Promise<never>;
 }
 
 /**
- * Brings events and visits from Redis to ClickHouse until it is closed.
- * @param clickhouseUrl where ClickHouse is @param waiting as of `serve`, for both @throws StartupError
+ * Brings events and visits from Redis to ClickHouse until `close`.
+ * @param waiting waits for both databases; see `serve` @throws StartupError
  */
 export function flush(
   config: FlushConfig,
@@ -74,7 +74,7 @@ export function flush(
     const lost = new Promise<never>((_, reject) => {
       onLost = reject;
     });
-    lost.catch(() => {}); // avoids an unhandled rejection; callers that await it are told
+    lost.catch(() => {}); // avoids an unhandled rejection if nobody awaits it
     const store = await opened(waiting, 'Redis', () =>
       openStore(config, 'wishmeter flush', log, {
         timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
@@ -113,7 +113,7 @@ export function flush(
   });
 }
 
-/** @throws StartupError where ClickHouse knows another deployment than Redis holds */
+/** @throws StartupError if the data in ClickHouse come from another deployment */
 function refuseStranger(known: string | undefined, salt: string | undefined): void {
   if (known === undefined || (salt !== undefined && fingerprintOf(salt) === known)) return;
   const what = salt === undefined ? 'is empty' : 'holds another deployment';
@@ -124,8 +124,7 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
 }
 
 /**
- * Brings the ClickHouse database to the schema of this program, and keeps the settings that it has from now on: those of
- * `config`, else those that it had. The owner sets them on purpose, so a change is logged and not asked about.
+ * Migrates the database and stores its settings: those of `config`, else the stored ones. A change is logged.
  * @throws StartupError
  */
 async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<KeptSettings> {

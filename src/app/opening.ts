@@ -1,4 +1,4 @@
-// What is opened is closed in reverse, also when a later step fails. And how every process opens Redis.
+// Opens resources and closes them in reverse order, also if a later step fails; and opens Redis for every process.
 
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
@@ -17,7 +17,7 @@ export interface Closeable {
 
 type Closer = () => Promise<void> | void;
 
-/** Runs `open`; closes what it opened where it fails, or when asked to. */
+/** Runs `open`. If it fails, or at `close`, runs the closers in reverse order. */
 export async function withClosers<T>(
   open: (onClose: (closer: Closer) => void) => Promise<T>,
 ): Promise<T & Closeable> {
@@ -54,7 +54,7 @@ export async function openStore(
     replicas: config.REDIS_REPLICAS,
     ...more,
     onError(error) {
-      // Until it is open, its caller says why it is not.
+      // While it opens, the caller reports errors.
       if (isOpen || error instanceof DeploymentLostError) onError(error);
     },
   });
@@ -62,7 +62,7 @@ export async function openStore(
   return store;
 }
 
-/** For a command, which looks at what a deployment has and makes none. @throws StartupError */
+/** For a command: opens an existing deployment and never makes a new one. @throws StartupError */
 export function openKnownStore(
   config: StoreConfig,
   name: string,
@@ -81,7 +81,7 @@ export function openKnownStore(
   });
 }
 
-/** Whose profiles are, for a process that does not serve: without metrics and a log of visits. */
+/** Identity for a process that does not serve: without metrics and visit log. */
 export function openIdentityAlone(
   store: Store,
   config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'PRODUCT_ALERTS'>,
@@ -97,5 +97,5 @@ export function openIdentityAlone(
   return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, undefined, {}, wishers);
 }
 
-/** A page of a batch is up to a megabyte, or one entry: reading it takes longer than any request may. */
+/** To read a page of a batch, up to a megabyte, takes longer than a request may. */
 export const FLUSH_REDIS_TIMEOUT_MS = 10_000;

@@ -1,5 +1,5 @@
-// The log of outages. Each cause has a line when its outage begins, one each half minute while it lasts, and one when it has
-// ended, with its length and how many requests were answered 503. A line for each of these would be thousands a second.
+// Logs outages: one line when an outage begins, one every half minute, and one when it has ended, with its length and the
+// number of 503 answers. A line for each answer would be thousands a second.
 
 import type { Logger } from 'pino';
 import { ERRORS, type ErrorCode, type Overload } from '../errors.js';
@@ -7,7 +7,7 @@ import type { MasterState } from '../redis/health.js';
 
 interface Outage {
   readonly describe: () => object;
-  /** What the log says of it: as it was at its first line. */
+  /** Fields of its log lines, set at the first line. */
   fields: object;
   readonly began: number;
   seen: number;
@@ -18,24 +18,24 @@ interface Outage {
 
 const TICK_MS = 1_000;
 const LOG_MS = 30_000;
-/** Without a sign of it for so long, an outage has ended. */
+/** An outage has ended if nothing was seen of it for so long. */
 const QUIET_MS = 5_000;
 
 export class Outages {
   readonly #log: Logger;
   readonly #masters: () => readonly MasterState[];
   readonly #now: () => number;
-  /** By cause: few, since neither what is asked nor who asks is part of one; each until it has ended. */
+  /** By cause. Few, since a cause contains nothing of a request. */
   readonly #outages = new Map<string, Outage>();
 
-  /** @param masters as they were found last @param now milliseconds */
+  /** @param masters returns their last known states @param now milliseconds */
   constructor(log: Logger, masters: () => readonly MasterState[], now = () => performance.now()) {
     this.#log = log;
     this.#masters = masters;
     this.#now = now;
   }
 
-  /** Counts a refusal; those that are no 503 are the caller's doing. */
+  /** Counts a refusal if it is a 503. */
   refused(code: ErrorCode, overload?: Overload, sentence: string = ERRORS[code].sentence): void {
     if (ERRORS[code].status !== 503) return;
     const isOfRedis = sentence === ERRORS.unavailable.sentence;
@@ -43,7 +43,7 @@ export class Outages {
     this.#saw(`503 ${overload} ${sentence}`, () => ({ code, why: why() })).answers++;
   }
 
-  /** @returns what ends it */
+  /** @returns a function that ends it */
   watch(): () => void {
     const timer = setInterval(() => this.#tick(), TICK_MS);
     timer.unref();

@@ -1,5 +1,5 @@
-// Whether requests should come to this `serve`. A balancer that takes every process out while one of three masters is away makes a
-// partial outage a whole one. So a process is ready as long as a part of Redis answers, and names the other part.
+// Decides whether a balancer should send requests to this `serve`. If every process were unready while one of three masters is
+// away, a partial outage would become a total one. So a process is ready as long as any master answers, and names the others.
 
 import type { Readiness } from '../http/routes/operating.js';
 import type { MasterState } from '../redis/health.js';

@@ -1,4 +1,4 @@
-// What `serve` has for visitors' rights, for the command line.
+// Composition of the commands for visitors' rights: export, erasure, compliance requests.
 
 import type { Logger } from 'pino';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
@@ -16,10 +16,7 @@ export interface Rights extends Closeable {
   readonly exporter: Exporter;
 }
 
-/**
- * What `serve` has for visitors' rights, without serving.
- * @param urls of Redis @param clickhouseUrl empty where there is none @throws StartupError
- */
+/** @param urls of Redis @param clickhouseUrl empty if there is none @throws StartupError */
 export function openRights(
   config: RightsConfig,
   log: Logger,

@@ -1,4 +1,4 @@
-// Redis for `serve`, which answers probes on its port while it waits for it.
+// Opens Redis for `serve`, which answers probes on its port while it waits.
 
 import type { Logger } from 'pino';
 import type { ServeMetrics } from '../http/metrics.js';
@@ -8,7 +8,7 @@ import { openStore } from './opening.js';
 import type { ServeConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
-/** @returns the store; the port to listen on; what ends the answers on that port. @throws StartupError */
+/** @returns the store; the port to listen on; a function that ends the answers to probes @throws StartupError */
 export async function openServedStore(
   config: ServeConfig,
   log: Logger,

@@ -1,9 +1,7 @@
-// The settings that each composition is given. Their lists are values, so that `--help` shows what is read; nothing is
-// loaded for them.
+// The settings of each composition, as lists, so that `--help` shows them.
 
 import type { Config, SettingName } from '../config.js';
 
-/** What every process needs to open Redis. */
 const STORE = ['REDIS_URL', 'REDIS_REPLICAS', 'KEY_PREFIX'] as const satisfies readonly SettingName[];
 
 export const SERVE_SETTINGS = [
@@ -83,7 +81,7 @@ export const DELIVER_SETTINGS = [
 
 export const DASHBOARD_SETTINGS = [
   'HOST',
-  // Where the shop's pages find the service: the page of an empty shop says it.
+  // The page of an empty shop shows the service's address.
   'PORT',
   'BASE_PATH',
   'CLICKHOUSE_URL',
@@ -94,7 +92,6 @@ export const DASHBOARD_SETTINGS = [
   ...RECEIVERS_SETTINGS,
 ] as const satisfies readonly SettingName[];
 
-/** The values of a list of settings. */
 type Given<List extends readonly SettingName[]> = Pick<Config, List[number]>;
 
 export type StoreConfig = Given<typeof STORE>;

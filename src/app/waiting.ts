@@ -1,5 +1,4 @@
-// A process that runs on waits for its databases when it starts: after a reboot they may come up later than it does. What is wrong
-// in a setting still ends it at once.
+// Waits for the databases when a process starts: after a reboot they may start later. A wrong setting ends the process at once.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -17,14 +16,14 @@ export class Waiting {
     this.#log = log;
   }
 
-  /** What it waits for now, without a full stop. */
+  /** Why it waits now, without a full stop. */
   get why(): string | undefined {
     return this.#why;
   }
 
   /**
-   * Opens until that succeeds.
-   * @param onWaiting called once if the first try fails @throws what `open` throws, save AwayError
+   * Repeats `open` until it succeeds.
+   * @param onWaiting called once if the first try fails @throws errors of `open` other than AwayError
    */
   async until<T>(what: string, open: () => Promise<T>, onWaiting: () => void = () => {}): Promise<T> {
     let logged = Number.NEGATIVE_INFINITY;
@@ -48,7 +47,7 @@ export class Waiting {
   }
 }
 
-/** @param waiting absent for a child of `start`, whose parent says why it can't start */
+/** @param waiting absent for a child of `start`, which reports to its parent instead */
 export function opened<T>(
   waiting: Waiting | undefined,
   what: string,

@@ -1,10 +1,9 @@
-// Rows as CSV (RFC 4180) that spreadsheets open without running anything: a text that may be read as a formula gets an
-// apostrophe before it. Titles and handles come from storefronts.
+// Writes CSV (RFC 4180). Titles and handles come from storefronts, so a text that a spreadsheet might run as a formula gets
+// an apostrophe.
 
-/** After characters that are not seen (controls, spaces, what fonts ignore), which spreadsheets may drop. */
+/** Spreadsheets may drop invisible characters before a formula. */
 const FORMULA = /^[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]*[=+\-@]|^[\t\r\n]/u;
 
-/** @param rows of one shape; the first row is that of names */
 export function csvOf(names: readonly string[], rows: readonly (readonly unknown[])[]): string {
   return [names, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
 }
@@ -13,7 +12,7 @@ function cell(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (typeof value !== 'string')
     return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value));
-  // Spreadsheets of East Asia take full-width signs for the plain ones, which NFKC makes of them.
+  // East Asian spreadsheets read full-width signs as plain ones; NFKC converts them.
   return quoted(FORMULA.test(value.normalize('NFKC')) ? `'${value}` : value);
 }
 

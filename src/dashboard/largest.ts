@@ -1,13 +1,12 @@
-// Panels of shares show the largest words of a column and all others as one row, so that neither the answer nor the page grows
-// with what is sent.
+// Bounds panels whose words come from storefronts: the largest rows, and one row for all others.
 
-/** Rows that such a panel has at most, with that of all others. */
+/** Maximum rows of a panel, including the one for all others. */
 const LARGEST = 20;
 
 /**
- * A statement with the largest rows of another one. The row of all others has NULL as its word.
- * @param word the column that names a row @param by the column that is compared @param columns what each other column is over
- *   the rows of all others; an expression without commas outside of brackets
+ * A statement with the largest rows of `sql`. The row of all others has NULL as its word.
+ * @param word the column that names a row @param by the column to compare
+ * @param columns aggregate of each other column; commas only within brackets
  */
 export function largestOf(
   sql: string,
@@ -29,6 +28,6 @@ GROUP BY ${word}
 ORDER BY isNull(${word}), ${by} DESC, ${word}`;
 }
 
-/** Of a column that may be added up. */
+/** For columns that add up. */
 export const summed = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, `sum(named.${name})`]));

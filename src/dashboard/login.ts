@@ -1,8 +1,7 @@
-// Who may look: a browser that sends the token gets a session, as a cookie. Sessions are in memory, so a log-out ends one
-// here, and a restart ends all.
+// Log-in: a browser that sends the token gets a session cookie. Sessions are in memory; a restart ends all.
 //
-// The right token is never kept waiting by wrong ones. What keeps guesses out is its length, 16 characters at least; the
-// second that a wrong one waits only keeps them slow and the log short.
+// Wrong tokens never delay the right one. Its length, at least 16 characters, keeps guesses out; the second that a wrong token
+// waits only keeps the log short.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,9 +11,9 @@ import { isSameSecret } from '../key-ring.js';
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
 const WRONG_MS = 1_000;
-/** Wrong tokens whose answers wait at once; one more is answered without a wait. */
+/** Wrong tokens that may wait concurrently; any more are answered without a wait. */
 const WAITING = 20;
-/** The one that was not used for the longest goes first. */
+/** Beyond that the least recently used session ends. */
 const MAX_SESSIONS = 1_000;
 
 export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
@@ -22,12 +21,12 @@ export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
 export class Login {
   readonly #token: string;
   readonly #wrongMs: number;
-  /** Session id -> when it ends, in milliseconds since 1970. */
+  /** Session id -> end, in milliseconds since 1970. */
   readonly #sessions = new LRUCache<string, number>({ max: MAX_SESSIONS });
   #waiting = 0;
   #wrong = 0;
 
-  /** @param token visible characters, 16 or more @param wrongMs milliseconds that a wrong one waits for its answer */
+  /** @param token visible characters, 16 or more @param wrongMs milliseconds before a wrong token is answered */
   constructor(token: string, wrongMs = WRONG_MS) {
     this.#token = token;
     this.#wrongMs = wrongMs;
@@ -48,21 +47,21 @@ export class Login {
     return 'wrong';
   }
 
-  /** Begins a session: what `Set-Cookie` says. @param now milliseconds since 1970 @param secure came over https */
+  /** Begins a session. @param now milliseconds since 1970 @param secure the request used https @returns `Set-Cookie` */
   begin(now: number, secure: boolean): string {
     const id = randomBytes(32).toString('base64url');
     this.#sessions.set(id, now + LASTS_S * 1_000);
     return `${COOKIE}=${id}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
   }
 
-  /** Ends the sessions that the header `Cookie` names: what `Set-Cookie` says. */
+  /** Ends the sessions in the header `Cookie`. @returns `Set-Cookie` */
   end(cookies: string): string {
     for (const id of idsIn(cookies)) this.#sessions.delete(id);
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;
   }
 
   /** @param cookies the header `Cookie` @param now milliseconds since 1970 */
-  isKnown(cookies: string, now: number): boolean {
+  isLoggedIn(cookies: string, now: number): boolean {
     return idsIn(cookies).some((id) => (this.#sessions.get(id) ?? 0) > now);
   }
 }

@@ -1,15 +1,15 @@
-// The pages, and the files that they load. A page is a row of PAGES, what its `<main>` has in `page/<file>.html`, and its
-// script, `page/<file>.js`; frame.html is around it. All scripts and styles of the folder are served.
+// The pages and their files. A page is a row of PAGES, the content of its `<main>` in `page/<file>.html`, and a script,
+// `page/<file>.js`; frame.html surrounds it. All scripts and styles of the folder are served.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { CSS, HTML, JAVASCRIPT } from '../http/own-pages.js';
 
 interface Page {
-  /** In one piece, so that the links of the page lead somewhere behind a proxy's path, too. */
+  /** One segment only, so that relative links work behind a proxy's path, too. */
   readonly path: string;
   readonly file: string;
   readonly title: string;
-  /** What its link in the head of every page says; without it there is none. */
+  /** Text of its link in the head of every page; no link if absent. */
   readonly link?: string;
 }
 
@@ -24,11 +24,11 @@ export interface File {
   readonly content: Buffer;
 }
 
-// dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
+// From dist/src/dashboard/: files for browsers are not compiled.
 const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 
-/** What the pages say of the deployment. */
+/** Facts about the deployment that the pages show. */
 export interface Deployment {
   /** SHOP_TIMEZONE */
   readonly timeZone: string;
@@ -37,7 +37,7 @@ export interface Deployment {
   readonly basePath: string;
 }
 
-/** What is open to everyone, by path. */
+/** Files that need no log-in, by path. */
 export function readFiles({ timeZone, servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
@@ -74,6 +74,6 @@ function linksOn(shown: Page): string {
     const path = `.${page.path}`;
     return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
   });
-  // One page needs no way to itself.
+  // A single page needs no link to itself.
   return links.length > 1 || shown.link === undefined ? links.join('\n') : '';
 }

@@ -1,8 +1,8 @@
-// What the dashboard asks: a statement for each panel, over the views of docs/analysts.md. The browser names a panel, two days
-// and maybe a product; no text of a query comes from it.
+// The statement of each panel, over the views of docs/analysts.md. A browser names a panel, two days and maybe a product; no SQL
+// comes from it.
 //
-// In a small shop two thirds of a statement's CPU time are its planning, and ClickHouse plans what is under a view with
-// parameters twice. So a panel that shows what such a view answers has the view's own definition as its statement.
+// In a small shop planning takes two thirds of a statement's CPU time, and ClickHouse plans the inside of a parameterized view
+// twice. So a panel that shows such a view uses the view's definition.
 
 import { definitionOf } from '../clickhouse/views.js';
 import { largestOf, summed } from './largest.js';
@@ -11,13 +11,13 @@ export interface Panel {
   readonly name: string;
   readonly title: string;
   /**
-   * One SELECT; `{from:Date}` and `{to:Date}` are the first and the last day, `{last_day}` is the last one that is over,
-   * `{time_zone}` SHOP_TIMEZONE.
+   * One SELECT. `{from:Date}` and `{to:Date}` are the first and the last day, `{last_day}` is the last complete day,
+   * `{time_zone}` is SHOP_TIMEZONE.
    */
   readonly sql: string;
-  /** Whether the page shows the time before beside it. It has a row for each day, so that one statement asks for both. */
+  /** The page compares it with the period before. It has one row per day, so that one statement covers both. */
   readonly isCompared?: true;
-  /** Texts that it is asked with beside the days: `{<name>:String}` in the statement. */
+  /** Further parameters: `{<name>:String}` in the statement. */
   readonly parameters?: readonly string[];
 }
 
@@ -64,8 +64,7 @@ ORDER BY day, currency`,
   {
     name: 'products',
     title: 'Most wished',
-    // The rows of the views wish_rate and momentum, with the steps read once: it takes two thirds of their time. Momentum ends
-    // with a day that is over.
+    // wish_rate and momentum in one: reading the steps once takes two thirds of the time. Momentum ends with a complete day.
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
     sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change,
@@ -103,7 +102,7 @@ LIMIT 100`,
     title: 'Where wishes are made',
     sql: largestOf(definitionOf('adds_by_source'), 'source', 'adds', {
       ...summed('adds', 'wishes'),
-      // A visitor of two sources would count twice among all others.
+      // A visitor with two sources would count twice.
       wishers: 'if(count() = 1, any(named.wishers), NULL)',
       ...summed('carted', 'bought'),
       revenue: 'sumMap(named.revenue)',
@@ -149,7 +148,7 @@ LIMIT 100`,
 ];
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-/** Days that one range may have. */
+/** Maximum days of a range. */
 const LONGEST = 1_100;
 /** What a Date of ClickHouse holds, with the time before. */
 const [EARLIEST, LATEST] = [Date.UTC(1975, 0), Date.UTC(2147, 11, 31)];
@@ -172,32 +171,31 @@ export function readRange(from: string, to: string): Range | string {
   return { from, to };
 }
 
-/** As the pages write numbers. */
 const written = (n: number): string => n.toLocaleString('en');
 
-/** 2026-02-30 is no day. */
+/** @returns undefined for 2026-02-30 */
 function dayOf(text: string): number | undefined {
   const ms = DATE.test(text) ? Date.parse(text) : Number.NaN;
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text) ? ms : undefined;
 }
 
-/** With as many days before it. */
+/** The range, preceded by as many days. */
 export function withTimeBefore({ from, to }: Range): Range {
   const before = 2 * Date.parse(from) - Date.parse(to) - 86_400_000;
   return { from: new Date(before).toISOString().slice(0, 10), to };
 }
 
-/** The shop's yesterday, or `to` where that is before it. */
+/** The shop's yesterday, or `to` if that is earlier. */
 function lastDayOver(to: string, timeZone: string): string {
   const today = new Intl.DateTimeFormat('sv', { timeZone }).format(new Date());
   const yesterday = new Date(Date.parse(today) - 86_400_000).toISOString().slice(0, 10);
   return to < yesterday ? to : yesterday;
 }
 
-/** As long as a handle may be. */
+/** Maximum length of a handle. */
 const PARAMETER_BYTES = 255;
 
-/** The parameters of a panel, by name; undefined where one is missing, empty or too long. */
+/** The parameters of a panel, by name; undefined if one is missing, empty or too long. */
 export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
   const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
   return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)
@@ -205,7 +203,7 @@ export function readParameters({ parameters = [] }: Panel, query: URLSearchParam
     : undefined;
 }
 
-/** A statement with its parameters filled in, for people. It is not what is run: that has parameters of ClickHouse. */
+/** The statement with its parameters filled in, to show. The statement that runs has ClickHouse's parameters. */
 export function shownWith(sql: string, parameters: Readonly<Record<string, string>>): string {
   return Object.entries(parameters).reduce(
     (text, [name, value]) =>
@@ -214,7 +212,7 @@ export function shownWith(sql: string, parameters: Readonly<Record<string, strin
   );
 }
 
-/** The statement of these days; its parameters are left. @param timeZone SHOP_TIMEZONE */
+/** Fills in the days, not the parameters. @param timeZone SHOP_TIMEZONE */
 export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
   return sql
     .replace(/\{from:(Date|String)\}/g, `'${from}'`)

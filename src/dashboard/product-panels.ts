@@ -1,11 +1,11 @@
-// What the page of a product asks, and the search for one. A product is named by its handle, which visits have; its wishes, carts
-// and purchases are those of the products that were last told with this handle, as in the views. The handle and the text that
-// is searched for are parameters of ClickHouse, never a part of a statement.
+// The panels of a product's page, and the search for a product. The page's product is a handle, as in visits. Its wishes, carts
+// and purchases are those of the products whose last known handle it is, as in the views. Handle and search text are
+// parameters of ClickHouse, never part of a statement.
 
 import { largestOf, summed } from './largest.js';
 import type { Panel } from './panels.js';
 
-/** `product_id`s of the handle. */
+/** The ids of the products with this handle. */
 const ITS_IDS = 'SELECT product_id FROM products WHERE product_handle = {handle:String}';
 const IN_TIME =
   'occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})';
@@ -114,7 +114,7 @@ CROSS JOIN
     name: 'product_prices',
     title: 'Price and stock of a product, as wishes told them',
     parameters: HANDLE,
-    // The last wish of a day, where it told something else than the one before.
+    // The last wish of a day, if its facts differ from those of the wish before.
     sql: `SELECT day, variant_id, price, currency, in_stock
 FROM
 (

@@ -1,5 +1,5 @@
-// What the page of receivers asks the server for, of someone who is logged in: how each receiver stands, and "Send a test".
-// Secrets stay here, and so does all of an address but its host: many tools have a secret in the path.
+// The data of the page of receivers: the status of each, and "Send a test". Browsers never get secrets, nor more of an address
+// than its host: many tools have a secret in the path.
 
 import type { Logger } from 'pino';
 import { ServiceError } from '../errors.js';
@@ -7,14 +7,13 @@ import type { Receiver } from '../receivers/receiver.js';
 import type { Receivers } from '../receivers/receivers.js';
 import type { Stand } from '../receivers/stand.js';
 
-/** The status and the body of an answer. */
 type Answer = readonly [status: number, body: object];
 
 export class ReceiversPage {
   readonly #open: (() => Promise<Receivers>) | undefined;
   readonly #log: Logger;
 
-  /** @param open opens Redis where that is not open yet; undefined where the dashboard has none */
+  /** @param open opens Redis if it is not open yet; undefined if the dashboard has no Redis */
   constructor(open: (() => Promise<Receivers>) | undefined, log: Logger) {
     this.#open = open;
     this.#log = log;

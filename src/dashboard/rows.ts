@@ -1,5 +1,4 @@
-// Asks ClickHouse for the rows of a statement. What it was asked for and what is under way ends with the signal: a ClickHouse that
-// hangs in the middle of its answer holds no request.
+// Reads the rows of a statement. The signal also ends an answer that has begun, so a ClickHouse that hangs holds no request.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 
@@ -8,7 +7,10 @@ export interface Rows {
   readonly rows: readonly (readonly unknown[])[];
 }
 
-/** @param parameters of the statement, by name @throws ClickHouseError where it refused; anything else where it does not answer, or the signal came */
+/**
+ * @param parameters of the statement, by name
+ * @throws ClickHouseError if ClickHouse refuses; another error if it does not answer, or the signal aborts
+ */
 export async function readRows(
   clickhouse: ClickHouseClient,
   query: string,
@@ -21,7 +23,7 @@ export async function readRows(
     format: 'JSONCompactEachRowWithNames',
     abort_signal: signal,
   });
-  // The client looks at the signal up to the head of the answer.
+  // The client ignores the signal after the head of the answer.
   const close = () => answer.close();
   if (signal.aborted) close();
   signal.addEventListener('abort', close);

@@ -1,14 +1,13 @@
-// The dashboard's HTTP server: pages with their files, which are open, and the panels' rows, for which one logs in.
+// The dashboard's HTTP server. Pages and their files are public; the panels' rows need a log-in.
 //
 //   GET /, /overview.js, .css, …     the pages and their files
 //   POST /login {"token"}, /logout   token -> cookie
-//   GET /panels/<name>?from=&to=     rows and the statement, as JSON; of a panel that is compared, those of the time before, too
+//   GET /panels/<name>?from=&to=     rows and the statement, as JSON; some panels with the period before, too
 //   GET /panels/<name>.csv?from=&to= rows
-//   GET /receivers.json              how each receiver stands
-//   POST /receivers/<id>/test        sends it a test, and says what it answered
+//   GET /receivers.json              status of each receiver
+//   POST /receivers/<id>/test        sends a test, and answers its result
 //
-// Another origin can do nothing here: a POST is refused unless the browser says that it comes from our own page, and the cookie is
-// SameSite=Strict beside that. (A page at another port of this machine is same-site, and its requests have the cookie.)
+// A POST of another origin is refused. The cookie is SameSite=Strict, but a page at another port of this machine is same-site.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -36,8 +35,8 @@ const HEADERS = {
 };
 
 const LOGIN_BYTES = 1_024;
-/** Longest that a panel may take, and that a browser may take to send a request. */
 const PANEL_MS = 60_000;
+/** A browser must send its request within so many milliseconds. */
 const REQUEST_MS = 10_000;
 
 export interface DashboardOptions extends Deployment {
@@ -45,14 +44,14 @@ export interface DashboardOptions extends Deployment {
   /** 0 takes a free one. */
   readonly port: number;
   readonly token: string;
-  /** With the database that holds the views, as a user who may read them. */
+  /** With the database of the views, as a user who may read them. */
   readonly clickhouse: ClickHouseClient;
-  /** Opens Redis where it is not open yet; absent where there is none. */
+  /** Opens Redis if it is not open yet; absent if there is no Redis. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
-  /** Without a full stop; for `/readyz`. */
+  /** For `/readyz`: a reason without a full stop. */
   readonly whyNotReady?: () => Promise<string | undefined>;
-  /** Milliseconds after a wrong token. */
+  /** Milliseconds before a wrong token is answered. */
   readonly wrongMs?: number;
   /** Milliseconds that a panel may take. */
   readonly panelMs?: number;
@@ -63,7 +62,7 @@ export interface Dashboard {
   close(): Promise<void>;
 }
 
-/** @throws StartupError where the port can't be listened on */
+/** @throws StartupError if it can't listen on the port */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
   const { host, port, log } = options;
   const dashboard = new Requests(options);
@@ -151,7 +150,7 @@ class Requests {
     const isList = isReading && pathname === '/receivers.json';
     if (name === undefined && tested === undefined && !isList)
       return send(response, 404, { error: 'There is nothing at this path.' });
-    if (!this.#login.isKnown(request.headers.cookie ?? '', Date.now()))
+    if (!this.#login.isLoggedIn(request.headers.cookie ?? '', Date.now()))
       return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
     if (name !== undefined) return await this.#panel(response, name, searchParams, suffix !== undefined);
     send(response, ...(await (tested === undefined ? this.#receivers.list() : this.#receivers.test(tested))));
@@ -196,7 +195,7 @@ class Requests {
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
       this.#timeZone,
     );
-    // A browser that has gone on to another time does not wait any more.
+    // The browser has disconnected, to ask for another period, say.
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     const began = performance.now();
@@ -210,7 +209,7 @@ class Requests {
       }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
-      // Spreadsheets take a file without a byte order mark for one in their country's code page.
+      // Without a byte order mark spreadsheets assume their country's code page.
       const body = Buffer.from(`\ufeff${csvOf(names, rows)}`);
       response.writeHead(200, {
         ...HEADERS,
@@ -220,7 +219,7 @@ class Requests {
       response.end(body);
     } catch (error) {
       if (response.destroyed) return;
-      // ClickHouse's own words are for the log: they may have what visitors sent.
+      // Only the log gets ClickHouse's message: it may contain data of visitors.
       this.#log.warn({ panel: name, err: error }, 'a panel was not answered');
       const why =
         error instanceof ClickHouseError
@@ -232,8 +231,8 @@ class Requests {
 }
 
 /**
- * Whether a request comes from our own page, or from no page. Browsers say it in Sec-Fetch-Site, but to an address that is
- * neither https nor of this machine only in Origin. Ours has the host that was asked for; a proxy may add the https.
+ * True if the request comes from our own page, or from no page. Browsers send Sec-Fetch-Site only to https and to localhost;
+ * else Origin has to name the host of the request. (A proxy may have added the https.)
  */
 function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host, 'sec-fetch-site': site } = headers;

@@ -152,8 +152,8 @@ t.test('the cookie is out of reach of scripts and other sites, and lasts a week'
   t.match(header, /; Path=\/; Max-Age=604800;/);
   t.match(login.begin(NOW, true), /; Secure$/);
   t.notMatch(header, TOKEN);
-  t.ok(login.isKnown(cookieOf(header), NOW + WEEK_MS - 1_000));
-  t.notOk(login.isKnown(cookieOf(header), NOW + WEEK_MS), 'a week later');
+  t.ok(login.isLoggedIn(cookieOf(header), NOW + WEEK_MS - 1_000));
+  t.notOk(login.isLoggedIn(cookieOf(header), NOW + WEEK_MS), 'a week later');
   t.end();
 });
 
