@@ -1,6 +1,6 @@
-// What is wrong with a server's certificate, in words for the operator who can mend it.
+// Explains errors of a server's certificate to the operator.
 
-/** OpenSSL's reasons, as Node names them: https://nodejs.org/api/tls.html#x509-certificate-error-codes */
+/** Codes of https://nodejs.org/api/tls.html#x509-certificate-error-codes */
 const FAULTS: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name; use that name in the URL',
   CERT_HAS_EXPIRED: 'its certificate has expired',

@@ -1,5 +1,5 @@
-// Environment -> frozen Config. A refusal names every wrong setting at once, and repeats no value: it may be a key.
-// The three groups below are the one list of settings: docs/settings.md and `wishmeter help` are made from it.
+// Reads the environment into a frozen Config. An error names every wrong setting, but never its value, which may be a key.
+// docs/settings.md and `wishmeter help` are generated from the three groups below.
 
 import { StartupError } from './errors.js';
 import {
@@ -25,11 +25,11 @@ import {
 } from './setting-values.js';
 
 interface Setting<T> {
-  /** Text -> value; throws a sentence that says what is right. */
+  /** Text -> value. @throws Error that says what is allowed */
   readonly parse: (given: string) => T;
   /** One line for docs/settings.md and `wishmeter help`. */
   readonly about: string;
-  /** Taken where the setting is not given. */
+  /** Default. */
   readonly fallback: string;
 }
 
@@ -37,11 +37,11 @@ function setting<T>(parse: Setting<T>['parse'], about: string, fallback = ''): S
   return { parse, about, fallback };
 }
 
-/** What nearly every deployment sets. */
+/** Nearly every deployment sets these. */
 const USUAL = {
   API_KEYS: setting(
     list(/^(?!pk_)[\x21-\x7e]{16,}$/, 'are 16 or more visible characters and do not begin with pk_'),
-    'secret keys of servers, comma-separated; `start` makes one where none is given',
+    'secret keys of servers, comma-separated; `start` makes one if none is given',
   ),
   SHOP_URL: setting(
     shopAddress,
@@ -67,12 +67,12 @@ const USUAL = {
   ),
   METRICS_TOKEN: setting(
     text(/^[\x21-\x7e]{16,}$/, 'must be 16 or more visible characters'),
-    'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
+    'if set, `/metrics` needs it as `Authorization: Bearer <token>`',
   ),
-  DATA_DIR: setting(anything, 'folder of the embedded databases, and of what `start` makes', 'data'),
+  DATA_DIR: setting(anything, 'folder of the embedded databases, and of files that `start` makes', 'data'),
 };
 
-/** What some set. */
+/** Some deployments set these. */
 const OCCASIONAL = {
   HOST: setting(
     anything,
@@ -100,7 +100,7 @@ const OCCASIONAL = {
   ALLOWED_ORIGINS: setting(
     list(
       isOrigin,
-      'must be origins like https://shop.example: scheme, host, port where it is not the usual one',
+      'must be origins like https://shop.example: scheme, host, and port if it is not the default',
     ),
     'origins whose pages may call with a publishable key and read answers, like `https://shop.example`',
   ),
@@ -126,7 +126,7 @@ const OCCASIONAL = {
   ),
   SHOP_NAME: setting(
     text(/^[^\p{C}]{1,100}$/u, 'must be at most 100 characters, none of which is a control character'),
-    'name of the shop, as the page of a shared wishlist says it; without it the page says the host of `SHOP_URL` alone',
+    'name of the shop on the page of a shared wishlist; without it the page shows the host of `SHOP_URL`',
   ),
   APP_PROXY_PATH: setting(
     text(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
@@ -140,19 +140,19 @@ const OCCASIONAL = {
   ),
   SHARE_URL: setting(
     addressWith('{code}'),
-    'address of share links, with `{code}`; where empty `{SHOP_URL}/apps/{APP_PROXY_PATH}/wishlist/share/{code}`',
+    'address of share links, with `{code}`; if empty `{SHOP_URL}/apps/{APP_PROXY_PATH}/wishlist/share/{code}`',
   ),
   PRODUCT_URL: setting(
     addressWith('{handle}'),
-    'address of product pages, with `{handle}` and `{variant}`, for links of the share page; where empty `{SHOP_URL}/products/{handle}?variant={variant}`',
+    'address of product pages, with `{handle}` and `{variant}`, for links of the share page; if empty `{SHOP_URL}/products/{handle}?variant={variant}`',
   ),
   SHARE_PAGE_URL: setting(
     webUrl,
-    'page of the shop that shows a shared wishlist, and is opened with `?code=` in place of our page',
+    "the shop's own page for a shared wishlist: share links lead there, with `?code=`",
   ),
   IMAGE_HOSTS: setting(
     list(isHost, 'must be hosts like cdn.shop.example or *.shop.example'),
-    "hosts, comma-separated, from which the share page shows images, by `https:` alone; `*.` stands for every host below; where empty `SHOP_URL`'s host, `*.myshopify.com` and `cdn.shopify.com`",
+    "hosts, comma-separated, from which the share page shows images, only by `https:`; `*.` stands for every host below; if empty `SHOP_URL`'s host, `*.myshopify.com` and `cdn.shopify.com`",
   ),
   GUEST_RETENTION_DAYS: setting(
     integer(0, 36_500),
@@ -161,11 +161,11 @@ const OCCASIONAL = {
   ),
   VISIT_RETENTION_DAYS: setting(
     (given) => (given === '' ? undefined : visitDays(given)),
-    'days that ClickHouse keeps visits, at least 10; 0 is for ever; totals of days stay for ever; where empty as ClickHouse has it from before, at first 400',
+    'days that ClickHouse keeps visits, at least 10; 0 is for ever; totals of days stay for ever; if empty, the value stored in ClickHouse, at first 400',
   ),
   SHOP_TIMEZONE: setting(
     (given) => (given === '' ? undefined : timeZone(given)),
-    'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC; where empty as ClickHouse has it from before, at first UTC',
+    'time zone for days and weeks in the views and the dashboard, like `Europe/Berlin`; times stay UTC; if empty, the value stored in ClickHouse, at first UTC',
   ),
   SHOP_CURRENCY: setting(
     currency,
@@ -184,12 +184,12 @@ const OCCASIONAL = {
   VISIT_LOG: setting(oneOf('on', 'off'), 'whether visits also go to ClickHouse: `on` or `off`', 'on'),
   REDIS_REPLICAS: setting(
     integer(0, 16),
-    'replicas of each master that must have a change before it is answered; 503 where they have not in time',
+    'replicas of each master that must have a change before it is answered; 503 if they do not in time',
     '0',
   ),
   REDIS_FSYNC: setting(
     oneOf('everysec', 'always'),
-    'when the embedded Redis has a write on disk: `everysec`, or `always`, before it is acknowledged',
+    'when the embedded Redis writes to disk: `everysec`, or `always`, before a write is acknowledged',
     'everysec',
   ),
   KEY_PREFIX: setting(
@@ -205,16 +205,16 @@ const OCCASIONAL = {
   CLICKHOUSE_PORT: setting(port, 'port of the embedded ClickHouse; 0 takes a free one', '8123'),
   FLUSH_METRICS_PORT: setting(
     (given) => (given === '' ? undefined : port(given)),
-    'port on which `flush` has `/metrics`, `/healthz` and `/readyz`; none where empty, a free one where 0',
+    'port on which `flush` has `/metrics`, `/healthz` and `/readyz`; none if empty, a free one if 0',
   ),
   DASHBOARD_PORT: setting(port, 'port of the dashboard; 0 takes a free one', '8090'),
   DASHBOARD_TOKEN: setting(
     text(/^[\x21-\x7e]{16,255}$/, 'must be 16 to 255 visible characters'),
-    'opens the dashboard; `start` makes one where it is empty',
+    'opens the dashboard; `start` makes one if it is empty',
   ),
 };
 
-/** What no deployment should need: limits, and ways out. */
+/** Limits and ways out that hardly any deployment sets. */
 const RARE = {
   MAX_PRODUCTS: setting(integer(1, 1_000_000), 'products that one profile counts; one more is 409', '10000'),
   MAX_ITEMS: setting(integer(1, 100_000), 'items that one wishlist holds; one more is 409', '1000'),
@@ -232,12 +232,12 @@ const RARE = {
   ),
   VISIT_LOG_HIGH_WATER: setting(
     integer(1, 1e15),
-    'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
+    'bytes of visits that may wait in one stream; beyond that visits are counted but not logged',
     '268435456',
   ),
   RECEIVERS_HIGH_WATER: setting(
     integer(1, 1e15),
-    'bytes of deliveries waiting for one receiver beside one stream, from which on the oldest become dead letters',
+    'bytes of deliveries that may wait for one receiver at one stream; beyond that the oldest become dead letters',
     '67108864',
   ),
   FLUSH_INTERVAL_MS: setting(
@@ -247,7 +247,7 @@ const RARE = {
   ),
   ERASURE_INTERVAL_S: setting(
     integer(60, 86_400),
-    'seconds within which ClickHouse erases what was erased from Redis',
+    'seconds within which an erasure in Redis reaches ClickHouse',
     '3600',
   ),
   ANALYST_MAX_SECONDS: setting(
@@ -257,12 +257,11 @@ const RARE = {
   ),
   NEW_DEPLOYMENT: setting(
     oneOf('refuse', 'accept'),
-    'what `flush` does where Redis lost the visitors that ClickHouse knows: `refuse`, or `accept` and go on without them',
+    'what `flush` does if Redis lost the visitors that ClickHouse has: `refuse`, or `accept` and go on without them',
     'refuse',
   ),
 };
 
-/** By how many deployments set them. */
 export const SETTING_GROUPS = { usual: USUAL, occasional: OCCASIONAL, rare: RARE };
 export const SETTINGS = { ...USUAL, ...OCCASIONAL, ...RARE };
 export const ALL_SETTINGS = Object.keys(SETTINGS) as readonly SettingName[];
@@ -270,12 +269,11 @@ export const ALL_SETTINGS = Object.keys(SETTINGS) as readonly SettingName[];
 type Parsed = { readonly [K in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[K]['parse']> };
 export interface Config extends Parsed {}
 export type SettingName = keyof Config;
-/** How visit operations treat callers without a credential; see the contract's "Who may call". */
 export type VisitAccess = Config['VISIT_ACCESS'];
 
 /**
- * Reads some settings, or all; the others are not looked at.
- * @param fallbacks that come before the settings' own @throws StartupError that lists every one that is wrong
+ * Reads some settings, or all.
+ * @param fallbacks override the settings' defaults @throws StartupError that lists every wrong setting
  */
 export function readConfig<Name extends SettingName = SettingName>(
   env: Readonly<Record<string, string | undefined>>,

@@ -1,8 +1,7 @@
-// The errors whose sentence a person reads: those of a request (code, HTTP status, and whether sending again may help),
-// and those of an operator's start. Imports nothing, so that every layer can throw one; src/http/answer.ts makes
-// the answer.
+// Errors with a sentence for people: of requests (code, HTTP status, retryable) and of an operator's start. Imports nothing, so
+// that every layer can throw them; src/http/answer.ts makes the answers.
 
-/** One fault in a request: a JSON pointer into the body (or the query) and what is wrong there. */
+/** One fault in a request: a JSON pointer into the body (or the query), and a message. */
 export interface Issue {
   readonly path: string;
   readonly message: string;
@@ -14,7 +13,7 @@ interface ErrorRow {
   readonly retryable: boolean;
 }
 
-/** Issues of one answer: a body may have more faults than anybody reads. */
+/** Maximum issues of one answer. */
 const MAX_ISSUES = 50;
 
 /** The contract's error table. `retryable` errors carry `Retry-After`. */
@@ -73,23 +72,23 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 export interface ServiceErrorOptions extends ErrorOptions {
-  /** Seconds after which sending again may help, where that may; 1 by default. */
+  /** `Retry-After` in seconds, for retryable errors; 1 by default. */
   readonly retryAfterS?: number;
   readonly overload?: Overload;
 }
 
 /**
- * What is overloaded: a stream of events is at its high-water mark, too much waits for Redis, Redis is at its `maxmemory`, this
- * process is late, slow readers have not taken too much of their answers, or too many bodies arrive at once.
+ * Reasons of `overloaded`: a stream of events is at its high-water mark, too much waits for Redis, Redis is at its `maxmemory`, the
+ * event loop is late, slow readers leave too many bytes of answers, or too many bodies arrive at the same time.
  */
 export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
 
-/** An error with a place in the contract. Anything else that is thrown is a bug and answers 500. */
+/** An error of the contract's table. Any other error is a bug, answered with 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;
   readonly retryAfterS: number;
-  /** For operators: answers do not tell it. */
+  /** For operators; not in answers. */
   readonly overload: Overload | undefined;
 
   constructor(
@@ -98,7 +97,7 @@ export class ServiceError extends Error {
     issues?: readonly Issue[],
     options?: ServiceErrorOptions,
   ) {
-    // A stack trace costs more than all else that a refused request does, and tells of one that is no mistake nothing.
+    // A stack trace costs more than the rest of a refused request, and a refusal is no bug.
     const limit = Error.stackTraceLimit;
     if (code !== 'internal') Error.stackTraceLimit = 0;
     super(sentence, options);
@@ -121,7 +120,7 @@ export function overloaded(overload: Overload, cause?: Error): ServiceError {
   return new ServiceError('overloaded', OVERLOADS[overload], undefined, { overload, cause });
 }
 
-/** A mistake of the operator: told in one sentence, without a stack trace, exit code 1. */
+/** A mistake of the operator: one sentence without a stack trace, exit code 1. */
 export class StartupError extends Error {
   constructor(sentence: string) {
     super(sentence);
@@ -129,5 +128,5 @@ export class StartupError extends Error {
   }
 }
 
-/** A database does not answer now. Processes that run on wait for it; a command ends. */
+/** A database does not answer now. Long-running processes wait for it; commands end. */
 export class AwayError extends StartupError {}

@@ -1,8 +1,7 @@
-// JSON Schemas of single fields that requests, answers and the list of an item's fields (src/wishlist/item-fields.ts) are made
-// of. `format` names a rule of src/validation/validator.ts, `maxBytes` counts UTF-8, `maxLevels` counts objects and lists
-// within each other.
+// JSON Schemas of single fields, for requests, answers and items (src/wishlist/item-fields.ts). `format` names a rule of
+// src/validation/validator.ts, `maxBytes` counts bytes of UTF-8, `maxLevels` counts nested objects and lists.
 
-/** Integers that JSON.parse has not rounded. */
+/** Beyond that JSON.parse rounds integers. */
 export const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
 export const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
 export const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;
@@ -11,13 +10,13 @@ export const title = { type: 'string', format: 'title', maxBytes: 1_024 } as con
 export const titleOrNull = { ...title, type: ['string', 'null'] } as const;
 export const price = { type: 'string', format: 'price' } as const;
 export const priceOrNull = { ...price, type: ['string', 'null'] } as const;
-/** What UInt32 holds. */
+/** The range of UInt32. */
 export const quantity = { type: 'integer', minimum: 1, maximum: 0xffff_ffff } as const;
 export const currencyCode = { type: ['string', 'null'], format: 'currency-code' } as const;
 export const countryCode = { type: ['string', 'null'], format: 'country-code' } as const;
 export const freeForm = {
   type: ['object', 'null'],
-  // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
+  // JSON.stringify recurses and throws at some 5,000 levels.
   maxLevels: 1_000,
   additionalProperties: true,
   description: 'Free-form, at most 16 KiB; numbers of more than 15 digits lose some: send them as text',
@@ -27,14 +26,12 @@ export const freeForm = {
 export const plainText = (maxBytes: number) =>
   ({ type: ['string', 'null'], format: 'plain-text', maxBytes }) as const;
 
-/** One of some texts, or null. */
 export const oneOf = <const T extends string>(allowed: readonly T[], absent: T) =>
   ({ type: ['string', 'null'], enum: [...allowed, null], default: absent }) as const;
 
-// What is answered.
+// Fields of answers.
 
 export const text = { type: 'string' } as const;
-/** One of some texts. */
 export const word = (allowed: readonly string[]) => ({ type: 'string', enum: allowed }) as const;
 /** Two decimals. */
 export const decimalText = { type: 'string', pattern: '^-?\\d+\\.\\d{2}$' } as const;
@@ -61,7 +58,7 @@ export interface FieldSchema {
   readonly type: TypeName | readonly TypeName[];
 }
 
-/** What a schema lets through, as TypeScript's type. */
+/** The TypeScript type of values that a schema accepts. */
 export type ValueOf<Schema extends FieldSchema> = ValueOfType[Extract<
   Schema['type'] extends readonly (infer Name)[] ? Name : Schema['type'],
   TypeName

@@ -1,17 +1,14 @@
-// A set of keys that can be asked for one. Digests compare in constant time; several keys at once are how keys are
-// rotated.
+// A set of secret keys, compared in constant time. Several valid keys allow rotation.
 //
-// A trusted server sends its key with every request, and a digest of each costs more than all else that access takes.
-// So a key that was found is remembered as it was sent, and one that is sent again is compared with that. This gives
-// nothing away: the comparison looks at every character, whichever is wrong, so that its time tells no more than
-// whether the length is that of a key. What is not remembered is compared by digests, and only what these prove right is
-// remembered: a stranger can put nothing there, nor push anything out.
+// A server sends its key with every request, and hashing it would cost more than the rest of the access check. So a key that
+// matched by digest is remembered as text, and compared with that next time. The comparison visits every character, so its
+// time reveals only the length. Only right keys are remembered, so strangers can't add or evict any.
 
 import { hash, timingSafeEqual } from 'node:crypto';
 
 export class KeyRing {
   readonly #digests: readonly Buffer[];
-  /** Those of the keys that were found before, in the same order. */
+  /** Keys that matched before, in the order of the digests. */
   readonly #remembered: (string | undefined)[];
 
   constructor(keys: readonly string[]) {
@@ -19,7 +16,7 @@ export class KeyRing {
     this.#remembered = keys.map(() => undefined);
   }
 
-  /** Which of the keys it is; undefined where it is none. All are compared, whichever it is. */
+  /** The index of the key, or undefined. Always compares all keys. */
   find(key: string): number | undefined {
     let found = this.#recall(key);
     if (found === undefined) {
@@ -40,12 +37,12 @@ export class KeyRing {
   }
 }
 
-/** Whether two secrets are the same, in constant time, of any lengths. */
+/** Compares two secrets of any length in constant time. */
 export function isSameSecret(secret: string, other: string): boolean {
   return new KeyRing([secret]).find(other) !== undefined;
 }
 
-/** Compares all characters of two texts of one length, without a branch that depends on them. */
+/** Compares all characters, without a branch that depends on them. */
 function isSame(text: string, other: string): boolean {
   let difference = text.length ^ other.length;
   if (difference === 0)

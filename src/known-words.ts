@@ -1,5 +1,5 @@
-// Columns that figures are grouped by have few values: a stranger's own word for a device, a source or a channel counts as
-// `other`. Otherwise anybody could add rows to every figure. A server's words are taken as they are.
+// Limits the values of columns that figures are grouped by. Devices, sources and channels from browsers are one of these words,
+// or `other`: else strangers could add rows to every figure. Words from servers are kept.
 
 const DEVICES = ['desktop', 'mobile', 'phone', 'tablet', 'tv', 'app'] as const;
 export const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
@@ -7,7 +7,7 @@ export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as
 
 const OTHER = 'other';
 
-/** A word in any case -> how it is kept. */
+/** Lower case -> stored spelling. */
 const spellings = (words: readonly string[]) => new Map(words.map((word) => [word.toLowerCase(), word]));
 const SPELLINGS = {
   device: spellings(DEVICES),
@@ -15,7 +15,7 @@ const SPELLINGS = {
   channel: spellings(CHANNELS),
 } as const;
 
-/** The known word, `other`, or an empty text for a blank one. */
+/** One of the column's words, `other`, or '' for a blank text. */
 export function knownWord(column: keyof typeof SPELLINGS, text: string): string {
   const words = SPELLINGS[column];
   return words.get(text) ?? words.get(text.trim().toLowerCase()) ?? (text.trim() === '' ? '' : OTHER);

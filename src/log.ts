@@ -1,6 +1,6 @@
-// Log lines: JSON, for people where a terminal shows them, and without personal data or secrets. Libraries hang what
-// they were doing on their errors (ioredis the command with its arguments, the ClickHouse client the query), and
-// messages quote what could not be read, so of an error only what is known to be harmless is written.
+// Log lines without personal data or secrets: JSON, or readable on a terminal. Libraries attach data to their errors (ioredis the
+// command's arguments, the ClickHouse client the query), and messages may quote bad input. So only harmless parts of an
+// error are logged.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { PinoPretty as pretty } from 'pino-pretty';
@@ -10,20 +10,20 @@ const NOT_WRITTEN = 'not written here: it may quote data';
 interface LoggedError {
   readonly type: string;
   readonly message: string;
-  /** `ECONNREFUSED`, or ClickHouse's number. */
+  /** Like `ECONNREFUSED`, or ClickHouse's number. */
   readonly code?: string;
-  /** Where it was thrown; without the message, which comes first in V8's. */
+  /** Without the message, with which V8's stack begins. */
   readonly stack?: string;
   readonly causes?: readonly LoggedError[];
 }
 
-/** @param level `trace` to `fatal`, or `silent`; `destination` is stdout where it is not given */
+/** @param level `trace` to `fatal`, or `silent` @param destination stdout if absent */
 export function createLog(level: string, name: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = { level, name, serializers: { err: describeError } };
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** Lines for people, on stdout: time, level, what, with colour where the terminal has it. */
+/** Readable lines on stdout. */
 export function terminal(): DestinationStream {
   return pretty({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', singleLine: true, sync: true });
 }
@@ -44,11 +44,11 @@ function describeError(error: unknown): LoggedError {
 
 function harmless(error: Error): string {
   switch (error.constructor.name) {
-    case 'SyntaxError': // JSON.parse quotes what it could not read
-    case 'ClickHouseError': // quotes values, rows, queries; its number says what it was
+    case 'SyntaxError': // JSON.parse quotes its input
+    case 'ClickHouseError': // quotes values, rows and queries; its number is logged
       return NOT_WRITTEN;
     default:
-      // Redis quotes the arguments of a command that it does not know.
+      // Redis quotes the arguments of an unknown command.
       return error.message.replace(/, with args beginning with:.*/s, '');
   }
 }

@@ -1,10 +1,9 @@
 #!/usr/bin/env node
-// The command line: arguments, environment, signals, exit codes. Beside it only src/embedded/ uses `process`, to run
-// databases as child processes.
+// The command line: arguments, environment, signals, exit codes. Only this file and src/embedded/ use `process`.
 //
-// 0 went well · 1 could not (one sentence on stderr) · 2 the command line makes no sense · 128+n the second signal.
+// 0 success · 1 failure (one sentence on stderr) · 2 wrong command line · 128+n second signal.
 //
-// A command is imported when it is asked for: `sql` should not wait for a web server to load.
+// Commands are imported on demand: `sql` should not wait for a web server to load.
 
 import { readFileSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -41,7 +40,7 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   restore: async () => (await import('./commands/restore.js')).restore,
 };
 
-/** Commands that run until they are stopped, and log on stdout. */
+/** Commands that run until a signal, and log on stdout. */
 const PROCESSES: ReadonlySet<CommandName> = new Set(['start', 'serve', 'flush', 'deliver', 'dashboard']);
 
 const OLDEST_NODE = [20, 12] as const;
@@ -59,7 +58,7 @@ async function main([first, ...args]: readonly string[]): Promise<number> {
   if (given.isHelp) return print(helpOf(name), []);
 
   process.title = `wishmeter ${name}`;
-  process.umask(0o077); // only its owner may read what is written here
+  process.umask(0o077); // only the owner may read files that we write
   checkNode();
   return await run(name, given);
 }
@@ -70,7 +69,7 @@ async function run<Name extends CommandName>(name: Name, given: Arguments<Name>)
   return await command(program);
 }
 
-/** @throws UsageError where there is an argument more */
+/** @throws UsageError for a further argument */
 function print(text: string, [more]: readonly string[]): number {
   if (more !== undefined) throw new UsageError(`There is nothing to do for ${JSON.stringify(more)}.`);
   process.stdout.write(text);
@@ -85,7 +84,7 @@ function createProgram<Name extends CommandName>(
   const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
   const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
   const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined);
-  // A process says it; a command's stdout is its answer, and a child of `start` has a parent that said it.
+  // Not for a command, whose stdout is its result, nor for a child of `start`, whose parent has logged it.
   if (PROCESSES.has(name) && process.send === undefined)
     for (const { level, message, settings } of notesOn(process.env, name, line.settings))
       log[level]({ settings }, message);
@@ -114,7 +113,7 @@ function createProgram<Name extends CommandName>(
       process.send?.({ ready: true, ...message });
     },
     channel: process.send && {
-      // Without `start` there is no parent to send to, and this process is about to be stopped.
+      // Ignore errors: if the parent has died, this process is about to be stopped.
       send: (message) => void process.send?.(message, undefined, {}, () => {}),
       listen: (onMessage) => void process.on('message', onMessage),
     },
@@ -123,13 +122,13 @@ function createProgram<Name extends CommandName>(
       try {
         process.kill(pid, signal);
       } catch {
-        // it is gone
+        // it has ended
       }
     },
   };
 }
 
-/** From now on the first signal resolves this, and the second one ends the process after `last`. */
+/** Resolves at the first signal. The second one calls `last` and ends the process. */
 function firstSignal(last: () => void): Promise<StopSignal> {
   return new Promise((resolve) => {
     let asked = false;
@@ -151,7 +150,7 @@ function version(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
-/** @throws StartupError where this Node is too old for us. */
+/** @throws StartupError if this Node is too old */
 function checkNode(): void {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const [oldestMajor, oldestMinor] = OLDEST_NODE;
@@ -161,37 +160,37 @@ function checkNode(): void {
   );
 }
 
-/** Tells why it ended, to the parent where there is one that listens, and gives the exit code. */
+/** Reports the error to the parent, or on stderr. @returns the exit code */
 async function explain(error: unknown): Promise<number> {
   if (error instanceof UsageError) {
     process.stderr.write(`wishmeter: ${error.message}\n\n${usage()}`);
     return 2;
   }
-  if (error instanceof StartupError) return await tell(error.message);
+  if (error instanceof StartupError) return await report(error.message);
   throw error;
 }
 
-async function tell(sentence: string): Promise<number> {
+async function report(sentence: string): Promise<number> {
   if (process.send)
     await new Promise<unknown>((sent) => process.send?.({ failed: sentence }, undefined, {}, sent));
   else process.stderr.write(`wishmeter: ${sentence}\n`);
   return 1;
 }
 
-// Node would print the error with all that hangs on it: of a Redis command, what a visitor sent.
+// Node would print all properties of the error: those of a Redis command have a visitor's data.
 process.on('uncaughtException', (error) => {
   const stderr = { write: (line: string) => void writeSync(2, line) };
   createLog('fatal', 'wishmeter', stderr).fatal({ err: error }, 'a bug; the process ends');
   process.exit(1);
 });
 
-/** Resolves once all that was written is taken, or its reader has gone: process.exit drops what a full pipe has not taken. */
-function taken(stream: NodeJS.WriteStream): Promise<void> {
+/** Resolves when all output is written, or its reader has gone: process.exit would drop what waits for a full pipe. */
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => {
     stream.once('error', () => resolve()).write('', () => resolve());
   });
 }
 
 const code = await main(process.argv.slice(2)).catch(explain);
-await Promise.all([taken(process.stdout), taken(process.stderr)]);
+await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
 process.exit(code);

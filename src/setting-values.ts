@@ -1,25 +1,25 @@
-// The text of a setting -> its value. What is wrong throws a sentence that says what is right, and never repeats what was
-// given: it may be a key.
+// Parses the texts of settings. An error says what is allowed and never repeats the value, which may be a key.
 
 type Check = RegExp | ((value: string) => boolean);
 
 const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
 
 /**
- * Whether Kubernetes set it: next to a Service `clickhouse` every container has CLICKHOUSE_PORT=tcp://10.0.0.7:8123.
+ * True for variables that Kubernetes sets: next to a Service `clickhouse` every container has
+ * CLICKHOUSE_PORT=tcp://10.0.0.7:8123.
  * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
 export function isServiceLink(name: string, given: string): boolean {
   return name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(given);
 }
 
-/** `docker run --env-file` and Kubernetes take quotes as part of the value. @throws if it is in quotes */
+/** `docker run --env-file` and Kubernetes keep quotes in the value. @throws if it is in quotes */
 export function unquoted(given: string): string {
   if (/^(["']).*\1$/s.test(given)) throw new Error('must not be in quotes, which would be part of the value');
   return given;
 }
 
-/** One value. '' is none, where the fallback is ''. */
+/** One value, or ''. */
 export function text(check: Check, sentence: string) {
   return (given: string): string => {
     if (given !== '' && !passes(given, check)) throw new Error(sentence);
@@ -62,7 +62,7 @@ export function isUrl(...schemes: readonly string[]) {
 
 const isWeb = isUrl('http:', 'https:');
 export const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
-/** A host as URLs spell it, maybe with a port; `*.` before it stands for every host below it. */
+/** A host as in URLs, maybe with a port; `*.` stands for every host below. */
 export const isHost = (value: string): boolean =>
   /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/.test(value);
 export const anything = (given: string): string => given;
@@ -75,7 +75,7 @@ export function shopAddress(given: string): string {
   return given.replace(/\/+$/, '');
 }
 
-/** A web address that has a placeholder; '' is none. */
+/** A web address with a placeholder, or ''. */
 export function addressWith(placeholder: string) {
   return text(
     (value) => isWeb(value) && value.includes(placeholder),
@@ -94,13 +94,13 @@ export function visitDays(given: string): number {
   return days;
 }
 
-/** Upper case; '' is none. */
+/** @returns upper case, or '' */
 export function currency(given: string): string {
   if (!/^([A-Za-z]{3})?$/.test(given)) throw new Error('must be three letters, like EUR');
   return given.toUpperCase();
 }
 
-/** A name as ClickHouse knows it, whose names have one case. */
+/** @returns the canonical spelling: names in ClickHouse are case-sensitive */
 export function timeZone(given: string): string {
   try {
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions();

@@ -1,13 +1,11 @@
-// A turn, in phases. Node reads the sockets that have something to read, one after the other; what came is dealt with once
-// all of it is there:
+// The phases of a tick of the event loop. Node reads all readable sockets, one after the other; then we work on all of them:
 //
-//   sockets are read ──▶ answers are written ──▶ sockets are read ──▶ visits are looked up ──▶ batches are sent to Redis ──▶ …
+//   read sockets ──▶ write answers ──▶ read sockets ──▶ look up visits ──▶ send batches to Redis ──▶ …
 //
-// A system call leaves little of ours in the processor's caches (and where the kernel guards itself against Meltdown, no
-// address translations at all). So what makes none is not done between two that do, but for all requests of a turn in one
-// go. The fixed cost of a batch, in server and Redis, is that of many visits: so sockets are read twice for each,
-// unless the first read took long. That takes microseconds where nothing more has come, and makes batches half as large
-// again where the server is busy.
+// A system call evicts our code and data from the processor's caches (and, with the kernel's defence against Meltdown, all
+// address translations). So work without system calls is done for all requests of a tick together. A batch has the fixed
+// cost of many visits, in server and Redis, so sockets are read twice per batch unless the first read took long. If nothing
+// has arrived, this takes microseconds; on a busy server it makes batches half as large again.
 
 import { AsyncResource } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
@@ -15,15 +13,15 @@ import { performance } from 'node:perf_hooks'; // the global one is behind a get
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
 
-/** Milliseconds; a read that took longer brought much, and who came with it has waited. */
+/** Milliseconds. After a longer read there is no second one: the first requests have waited. */
 const LONG_READ_MS = 1;
 
-/** Of this turn; undefined while nothing is put off until its end. */
+/** Undefined while this tick has no work. */
 let lookUps: Task[] | undefined;
 let sends: Task[] = [];
 let answers: Task[] = [];
 let began = 0;
-/** Whether sockets may be, or are, read for it a second time. */
+/** True while the sockets may be read a second time. */
 let readsAgain = false;
 
 function begun(): Task[] {
@@ -36,10 +34,10 @@ function begun(): Task[] {
   return lookUps;
 }
 
-/** The rest, once the sockets that have something to read have been read. */
+/** Schedules the rest after all readable sockets have been read. */
 function onceRead(): void {
   setImmediate(lookUp);
-  // An immediate of its own: promises that settle meanwhile are heard in between.
+  // A separate immediate, so that reactions of promises run in between.
   setImmediate(finish);
 }
 
@@ -55,19 +53,19 @@ function finish(): void {
     onceRead();
   } else {
     const send = sends;
-    lookUps = undefined; // what is put off from here on is the next turn's
+    lookUps = undefined; // further work belongs to the next tick
     sends = [];
     for (const task of send) task();
   }
-  // Those of the first read, too: who is answered may ask again in the second.
+  // Also after the first read: clients that get an answer may send again before the second.
   const answer = answers;
   answers = [];
   for (const task of answer) task();
 }
 
 /**
- * Sends a batch once all that this turn brought for it was looked up, in the async context of the caller. One that is put
- * off while batches are sent is the next turn's.
+ * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. During that phase it is for the
+ * next tick.
  */
 export function atEndOfTurn(send: Task): void {
   begun();
@@ -75,14 +73,14 @@ export function atEndOfTurn(send: Task): void {
   sends.push(() => context.runInAsyncScope(send));
 }
 
-/** What is dealt with together in one phase of each turn. */
+/** Items that are handled together in one phase of a tick. */
 export class TurnQueue<T> {
   readonly #phase: Phase;
   readonly #deal: (items: readonly T[]) => void;
   readonly #most: number;
   #items: T[] = [];
 
-  /** @param most items that wait for each other: with one more, all are dealt with at once */
+  /** @param most with one more item, all are handled at once */
   constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
     this.#phase = phase;
     this.#deal = deal;
@@ -100,7 +98,7 @@ export class TurnQueue<T> {
 
   readonly #dealNow = (): void => {
     const items = this.#items;
-    if (items.length === 0) return; // they were too many, and are dealt with
+    if (items.length === 0) return; // `push` has handled them
     this.#items = [];
     this.#deal(items);
   };

@@ -1,15 +1,13 @@
-// /metrics of every process: access to it, and how often its figures are made.
-//
-// Everyone may read it, or where METRICS_TOKEN is set, clients that send `Authorization: Bearer <token>`. Figures name no
-// visitor, but they show what a shop sells. They take milliseconds and calls of Redis, and without a token anyone may ask:
-// so they are made at most once a second.
+// Access to /metrics, and its cache. With METRICS_TOKEN clients must send `Authorization: Bearer <token>`. Metrics name no
+// visitor, but show what a shop sells. They cost milliseconds and calls of Redis, and without a token anyone may ask: they are
+// computed at most once a second.
 
 import { KeyRing } from '../key-ring.js';
 
 const LAST_MS = 1_000;
 const BEARER = /^Bearer +(\S+) *$/i;
 
-/** The token of an Authorization header; empty where it is no Bearer. */
+/** The token of an Authorization header; '' if it is not Bearer. */
 export function bearerOf(authorization: string): string {
   return BEARER.exec(authorization)?.[1] ?? '';
 }
@@ -17,12 +15,12 @@ export function bearerOf(authorization: string): string {
 export class MetricsAccess {
   readonly #tokens: KeyRing | undefined;
 
-  /** @param token empty where everyone may */
+  /** @param token '' allows everyone */
   constructor(token: string) {
     this.#tokens = token === '' ? undefined : new KeyRing([token]);
   }
 
-  /** @param authorization the header; empty where absent */
+  /** @param authorization the header; '' if absent */
   allows(authorization: string): boolean {
     return this.#tokens === undefined || this.#tokens.find(bearerOf(authorization)) !== undefined;
   }

@@ -1,9 +1,9 @@
-// A histogram for the hot path: its series are found once, and to observe a value is to raise a number in an array.
-// (prom-client's own makes objects and a text of the labels for each value, as much work as a tenth of a visit.)
+// A histogram for the hot path: callers keep a series, and an observation increments a number in an array. (prom-client's own
+// makes objects and a text of the labels for each value, which costs a tenth of a visit.)
 
 import type { Metric, Registry } from 'prom-client';
 
-/** Seconds: of a request, and of what it waits for. */
+/** Seconds of a request. */
 export const SECONDS_BUCKETS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ] as const;
@@ -12,15 +12,15 @@ export interface HistogramSpec<Label extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly Label[];
-  /** Upper bounds, rising, in the unit of the name. */
+  /** Upper bounds, ascending, in the unit of the name. */
   readonly buckets: readonly number[];
 }
 
-/** What one set of labels has observed. */
+/** The observations of one set of labels. */
 export class HistogramSeries {
   readonly labels: Readonly<Record<string, string>>;
   readonly #buckets: readonly number[];
-  /** By bucket, the last one for what is beyond all bounds; then their sum. */
+  /** Counts by bucket, including +Inf; then the sum of the values. */
   readonly #counts: Float64Array;
 
   constructor(labels: Readonly<Record<string, string>>, buckets: readonly number[]) {
@@ -39,7 +39,7 @@ export class HistogramSeries {
     counts[sum] = (counts[sum] as number) + value;
   }
 
-  /** As Prometheus reads them: cumulative buckets, sum and count. Of labels for which nothing was observed, none. */
+  /** Cumulative buckets, sum and count; none for labels without observations. */
   samples(name: string): { metricName: string; labels: Record<string, string | number>; value: number }[] {
     const buckets = this.#buckets;
     const bounds = [...buckets, '+Inf'];
@@ -60,19 +60,19 @@ export class HistogramSeries {
 
 export class FixedHistogram<Label extends string = never> {
   readonly #spec: HistogramSpec<Label>;
-  /** By labels, whose values are words of the code and never a caller's. */
+  /** By labels. Their values come from code, never from a caller. */
   readonly #series = new Map<string, HistogramSeries>();
 
   constructor(registry: Registry, spec: HistogramSpec<Label>) {
     this.#spec = spec;
     const { name, help } = spec;
-    const told = { name, help, type: 'histogram', aggregator: 'sum' };
-    // A registry asks a metric for no more than this.
-    const metric = { ...told, get: async () => ({ ...told, values: this.#samples() }) };
+    const head = { name, help, type: 'histogram', aggregator: 'sum' };
+    // A registry needs no more than this of a metric.
+    const metric = { ...head, get: async () => ({ ...head, values: this.#samples() }) };
     registry.registerMetric(metric as unknown as Metric);
   }
 
-  /** The same for the same labels. Callers of the hot path keep it. @param values of the labels, in their order */
+  /** One series per set of labels; keep it on the hot path. @param values of the labels, in their order */
   series(...values: readonly string[]): HistogramSeries {
     const key = values.join('\n');
     let series = this.#series.get(key);

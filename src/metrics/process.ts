@@ -1,18 +1,18 @@
-// Figures of the process itself: its version, how late its event loop is, and those that prom-client has of Node.
+// Metrics of the process: version, delay of the event loop, and prom-client's metrics of Node.
 
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import { FixedHistogram, SECONDS_BUCKETS } from './fixed-histogram.js';
 
 /**
- * Left out of prom-client's: sums of gauges, under names that only counters may have (promtool refuses them); and the lag
- * of the event loop, which each scrape resets for all other scrapers. The histogram below has it.
+ * Left out: gauges with names that only counters may have (promtool refuses them), and the lag of the event loop, which each
+ * scrape resets for all other scrapers; the histogram below replaces it.
  */
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 const POLL_MS = 50;
-/** Of prom-client's monitor of the event loop, which can't be turned off. */
+/** prom-client's monitor of the event loop can't be turned off. */
 const SELDOM_MS = 60_000;
 
-/** @param version of this package @returns what ends the timer */
+/** @param version of this package @returns a function that ends the timer */
 export function collectProcessMetrics(registry: Registry, version: string): () => void {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: SELDOM_MS });
   for (const { name } of registry.getMetricsAsArray())
@@ -26,11 +26,11 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
   return watchEventLoop(registry);
 }
 
-/** A timer is as late as a request that waits for its turn. */
+/** A timer is late by as much as a request has to wait. */
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',
-    help: `How late a timer of ${POLL_MS} ms fires on the event loop; requests wait as long for their turn`,
+    help: `How late a timer of ${POLL_MS} ms fires on the event loop; requests wait as long`,
     labels: [],
     buckets: SECONDS_BUCKETS,
   }).series();
