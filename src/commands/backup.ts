@@ -1,5 +1,4 @@
-// `wishmeter backup <folder>`: all that a running deployment has, into a new folder, checked. src/backup/ says in which order,
-// and what is in it.
+// `wishmeter backup <folder>`: copies a running deployment into a new folder and verifies it; see src/backup/.
 
 import { backUp } from '../backup/backup.js';
 import { totalOf } from '../backup/manifest.js';

@@ -1,4 +1,4 @@
-// What `backup` and `restore` share: connections to both databases, and a sentence for what fails.
+// Connects `backup` and `restore` to both databases, and turns their errors into sentences.
 
 import type { Databases } from '../backup/backup.js';
 import { createClickHouse } from '../clickhouse/client.js';
@@ -10,7 +10,7 @@ import { createKeys } from '../redis/keys.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 
-/** Milliseconds: a value of many megabytes takes its time. */
+/** Milliseconds, enough for a value of many megabytes. */
 const REDIS_TIMEOUT_MS = 60_000;
 
 export interface Where {
@@ -25,7 +25,7 @@ export function oneFolder(command: string, [folder, ...more]: readonly string[])
   return folder;
 }
 
-/** @param failure what it means if `act` fails, as the start of a sentence @throws StartupError */
+/** @param failure start of the sentence if `act` fails @throws StartupError */
 export async function withDatabases(
   failure: string,
   { config, redisUrls, clickhouseUrl }: Where,

@@ -1,5 +1,5 @@
-// The command line: each command with its arguments, its settings and an example. What is taken, what `--help` prints and
-// which settings a command is given follow from this one table.
+// The table of commands, with arguments, settings and an example. Parsing, `--help` and the settings that a command gets follow
+// from it.
 
 import { parseArgs } from 'node:util';
 import {
@@ -15,28 +15,27 @@ import type { Config, SettingName } from '../config.js';
 interface Option {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
-  /** What usage calls the value of a `string`. */
+  /** Name of the value of a `string` in the usage. */
   readonly value?: string;
 }
 
 export interface CommandLine {
   readonly about: string;
   readonly options?: Readonly<Record<string, Option>>;
-  /** What usage calls the arguments beside options; where absent there are none. */
+  /** Other arguments than options, as in the usage; none if absent. */
   readonly operands?: string;
-  /** All that it is given. */
   readonly settings: readonly SettingName[];
-  /** What comes before the settings' own fallbacks. */
+  /** Defaults that override those of the settings. */
   readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
-  /** The same at a terminal. */
+  /** Further ones on a terminal. */
   readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
   readonly example: string;
 }
 
-/** How every command logs, and where it finds the databases of a `start`. */
+/** For logging, and to find the databases of a `start`. */
 const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
-/** What `start` reads beside what it hands to its children. */
+/** Settings that `start` reads itself; others are for its children. */
 export const OF_START = ['WORKERS', 'REDIS_FSYNC', 'CLICKHOUSE_PORT', 'ANALYST_MAX_SECONDS'] as const;
 const OF_BACKUPS = [
   'REDIS_URL',
@@ -54,7 +53,7 @@ const VISITOR = {
 
 export const COMMAND_LINES = {
   start: {
-    about: 'runs all of it on this machine, with a Redis and a ClickHouse where none is set',
+    about: 'runs everything on this machine, with its own Redis and ClickHouse if no URL is set',
     settings: [
       ...OF_START,
       ...SERVE_SETTINGS,
@@ -63,9 +62,8 @@ export const COMMAND_LINES = {
       ...DASHBOARD_SETTINGS,
       ...COMMON,
     ],
-    // The stand-in for a whole installation is for this machine.
     fallbacks: { HOST: '127.0.0.1' },
-    // A person is no load balancer, and the banner should stay in sight.
+    // At a terminal no load balancer has to notice the end, and log lines would hide the banner.
     atTerminal: { DRAIN_MS: '0', LOG_LEVEL: 'warn' },
     example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
   },
@@ -115,7 +113,7 @@ export const COMMAND_LINES = {
   dashboard: {
     about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
-    // TLS and the way in from a network are a proxy's.
+    // A proxy provides TLS and access from a network.
     fallbacks: { HOST: '127.0.0.1' },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
@@ -134,7 +132,7 @@ export const COMMAND_LINES = {
     example: 'wishmeter requests export 3',
   },
   export: {
-    about: 'prints all that is kept of a visitor, as JSON',
+    about: 'prints all data of a visitor, as JSON',
     options: VISITOR,
     settings: OF_RIGHTS,
     example: 'wishmeter export --customer 6940095348933',
@@ -146,7 +144,7 @@ export const COMMAND_LINES = {
     example: 'wishmeter erase --email a@shop.example',
   },
   backup: {
-    about: 'copies all that Redis and ClickHouse hold into a new folder, while the service runs',
+    about: 'copies all data of Redis and ClickHouse into a new folder, while the service runs',
     operands: '<folder>',
     settings: OF_BACKUPS,
     example: 'wishmeter backup /var/backups/wishmeter/2026-03-01',
@@ -163,16 +161,14 @@ export const COMMAND_LINES = {
 export type CommandName = keyof typeof COMMAND_LINES;
 type Row<Name extends CommandName> = (typeof COMMAND_LINES)[Name];
 
-/** The settings that a command is given. */
 export type ConfigOf<Name extends CommandName> = Pick<Config, Row<Name>['settings'][number]>;
 
-/** The options that a command was given. */
 export type OptionsOf<Name extends CommandName> =
   Row<Name> extends { options: infer Options }
     ? { readonly [O in keyof Options]?: Options[O] extends { type: 'string' } ? string : boolean }
     : unknown;
 
-/** A command line that makes no sense: told with the usage, exit code 2. */
+/** A wrong command line: printed with the usage, exit code 2. */
 export class UsageError extends Error {
   constructor(sentence: string) {
     super(sentence);
@@ -180,7 +176,7 @@ export class UsageError extends Error {
   }
 }
 
-/** @throws UsageError where there is no such command */
+/** @throws UsageError if there is no such command */
 export function commandNamed(name: string): CommandName {
   if (Object.hasOwn(COMMAND_LINES, name)) return name as CommandName;
   throw new UsageError(`There is no command ${JSON.stringify(name)}.`);
@@ -192,7 +188,7 @@ export interface Arguments<Name extends CommandName> {
   readonly isHelp: boolean;
 }
 
-/** What stands after the command's name. @throws UsageError for what it does not take */
+/** @param args the words after the command's name @throws UsageError */
 export function readArguments<Name extends CommandName>(
   name: Name,
   args: readonly string[],

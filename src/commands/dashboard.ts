@@ -1,5 +1,4 @@
-// `wishmeter dashboard`: the shop's figures as pages, read from CLICKHOUSE_URL as a user who may read the views, and the receivers
-// of REDIS_URL.
+// `wishmeter dashboard`: pages of the shop's figures, from CLICKHOUSE_URL, and of the receivers, from REDIS_URL.
 
 import { dashboard as serveDashboard } from '../app/dashboard.js';
 import { Waiting } from '../app/waiting.js';

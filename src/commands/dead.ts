@@ -1,5 +1,5 @@
-// `wishmeter dead`: the events and visits that ClickHouse refused. `list` shows them as JSON lines, `retry` puts them
-// back into the stream once the cause is mended, `drop` throws them away. Named as `list` names them, or --all.
+// `wishmeter dead`: dead letters, the events and visits that ClickHouse refused. `list` shows them as JSON lines, `retry` puts
+// them back into the stream, `drop` deletes them: those with the given ids, or --all.
 
 import { pipeline } from 'node:stream/promises';
 import {
@@ -19,7 +19,7 @@ import type { Program } from './program.js';
 const PAGE = 100;
 const TIMEOUT_MS = 5_000;
 
-/** Which ones, by stream: its number, `v` before it for one of visits. */
+/** Ids by stream: its number, with `v` before it for visits. */
 type Selection = Map<string, string[]>;
 
 interface Letters {
@@ -28,7 +28,7 @@ interface Letters {
   readonly streams: readonly string[];
 }
 
-/** @throws StartupError where Redis does not answer. */
+/** @throws StartupError if Redis does not answer */
 export async function dead({ options, operands, config, stdout }: Program<'dead'>): Promise<number> {
   const { all = false } = options;
   const [action = 'list', ...names] = operands;
@@ -71,7 +71,7 @@ async function open(config: Program<'dead'>['config']): Promise<RedisClient> {
   }
 }
 
-/** All that were ever written to; none where nothing ever ran. */
+/** Names of all streams, of events and of visits. */
 async function namesOf(redis: RedisClient, keys: Keys): Promise<string[]> {
   const numbers = await streamsOf(redis, keys);
   return ['', 'v'].flatMap((kind) => numbers.map((number) => `${kind}${number}`));
@@ -88,7 +88,7 @@ async function list(letters: Letters, stdout: Program<'dead'>['stdout']): Promis
   try {
     await pipeline(lines, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // `| head` has seen enough
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // as with `| head`
   }
 }
 
@@ -108,7 +108,7 @@ async function* each({
   }
 }
 
-/** Collected before anything is done: one that is refused again comes back under a new id. */
+/** Collects all ids first: a letter that is refused again comes back with a new id. */
 async function everyOne(letters: Letters): Promise<Selection> {
   const selection: Selection = new Map();
   for await (const { stream, letter } of each(letters)) add(selection, stream, letter.id);

@@ -1,4 +1,4 @@
-// `wishmeter deliver`: sends events to receivers. Several share the work; see src/receivers/.
+// `wishmeter deliver`: sends events to receivers. Several processes share the work; see src/receivers/.
 
 import { deliver as startDelivering } from '../app/deliver.js';
 import { type Program, requireSettings, startWaiting } from './program.js';
@@ -8,7 +8,7 @@ export async function deliver(program: Program<'deliver'>): Promise<number> {
   requireSettings('deliver', { REDIS_URL: config.REDIS_URL });
   const delivering = await startWaiting(program, (waiting) => startDelivering(config, log, waiting));
   if (delivering === undefined) return 0;
-  const stopped = untilStopped(); // before anyone is told
+  const stopped = untilStopped(); // before `ready`: the parent may stop it then
   log.info('delivering');
   ready({});
   log.info({ signal: await stopped }, 'stopping');

@@ -1,5 +1,4 @@
-// How a command reaches the databases of a `wishmeter start` on this machine, where no URL is given: by the files
-// that they leave in DATA_DIR for those who may read them.
+// Finds the databases of a `wishmeter start` on this machine if no URL is given: by the files that they write into DATA_DIR.
 
 import { join, resolve } from 'node:path';
 import type { Config } from '../config.js';
@@ -14,7 +13,7 @@ export function redisFolder(dataDir: string): string {
   return join(resolve(dataDir), 'redis');
 }
 
-/** CLICKHOUSE_URL, or the embedded one with the service's user and password; empty where neither is there. */
+/** CLICKHOUSE_URL, or the embedded one with the service's user and password, or ''. */
 export function serviceClickHouse({
   CLICKHOUSE_URL,
   DATA_DIR,
@@ -22,7 +21,7 @@ export function serviceClickHouse({
   return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
 }
 
-/** REDIS_URL, or the embedded one, whether or not it is there. */
+/** REDIS_URL, or the embedded one, which may not run. */
 export function redisUrls({
   REDIS_URL,
   DATA_DIR,

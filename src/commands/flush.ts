@@ -1,4 +1,4 @@
-// `wishmeter flush`: moves events, visits and purchases from REDIS_URL to CLICKHOUSE_URL. Several may run beside each other.
+// `wishmeter flush`: moves events, visits and purchases from REDIS_URL to CLICKHOUSE_URL. Several processes share the work.
 
 import { flush as startFlushing } from '../app/flush.js';
 import { serviceClickHouse } from './embedded-databases.js';
@@ -13,7 +13,7 @@ export async function flush(program: Program<'flush'>): Promise<number> {
   );
   if (flushing === undefined) return 0;
   const { close, lost } = flushing;
-  const stopped = untilStopped(); // before anyone is told
+  const stopped = untilStopped(); // before `ready`: the parent may stop it then
   log.info('flushing');
   ready({});
   try {

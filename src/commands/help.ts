@@ -1,13 +1,12 @@
-// What `wishmeter help` and `--help` print: the commands, each with its settings and an example, and what settings are
-// when not given. A command's arguments are in its own help: beside each other they would fill every terminal.
+// Prints `wishmeter help` (commands and settings) and `--help` of a command (arguments, settings, example).
 
 import { ALL_SETTINGS, SETTINGS, type SettingName } from '../config.js';
 import { COMMAND_LINES, type CommandLine, type CommandName } from './command-line.js';
 
-/** Columns of the narrowest terminal that tables are for. */
+/** Tables fit a terminal of so many columns. */
 const COLUMNS = 80;
 
-/** The short form, for mistakes on the command line. */
+/** The short form, for a wrong command line. */
 export function usage(): string {
   const rows = [
     ...Object.entries(COMMAND_LINES).map(([name, { about }]) => [name, about]),
@@ -17,7 +16,6 @@ export function usage(): string {
   return `Usage: wishmeter <command>\n\n${table(rows)}\n\nwishmeter <command> --help prints its arguments, its settings and an example.\n`;
 }
 
-/** Commands and settings. */
 export function help(): string {
   return `${usage()}\n${settingsTable(ALL_SETTINGS)}`;
 }

@@ -1,6 +1,5 @@
-// `wishmeter migrate`: brings the database at CLICKHOUSE_URL to this program's schema, and says what it did.
-// `flush` does the same when it starts; this is for those who roll out the schema first. Settings that are not given stay as
-// the database has them. Given ones that would change it need `--yes`.
+// `wishmeter migrate`: migrates the database at CLICKHOUSE_URL, to roll out the schema before `flush`, which does the same when
+// it starts. Settings that would change the database need `--yes`.
 
 import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
@@ -15,7 +14,7 @@ import { StartupError } from '../errors.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
-/** @throws StartupError where ClickHouse does not answer or refuses, and where settings would change without `--yes`. */
+/** @throws StartupError if ClickHouse does not answer or refuses, and if settings would change without `--yes` */
 export async function migrate({ config, options, stdout }: Program<'migrate'>): Promise<number> {
   const CLICKHOUSE_URL = serviceClickHouse(config);
   requireSettings('migrate', { CLICKHOUSE_URL });
@@ -32,7 +31,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
     }
     const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
     const ran = await runMigrations(client, database, { cluster, timeZone });
-    // No defaults: a database that is restored after this brings its own settings.
+    // Store no defaults: a backup that is restored after this has its own settings.
     const { VISIT_RETENTION_DAYS, SHOP_TIMEZONE } = config;
     await keepSettings(client, database, {
       CLICKHOUSE_CLUSTER: cluster,
@@ -50,7 +49,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
   }
 }
 
-/** What given settings would do to the database, in sentences. @param visits that the given retention deletes */
+/** Describes the effect of changed settings. @param visits number that the given retention would delete */
 function effectOf({ changes }: SettledSettings, visits: number): string {
   return changes
     .map(({ setting, from, to }) => {

@@ -1,5 +1,4 @@
-// What a command gets of the process that it runs in, so that a command is a function from a Program to an exit code.
-// src/main.ts makes the one real Program. Only src/embedded/ uses `process` beside it, to run databases.
+// A command is a function from a Program, its view of the process, to an exit code. src/main.ts makes the Program.
 
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
@@ -10,17 +9,16 @@ import type { Channel } from './siblings.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** How the process was asked to end. */
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
-/** @template Name the command that it is for */
+/** @template Name the command */
 export interface Program<Name extends CommandName> {
   readonly options: OptionsOf<Name>;
-  /** The arguments beside options. */
+  /** Other arguments than options. */
   readonly operands: readonly string[];
-  /** For child processes. Settings are in `config`. */
+  /** For child processes. */
   readonly env: Environment;
-  /** Read from `env` before the command runs: the settings that `--help` of the command lists, and no other. */
+  /** The settings of the command. */
   readonly config: ConfigOf<Name>;
   readonly version: string;
   readonly pid: number;
@@ -28,23 +26,23 @@ export interface Program<Name extends CommandName> {
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly log: Logger;
   /**
-   * Resolves at the first signal. A second one ends the process, after what `beforeForcedExit` was given.
-   * Before the first call signals do what they do by default.
+   * Resolves at the first signal. At a second one the process ends. Before the first call signals have their default effect.
    */
   untilStopped(): Promise<StopSignal>;
+  /** @param last called before the process ends at a second signal */
   beforeForcedExit(last: () => void): void;
-  /** Tells the parent, where there is one that listens, that this process serves. */
+  /** Reports to the parent, if there is one, that this process serves. */
   ready(message: object): void;
-  /** To the parent, where `start` runs this process beside others of its kind. */
+  /** To the parent, if `start` runs this process. */
   readonly channel: Channel | undefined;
-  /** Aborts where that parent has gone: its successor waits for what this process holds. */
+  /** Aborts when that parent has died: its successor waits for our port or folder. */
   readonly orphaned: AbortSignal;
-  /** Sends a signal to a process that may be gone. */
+  /** Sends a signal to a process, which may have ended. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }
 
 /**
- * Starts a process that waits for its databases. A child of `start` does not wait: its parent says why it can't start.
+ * Starts a process that waits for its databases. A child of `start` does not wait: its parent reports why it can't start.
  * @returns undefined if a signal came first
  */
 export async function startWaiting<T>(
@@ -59,10 +57,10 @@ export async function startWaiting<T>(
   return await Promise.race([start(new Waiting(log)), stopped]);
 }
 
-/** Runs to its end and says how it went; 0 is well. */
+/** @returns the exit code */
 export type Command<Name extends CommandName> = (program: Program<Name>) => Promise<number>;
 
-/** @throws StartupError that names the settings which are empty: this command can't do without them. */
+/** @throws StartupError that names the empty ones among required settings */
 export function requireSettings(
   command: CommandName,
   settings: Readonly<Record<string, string | readonly string[]>>,

@@ -1,14 +1,14 @@
-// How far a long command is: a line of the terminal that is written anew, and nothing into a pipe.
+// Shows the progress of a long command: one line that is rewritten on a terminal, nothing in a pipe.
 
 import type { Program } from './program.js';
 
 const EVERY_MS = 200;
-/** To the line's begin, and empties it. */
-const ANEW = '\r\u001b[K';
+/** Erases the line. */
+const ERASE = '\r\u001b[K';
 
 export interface Progress {
   show(what: string, count: number): void;
-  /** The line is empty. */
+  /** Erases the line. */
   end(): void;
 }
 
@@ -19,10 +19,10 @@ export function progressOn(stdout: Program<'backup'>['stdout']): Progress {
       const now = performance.now();
       if (!stdout.isTTY || now - shownAt < EVERY_MS) return;
       shownAt = now;
-      stdout.write(`${ANEW}${what}${count > 0 ? `: ${count.toLocaleString('en')}` : ''}`);
+      stdout.write(`${ERASE}${what}${count > 0 ? `: ${count.toLocaleString('en')}` : ''}`);
     },
     end() {
-      if (stdout.isTTY) stdout.write(ANEW);
+      if (stdout.isTTY) stdout.write(ERASE);
     },
   };
 }

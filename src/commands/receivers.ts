@@ -1,4 +1,4 @@
-// `wishmeter receivers`: what the operations of /receivers do, and sending again what was sent before. Answers are JSON lines.
+// `wishmeter receivers`: the operations of /receivers, and `replay`, which sends past events again. Prints JSON lines.
 
 import { type OpenReceivers, openReceivers } from '../app/deliver.js';
 import { createClickHouse } from '../clickhouse/client.js';
@@ -75,7 +75,7 @@ async function replayTo(
   }
 }
 
-/** A time in ISO 8601, or how long ago it was: `90m`, `24h`, `3d`. @throws UsageError */
+/** Parses a time in ISO 8601, or an age: `90m`, `24h`, `3d`. @throws UsageError */
 function readSince(text: string): number {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const since = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNIT_MS[unit] ?? 0);

@@ -1,5 +1,5 @@
-// `wishmeter requests`: what compliance webhooks have asked for. `list` shows what is open, as JSON lines; `export` shows
-// what a data request asks for; `done` closes a data request that was answered. Erasures are done, and closed, by `serve`.
+// `wishmeter requests`: the requests of compliance webhooks. `list` shows open ones as JSON lines; `export` prints the data that a
+// data request asks for; `done` closes an answered data request. `serve` executes and closes erasures.
 
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../identity/compliance.js';

@@ -1,5 +1,4 @@
-// `wishmeter restore <folder>`: a backup into empty databases, those of the URLs, or new ones in DATA_DIR: it runs those
-// itself, and `start` finds them there.
+// `wishmeter restore <folder>`: restores a backup into empty databases, those of the URLs or new ones in DATA_DIR for `start`.
 
 import { totalOf } from '../backup/manifest.js';
 import { restore as restoreInto } from '../backup/restore.js';
@@ -14,7 +13,7 @@ import { progressOn } from './progress.js';
 import { makeFolder } from './start/folder.js';
 import { lockFolder } from './start/lock.js';
 
-/** @throws StartupError if it is not restored, or a `start` has DATA_DIR; UsageError */
+/** @throws StartupError if it fails, or a `start` uses DATA_DIR; UsageError */
 export async function restore(program: Program<'restore'>): Promise<number> {
   const { operands, config, stdout } = program;
   const folder = oneFolder('restore', operands);

@@ -1,5 +1,4 @@
-// What the commands about visitors' rights share: the same code as DELETE and GET /profile, on the databases that the
-// settings name, or those of a `wishmeter start` in DATA_DIR.
+// Runs the commands for visitors' rights with the code of DELETE and GET /profile.
 
 import { pipeline } from 'node:stream/promises';
 import { openRights, type Rights } from '../app/rights.js';
@@ -8,7 +7,7 @@ import type { Export } from '../identity/export-text.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';
 
-/** @throws StartupError where a database does not answer, or there is no data */
+/** @throws StartupError if a database does not answer, or there is no data */
 export async function withRights(
   { config, log }: Program<'requests' | 'export' | 'erase'>,
   act: (rights: Rights) => Promise<void>,
@@ -25,7 +24,7 @@ export async function withRights(
   }
 }
 
-/** Writes an export as its reader takes it, as one line of JSON or more, between `before` and `after`. */
+/** Streams an export, between `before` and `after`. */
 export async function writeExport(
   stdout: Program<'export'>['stdout'],
   text: Export,
@@ -40,7 +39,7 @@ export async function writeExport(
   try {
     await pipeline(all, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // `| head` has seen enough
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // as with `| head`
   } finally {
     text.close();
   }

@@ -16,8 +16,7 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   );
   if (serving === undefined) return 0;
   const { port, uws, drain, close } = serving;
-  // Before anyone is told: who is told may stop it, and until here a signal ends it as it is.
-  const stopped = untilStopped();
+  const stopped = untilStopped(); // before `ready`: the parent may stop it then
   log.info({ host: config.HOST, port, uws }, 'serving');
   ready({ port });
   log.info({ signal: await stopped }, 'stopping');

@@ -1,5 +1,4 @@
-// What an operator should hear once about the environment though no setting in it is wrong: misspelt names, settings that this
-// command does not read, values that Kubernetes put there.
+// Notes on the environment for the log: misspelt names, settings that this command does not read, values set by Kubernetes.
 
 import { ALL_SETTINGS, type SettingName } from '../config.js';
 import { isServiceLink } from '../setting-values.js';
@@ -11,7 +10,7 @@ export interface SettingNote {
   readonly settings: readonly string[];
 }
 
-/** Shorter names are near to too many others: PORT to PATH. */
+/** Shorter names are too similar to others: PORT, PATH. */
 const SHORTEST_MISSPELT = 6;
 
 /** @param read the settings of the command */
@@ -46,7 +45,7 @@ function misspelt(name: string): SettingNote[] {
   return [{ level: 'warn', message: `no setting has this name; is it ${meant}?`, settings: [name] }];
 }
 
-/** One character more, less or other; or none, if only the case differs. */
+/** At most one character inserted, deleted or replaced. */
 function isOneEditAway(a: string, b: string): boolean {
   if (Math.abs(a.length - b.length) > 1) return false;
   let i = 0;

@@ -1,5 +1,5 @@
-// A scrape of /metrics reaches any of the workers on their port, and shows the figures of all of them. The worker that it
-// reaches asks `start`, which asks every worker; see start/relay.ts.
+// A scrape of /metrics reaches one of the workers on their shared port, and must show the metrics of all. That worker asks
+// `start`, which asks every worker; see start/relay.ts.
 //
 //   worker ──gather──▶ start ──collect──▶ every worker ──reply──▶ start ──gathered──▶ worker
 
@@ -11,22 +11,22 @@ export interface Channel {
   listen(onMessage: (message: unknown) => void): void;
 }
 
-/** What a worker sends; numbers tell questions apart. */
+/** Messages of a worker, with the number of a question. */
 export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
-/** What `start` sends; `gathered` has each worker's reply, by the worker's name. */
+/** Messages of `start`; `gathered` has each worker's reply, by the worker's name. */
 export type FromRelay =
   | { readonly collect: number }
   | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };
 
-/** More than `start` waits for a worker that does not answer. */
+/** Longer than `start` waits for a worker. */
 const TIMEOUT_MS = 1_500;
 
-/** The workers of one `start`, as one of them sees them. */
+/** The workers of one `start`, seen by one of them. */
 export class WorkerSiblings {
-  /** How many there are, with this one. */
+  /** Their number, including this one. */
   readonly workers: number;
   readonly #channel: Channel;
-  /** By question, each for TIMEOUT_MS at most: one of each request for figures. */
+  /** By question, each for TIMEOUT_MS at most. */
   readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));
@@ -35,12 +35,12 @@ export class WorkerSiblings {
     this.workers = workers;
     this.#channel = channel;
     channel.listen((received) => {
-      if (typeof received !== 'object' || received === null) return; // the parent is another program
+      if (typeof received !== 'object' || received === null) return; // from another program
       const message = received as FromRelay;
       if ('collect' in message) {
         this.#read().then(
           (value) => this.#send({ reply: message.collect, value }),
-          () => {}, // left out, like one that does not answer
+          () => {}, // `start` leaves this worker out
         );
       } else if ('gathered' in message) {
         this.#waiting.get(message.gathered)?.(message.values);
@@ -49,9 +49,9 @@ export class WorkerSiblings {
   }
 
   /**
-   * @param read gives this worker's value, whenever any worker gathers
-   * @returns gathers the values of all workers, this one among them, by their names; one that does not answer is left out.
-   *   It throws ServiceError `unavailable` where `start` does not answer.
+   * @param read returns this worker's value, whenever any worker gathers
+   * @returns a function that gathers the values of all workers, by name, without workers that do not answer. It throws
+   *   ServiceError `unavailable` if `start` does not answer.
    */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
     this.#read = read;

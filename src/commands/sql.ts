@@ -1,8 +1,8 @@
-// `wishmeter sql "<query>"`: one query to ClickHouse over HTTP, its answer streamed to stdout.
-// A terminal gets a table, a pipe gets tab-separated values with a header; --format and a FORMAT in the
-// query go before both. What visitors sent may hold escape sequences: a terminal is shown them, and does not obey.
+// `wishmeter sql "<query>"`: runs one query and streams the answer to stdout: on a terminal as a table, in a pipe as
+// tab-separated values with a header, unless --format or the query say otherwise. Data of visitors may contain escape
+// sequences; on a terminal they are escaped.
 //
-// The embedded ClickHouse is asked as its user `analyst`, who can only read; with --write as the service's own.
+// The user of the embedded ClickHouse is `analyst`, who can only read; with --write it is the service's own.
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -18,7 +18,7 @@ import type { Program } from './program.js';
 const TERMINAL_FORMAT = 'PrettyCompactMonoBlock';
 const PIPE_FORMAT = 'TabSeparatedWithNames';
 
-/** @throws StartupError where ClickHouse does not answer or refuses the query; in its own words. */
+/** @throws StartupError if ClickHouse does not answer, or with its message if it refuses the query */
 export async function sql({ options, operands, config, stdin, stdout }: Program<'sql'>): Promise<number> {
   const { format, write = false } = options;
   const [query, ...more] = operands;
@@ -36,13 +36,13 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
     else await pipeline(answer, untilError, stdout, { end: false });
   } catch (error) {
     if (error instanceof StartupError) throw error;
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0; // `| head` has seen enough
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0; // as with `| head`
     throw new StartupError(`The answer broke off: ${(error as Error).message}.`);
   }
   return 0;
 }
 
-/** ClickHouse says of a view without its parameters that it has no columns. @returns a sentence, or nothing */
+/** A hint for views without their parameters, of which ClickHouse says only that they have no columns; or ''. */
 function missingDays(query: string): string {
   for (const view of loadViews()) {
     const [asked, given = ''] = new RegExp(`\\b${view.name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];
@@ -52,8 +52,8 @@ function missingDays(query: string): string {
   return '';
 }
 
-// All that a terminal acts on, but line breaks and tabs: C0, DEL, C1, and what reverses the direction of text.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+// Everything that a terminal interprets, except line breaks and tabs: C0, DEL, C1, changes of text direction.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
 function escapeControls(text: string): string {
@@ -65,10 +65,10 @@ async function* harmless(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> 
   for await (const chunk of chunks) yield escapeControls(decoder.decode(chunk, { stream: true }));
 }
 
-/** What ClickHouse may say of an error at the end of an answer: 16 KiB, and what stands around it. */
+/** ClickHouse's error at the end of an answer has up to 16 KiB, plus its frame. */
 const ERROR_BYTES = 20 * 1024;
 
-/** @throws StartupError where the answer ends with an error: one after the first rows can't change the status any more. */
+/** @throws StartupError if the answer ends with an error, since a late error can't change the status */
 async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
   let end = Buffer.alloc(0);
   for await (const chunk of answer as AsyncIterable<Buffer>) {
@@ -82,7 +82,7 @@ async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
   if (error !== undefined) throw new StartupError(escapeControls(oneLine(error)));
 }
 
-/** CLICKHOUSE_URL with the user that it names, or the embedded one of a `wishmeter start` on this machine. */
+/** CLICKHOUSE_URL, or the embedded one of a `wishmeter start` on this machine. */
 function endpoint(
   { CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR }: Program<'sql'>['config'],
   write: boolean,
@@ -97,13 +97,13 @@ function endpoint(
       );
     return new URL(service);
   }
-  // What runs says itself where; CLICKHOUSE_PORT is for those who may not read its folder.
+  // Prefer the URL file in DATA_DIR; fall back to CLICKHOUSE_PORT if it is unreadable.
   const port = service ? new URL(service).port : CLICKHOUSE_PORT;
   if (!port) throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
   return new URL(`http://analyst@127.0.0.1:${port}`);
 }
 
-/** node:http and not fetch: a long query may take its time before the first byte, fetch gives up after 300 s. */
+/** Not `fetch`, which gives up if the first byte takes more than 300 s. */
 function post(
   url: URL,
   database: string,

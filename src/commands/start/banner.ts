@@ -1,4 +1,4 @@
-// What a terminal shows when `start` is ready: where everything is, and lines to try it with.
+// The text on a terminal when `start` is ready: addresses, and commands to try.
 
 import { resolve } from 'node:path';
 import { SETTINGS } from '../../config.js';
@@ -15,12 +15,12 @@ export interface BannerFacts {
   /** Without its token. */
   readonly dashboardUrl: string;
   readonly dashboardToken: string;
-  /** Of the embedded ClickHouse. */
+  /** Port of the embedded ClickHouse. */
   readonly clickhousePort: number | undefined;
   readonly database: string;
-  /** DATA_DIR, where `sql` finds the port. */
+  /** DATA_DIR. */
   readonly folder: string;
-  /** The key that was made here; undefined where API_KEYS has some, which are not ours to show. */
+  /** The generated key; undefined if API_KEYS has keys, which are not shown. */
   readonly key: string | undefined;
 }
 
@@ -30,7 +30,7 @@ export function banner(facts: BannerFacts): string {
   const visit = '{"identity":{"sessionId":"s-1","device":"desktop"},"productHandle":"red-shoe"}';
   const event =
     '{"identity":{"sessionId":"s-1","device":"desktop"},"type":"add","payload":{"productId":"1001","source":"pdp"}}';
-  // A shell has another folder, or none there: then it goes by CLICKHOUSE_PORT or its default.
+  // The reader's shell may have another working directory: `sql` then needs DATA_DIR or CLICKHOUSE_PORT.
   const ports = [undefined, Number(CLICKHOUSE_PORT.fallback)];
   const port = ports.includes(clickhousePort) ? '' : `CLICKHOUSE_PORT=${clickhousePort} `;
   const where = folder === DATA_DIR.fallback ? port : `DATA_DIR=${quoted(resolve(folder))} `;
@@ -52,11 +52,11 @@ Ask ClickHouse, two seconds later:
 
   ${where}npx wishmeter sql "SELECT occurred_at, type, product_id FROM events"
 
-Ctrl-C stops everything; what was acknowledged stays.
+Ctrl-C stops everything; no acknowledged data is lost.
 `;
 }
 
-/** As one word of a shell. */
+/** Quotes for a shell. */
 function quoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

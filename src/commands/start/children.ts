@@ -1,5 +1,4 @@
-// The child processes of `start`, by name: which are up, which are on their way, and how all of them end.
-// Starting and stopping may overlap (Ctrl-C while Redis loads its data), and that is settled here.
+// The child processes of `start`, by name. Starting and stopping may overlap (Ctrl-C while Redis loads its data).
 
 import type { Logger } from 'pino';
 import type { ChildState } from '../../embedded/child.js';
@@ -15,7 +14,7 @@ interface Member {
 }
 
 export class Children {
-  /** By name: as many as `start` has processes, since one that is started again keeps its name. */
+  /** Bounded: a child that is started again keeps its name. */
   readonly #members = new Map<string, Member>();
   readonly #log: Logger;
   readonly #kill: (pid: number, signal: NodeJS.Signals) => void;
@@ -27,8 +26,8 @@ export class Children {
   }
 
   /**
-   * Starts a child under a name of its own. `run` hands what happens to it to the function that it is given.
-   * @throws what `run` throws, and where everything is being stopped.
+   * @param run starts the child and reports its states
+   * @throws errors of `run`, and Error after `close`
    */
   async start<T extends Stoppable>(
     name: string,
@@ -44,18 +43,18 @@ export class Children {
     return started;
   }
 
-  /** From here on nothing new is started. */
+  /** Starts no more children. */
   close(): void {
     this.#closing = true;
   }
 
-  /** Stops, at the same time, those that are called `name` or `name <number>`. One that is not up yet is ended. */
+  /** Stops all children called `name` or `name <number>` concurrently, also those that are still starting. */
   async stop(name: string): Promise<void> {
     const all = [...this.#members].filter(([key]) => key === name || key.startsWith(`${name} `));
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));
   }
 
-  /** Ends every process at once, with no regard for order. What Redis had acknowledged is in its append-only file. */
+  /** Kills every process. Acknowledged writes are in Redis's append-only file. */
   kill(): void {
     this.#closing = true;
     for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');
@@ -63,7 +62,7 @@ export class Children {
 
   async #stopOne(member: Member): Promise<void> {
     if (!member.up && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
-    // One that never came up has told its caller so.
+    // A child that never started has rejected `start` already.
     const child = await member.child?.catch(() => undefined);
     await child?.stop();
   }
@@ -72,7 +71,7 @@ export class Children {
     const what = state.state;
     if (state.state === 'starting') member.pid = state.pid;
     if (what === 'died' || what === 'stopped') member.pid = undefined;
-    // Asked to stop before there was a process: it is told now.
+    // `stop` was called before the process existed.
     if (what === 'starting' && this.#closing && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
 
     const log = this.#log.child({ child: name });

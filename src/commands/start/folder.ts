@@ -1,12 +1,12 @@
-// DATA_DIR: the append-only file has the salt and e-mail addresses, so only its owner may read it.
+// Makes DATA_DIR. Only its owner may read it: the append-only file has the salt and e-mail addresses.
 
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StartupError } from '../../errors.js';
 
 /**
- * Makes the folder, or takes from all others the right to read one that is there.
- * @throws StartupError where it can't be had, or where others may write it: what is in it may be theirs.
+ * Makes the folder, or removes other users' rights to read it.
+ * @throws StartupError if that fails, or if others may write it: its content may be theirs
  */
 export async function makeFolder(folder: string): Promise<void> {
   try {
@@ -27,7 +27,7 @@ export async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** As `mkdir` with `recursive` does, which never ends where a folder is there that takes no other: /proc. */
+/** Like `mkdir` with `recursive`, which never ends below a folder that accepts none: /proc. */
 async function makeWithParents(folder: string): Promise<void> {
   const parent = dirname(folder);
   if (parent !== folder && !(await isThere(parent))) await makeWithParents(parent);

@@ -1,10 +1,8 @@
-// One `wishmeter start` per data folder. The lock is a unix socket in the folder that the owner listens
-// on, and not a file with a pid in it: the kernel closes it however the owner ends, and a pid that was
-// given to another process (in a container, they all are small) is never taken for the owner.
+// Locks a data folder for one `wishmeter start`. The lock is a unix socket on which the owner listens, not a file with a pid:
+// the kernel closes it when the owner dies, and a pid may be reused (in a container pids are small).
 //
-// No process may remove "the" socket that a killed owner left: between the look at it and its removal it may have
-// become another's. So each contender listens on a socket of its own, `start.<random>.sock`, whose name is never
-// used again, and only then looks at those of the others. Of two contenders at least one sees the other:
+// A shared socket of a killed owner could not be removed safely: it may belong to a new owner by then. So each contender
+// listens on its own socket, `start.<random>.sock`, and then asks the others. Of two contenders at least one sees the other:
 //
 //   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
 //     ▲               ├─ an owner ──▶ refused
@@ -20,26 +18,25 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../../errors.js';
 
-/** `start.sock` is that of an older version. */
+/** Older versions used `start.sock`. */
 const SOCKET = /^start(\.[0-9a-f]+)?\.sock$/;
-/** An owner that says nothing for so long is frozen, and is the owner all the same. */
+/** An owner that does not answer in that time is frozen, and still the owner. */
 const ANSWER_MS = 5_000;
 const CONTEND_MS = 10_000;
 const PAUSE_MS = 10;
 
-/** The right to use the folder, until `release`. */
 export interface Lock {
   release(): Promise<void>;
 }
 
-/** @throws StartupError that names the owner's pid where the folder is in use. */
+/** @throws StartupError with the owner's pid if the folder is in use */
 export async function lockFolder(folder: string, pid: number): Promise<Lock> {
   const inUse = (owner: string) =>
     new StartupError(
       `Another \`wishmeter start\` (pid ${owner}) uses ${folder}; stop it or set another DATA_DIR.`,
     );
   const deadline = performance.now() + CONTEND_MS;
-  // Paths of sockets end at about 100 bytes; through a short link any folder will do.
+  // Paths of sockets have a limit of about 100 bytes, so use a short link.
   const link = await mkdtemp(join(tmpdir(), 'wm-lock-'));
   try {
     const near = join(link, 'd');
@@ -68,11 +65,11 @@ class OwnedError extends Error {
 }
 
 interface Contender extends Lock {
-  /** Whether the folder is this one's now. False: another contender goes first. @throws OwnedError */
+  /** Tries to become the owner. False: another contender goes first. @throws OwnedError */
   isFirst(deadline: number): Promise<boolean>;
 }
 
-/** Listens on a socket in `near`, which is a way to `folder`. It has its name only once it listens. */
+/** Listens on a socket, and then gives it its name. @param near a short link to `folder` */
 async function listen(near: string, folder: string, pid: number): Promise<Contender> {
   let owns = false;
   const server = createServer((asking) => {
@@ -103,13 +100,13 @@ async function listen(near: string, folder: string, pid: number): Promise<Conten
       }
     },
     async release() {
-      await unlink(join(folder, name)).catch(() => {}); // the folder may be gone
+      await unlink(join(folder, name)).catch(() => {}); // the folder may have been removed
       await new Promise((done) => server.close(done));
     },
   };
 }
 
-/** What listens there: an owner's pid, or '' for a contender; undefined where nothing listens. */
+/** @returns an owner's pid, '' for a contender, undefined if nothing listens */
 async function ask(path: string): Promise<string | undefined> {
   const socket = connect({ path });
   const late = setTimeout(() => socket.destroy(new Error('silent')), ANSWER_MS);
@@ -117,7 +114,7 @@ async function ask(path: string): Promise<string | undefined> {
     return await text(socket);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ECONNRESET') return ''; // it ended in this moment, or steps back; the next look will tell
+    if (code === 'ECONNRESET') return ''; // it just ended or stepped back; the caller asks again
     return code === 'ECONNREFUSED' || code === 'ENOENT' ? undefined : 'unknown';
   } finally {
     clearTimeout(late);

@@ -1,16 +1,14 @@
-// Ports that are set, looked at before anything starts. Workers share theirs (SO_REUSEPORT), so two that belong to
-// different programs would share it too, without an error. Where any free port will do, the process that listens on it
-// takes it itself: one that was found free here may be another program's by then.
+// Checks ports before anything starts. Workers share a port (SO_REUSEPORT), so another program's workers could share it without
+// an error. Port 0 is not checked: the process that listens takes a free one itself.
 
 import { createServer, type Server } from 'node:net';
 import { StartupError } from '../../errors.js';
 
-/** A port, as the settings name it. */
 export interface Wanted {
   readonly host: string;
-  /** 0 is any free one. */
+  /** 0 takes a free one. */
   readonly port: number;
-  /** The setting to change, for the sentence. */
+  /** For the error: the setting to change. */
   readonly setting: string;
 }
 
@@ -23,7 +21,7 @@ const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
   ENOTFOUND: ({ host }) => `${host} is not an address of this machine; set another HOST.`,
 };
 
-/** @throws StartupError where one can't be had: it is taken, also by another one of these, or its address is not ours. */
+/** @throws StartupError if a port is taken, or wanted twice, or its address is not of this machine */
 export async function checkPorts(wanted: readonly Wanted[]): Promise<void> {
   const held = await Promise.allSettled(wanted.map(hold));
   await Promise.all(

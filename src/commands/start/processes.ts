@@ -1,10 +1,9 @@
-// Which processes `start` runs, in what order, and with which settings. Children get theirs through the
-// environment, filled in with what was chosen here: URLs, the port, the key.
+// The processes of `start`, their order and their settings, which children get through the environment.
 //
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
 //
-// On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
+// If Redis is new, flush starts before serve: it knows from ClickHouse whether Redis lost its data.
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
@@ -27,18 +26,18 @@ import type { ShutdownStep } from './shutdown.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
-/** Milliseconds from SIGTERM to SIGKILL for our own children; more than `deliver` waits for an answer, and `flush` for an insert. */
+/** Milliseconds from SIGTERM to SIGKILL; longer than `deliver` waits for an answer, and `flush` for an insert. */
 const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
 
-/** What a command says once it is ready; `flush` has no port. What another took for 0 it keeps when it is started again. */
+/** The message of a child that is ready. A child that took a free port keeps it when it starts again. */
 interface Listening {
   readonly ready: true;
   readonly port: number;
 }
 
-/** The order that loses nothing: no more requests, what is pending moved on, then the databases. */
+/** Loses nothing: stops requests, then the processes that move pending data, then the databases. */
 export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep, 'run'>[] {
   return [
     { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
@@ -50,22 +49,20 @@ export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep
   ];
 }
 
-/** Where everything is. */
 export interface Running {
   readonly port: number;
-  /** The key that was made here, if one was needed. */
+  /** The generated key, if API_KEYS is empty. */
   readonly key: string | undefined;
   readonly clickhouseUrl: string;
-  /** Of the embedded one. */
+  /** Of the embedded ClickHouse. */
   readonly clickhousePort: number | undefined;
   readonly dashboardPort: number;
-  /** What opens the dashboard. */
   readonly dashboardToken: string;
 }
 
 /**
  * Resolves when every process serves.
- * @throws StartupError of the first that could not; others may still be up or on their way.
+ * @throws StartupError of the first that fails; others may still be starting or running
  */
 export async function startProcesses(
   config: StartConfig,
@@ -93,7 +90,7 @@ export async function startProcesses(
             startRedis({ dir: redisFolder(DATA_DIR), fsync: config.REDIS_FSYNC, onState }),
           )
           .then(({ url }) => url);
-  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // its password is one of this start
+  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // each start has a new password
   const clickhouseUrl = CLICKHOUSE_URL
     ? Promise.resolve(CLICKHOUSE_URL)
     : children
@@ -143,12 +140,12 @@ export async function startProcesses(
         (child) => relay.join(`${n}`, child),
       );
     const first = worker(1, PORT);
-    // All share one: where any will do, it is the first one's.
+    // All workers share one port: a free one is chosen by the first.
     const port = PORT || (await first).ready.port;
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;
   });
-  // After the flusher, which makes the views. Where `serve` takes a free port, after that, too.
+  // After the flusher, which makes the views, and after `serve` if that takes a free port.
   const showing = Promise.all([clickhouseUrl, redisUrl, flushing, PORT || serving]).then(
     ([url, redis, , port]) =>
       own('dashboard', 'dashboard', (last) => ({
@@ -159,7 +156,7 @@ export async function startProcesses(
         DASHBOARD_TOKEN: dashboardToken,
       })),
   );
-  // After the flusher, which knows a new Redis from another one.
+  // After the flusher, which refuses a Redis that lost its data.
   const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>
     own('deliver', 'deliver', () => ({ REDIS_URL: redis })),
   );
@@ -176,7 +173,7 @@ export async function startProcesses(
   };
 }
 
-/** One that does not answer is not: `serve` says what is wrong with it. */
+/** False if Redis does not answer: `serve` will report that. */
 async function isNew(redisUrl: string, { KEY_PREFIX }: StartConfig): Promise<boolean> {
   try {
     return !(await holdsDeployment(redisUrl.split(','), createKeys(KEY_PREFIX)));

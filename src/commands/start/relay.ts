@@ -1,21 +1,21 @@
-// Gathers a value from every worker for the one that asks, see ../siblings.ts. What the values are is the workers' business.
+// Gathers a value from every worker for the one that asks; see ../siblings.ts.
 
 import type { ChildProcess } from 'node:child_process';
 import type { FromRelay, ToRelay } from '../siblings.js';
 
-/** Milliseconds after which a worker that has not answered is left out. */
+/** A worker that does not answer within so many milliseconds is left out. */
 const ANSWER_TIMEOUT_MS = 1_000;
 
 type OnReply = (name: string, value: unknown) => void;
 
 export class Relay {
-  /** Those that are up, by name. */
+  /** Running workers, by name. */
   readonly #workers = new Map<string, ChildProcess>();
   /** By number, each for ANSWER_TIMEOUT_MS at most. */
   readonly #questions = new Map<number, OnReply>();
   #count = 0;
 
-  /** Adds a worker that is up, until it has exited. @param name the same when it is started again */
+  /** Adds a worker until it exits. @param name a worker that is started again keeps it */
   join(name: string, worker: ChildProcess): void {
     this.#workers.set(name, worker);
     worker.on('message', (received) => {
@@ -48,5 +48,5 @@ export class Relay {
 }
 
 function send(worker: ChildProcess, message: FromRelay): void {
-  worker.send(message, () => {}); // one that has just gone is left out
+  worker.send(message, () => {}); // ignore errors: a worker may have just ended
 }

@@ -1,31 +1,27 @@
-// Ending in order: one step after the other, each under a deadline of its own, so that a step that
-// hangs or fails never keeps those after it from running. Knows nothing of processes or servers and
-// takes its clock from outside; that is what lets a test pin the order.
-//
-// Left out on purpose: steps at the same time. What may stop together is one step (Promise.all).
+// Runs the steps of a shutdown in order, each with a deadline: a step that hangs or fails does not stop the next ones.
+// Left out on purpose: concurrent steps. A step may stop several things itself.
 
-/** One thing to end. */
 export interface ShutdownStep {
   readonly name: string;
-  /** Milliseconds that it may take; past them the next step begins. */
+  /** Milliseconds after which the next step begins. */
   readonly withinMs: number;
   readonly run: () => Promise<void>;
 }
 
-/** How one step went. `timed out` steps may still be at it; they are not awaited. */
+/** A step that timed out may still run; it is not awaited. */
 export interface ShutdownOutcome {
   readonly name: string;
   readonly result: 'done' | 'failed' | 'timed out';
   readonly ms: number;
-  /** What a failed step threw. */
+  /** Of a failed step. */
   readonly error?: unknown;
 }
 
-/** The passing of time, as far as a shutdown cares. */
+/** For tests. */
 export interface Clock {
-  /** Milliseconds since whenever. */
+  /** Milliseconds, monotonic. */
   now(): number;
-  /** Calls `then` once after `ms` milliseconds unless cancelled by the function that it returns. */
+  /** Calls `then` after `ms` milliseconds. @returns a function that cancels it */
   after(ms: number, then: () => void): () => void;
 }
 
@@ -37,7 +33,7 @@ const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** Runs every step, in order. Never rejects: what went wrong is in the outcomes, one per step. */
+/** Runs every step, in order. Never rejects. */
 export async function shutdown(
   steps: readonly ShutdownStep[],
   clock: Clock = SYSTEM_CLOCK,
@@ -55,7 +51,7 @@ function runStep({ name, withinMs, run }: ShutdownStep, clock: Clock): Promise<S
       cancel();
       resolve({ name, ms: clock.now() - start, ...how });
     };
-    // A step that throws before its first await is a step that failed, too.
+    // Catches errors that `run` throws synchronously, too.
     Promise.resolve()
       .then(run)
       .then(

@@ -1,5 +1,5 @@
-// `wishmeter start`: everything on this machine. A Redis and a ClickHouse where no URL is given, the
-// `serve` workers and a flusher, each a child process that is started again when it dies.
+// `wishmeter start`: runs everything on this machine, each process as a child that is started again when it dies. Redis and
+// ClickHouse are embedded if no URL is given.
 //
 //   folder ──▶ lock ──▶ processes ──▶ ready ──first signal──▶ shutdown in order
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
@@ -12,7 +12,7 @@ import { lockFolder } from './lock.js';
 import { type Running, startProcesses, stopOrder } from './processes.js';
 import { shutdown } from './shutdown.js';
 
-/** @throws StartupError where something can't be started; nothing is left running then. */
+/** @throws StartupError if a process can't start; nothing is left running then */
 export async function start(program: Program<'start'>): Promise<number> {
   const { config, env, log, stdout } = program;
   const began = performance.now();
@@ -37,7 +37,7 @@ export async function start(program: Program<'start'>): Promise<number> {
   try {
     const chosen = { HOST: config.HOST, DRAIN_MS: String(config.DRAIN_MS), LOG_LEVEL: config.LOG_LEVEL };
     const starting = startProcesses(config, { ...env, ...chosen }, children);
-    starting.catch(() => {}); // one that is called off fails, and is not awaited
+    starting.catch(() => {}); // fails if a signal comes first, and is not awaited then
     const running = await Promise.race([starting, stopped.then(() => undefined)]);
     if (running) announce(program, running, performance.now() - began);
     const signal = await stopped;
@@ -52,7 +52,7 @@ export async function start(program: Program<'start'>): Promise<number> {
   return code;
 }
 
-/** Says that it is ready: to a person with all there is to know, to a log without the key. */
+/** Reports that it is ready: on a terminal with the banner, in a log without secrets. */
 function announce(
   { config, log, ready, stdout, version }: Program<'start'>,
   running: Running,
@@ -81,7 +81,7 @@ function announce(
   ready({ url, clickhouseUrl, dashboardUrl });
 }
 
-/** The URL that a browser on this machine would use. */
+/** The URL for a browser on this machine. */
 function httpUrl(host: string, port: number): string {
   const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
   return `http://${name}:${port}`;
