@@ -20,14 +20,13 @@ NODE_PROGRAM := $(NODE_DIR)/node_modules/$(NODE_PACKAGE)/bin/node
 export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
-CAMPAIGNS := dist/test/**/*.campaign.js
 FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/{request-scripts,failures,store}.test.js dist/test/identity/{scripts,rules}.test.js \
 	dist/test/wishlist/wishlist-script.test.js dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
 .PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak build package release clean \
-	check-style check-imports check-exports check-openapi check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
+	check-style check-imports check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis
 
 help:
 	@echo 'Try it'
@@ -41,7 +40,7 @@ help:
 	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
 	@echo '  make test           all tests; TESTS=dist/test/http/*.test.js for some, NODE=22 on that Node, from npm'
 	@echo '  make check          types, lint, format, import rules, unused code, what others make of the OpenAPI document'
-	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; hours'
+	@echo '  make test-full      all tests in their long form, with more kills and more random cases; hours'
 	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
 	@echo '                      what concerns Redis, on another server program'
 	@echo '  make test-debian13  all tests on Debian 13 with Node 24, as root; TESTS= for some, SERVER= as test-redis'
@@ -59,7 +58,7 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis chromium faketime nginx deploy-programs $(TAP)
+test: build redis chromium nginx deploy-programs $(TAP)
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) || { \
 		echo 'One file alone: make test TESTS=dist/test/<folder>/<name>.test.js'; exit 1; } # tap knows **, sh does not
 
@@ -70,9 +69,9 @@ test-fast: build redis $(TAP)
 watch: build
 	@exec $(BIN)/tsc --watch --preserveWatchOutput
 
-# Everything, with the campaigns: hours. What takes long in `test` takes its long form.
-test-full: build redis chromium faketime nginx deploy-programs $(TAP)
-	@set -f; FAULTS=full $(BIN)/tap --timeout=14400 $(TAP_FLAGS) $(TESTS) $(CAMPAIGNS)
+# Every test in its long form: hours.
+test-full: build redis chromium nginx deploy-programs $(TAP)
+	@set -f; FAULTS=full $(BIN)/tap --timeout=14400 $(TAP_FLAGS) $(TESTS)
 
 test-redis: build
 	@.ci/test-redis "$(SERVER)"
@@ -173,9 +172,6 @@ redis:
 
 chromium:
 	@.ci/install-chromium
-
-faketime:
-	@.ci/install-faketime
 
 nginx:
 	@.ci/install-nginx

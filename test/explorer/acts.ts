@@ -10,17 +10,15 @@ export type Act =
   | { readonly do: 'link'; readonly who: Required<Who> }
   | { readonly do: 'visit'; readonly who: Who; readonly handle: string; readonly key?: string }
   | { readonly do: 'reset' | 'read'; readonly who: Who; readonly handle: string }
-  | { readonly do: 'event' | 'list' | 'share' | 'erase' | 'mail' | 'eraseMail' | 'end'; readonly who: Who }
-  | { readonly do: 'add' | 'remove'; readonly who: Who; readonly product: string };
+  | { readonly do: 'event' | 'list' | 'erase' | 'mail' | 'eraseMail'; readonly who: Who }
+  | { readonly do: 'add'; readonly who: Who; readonly product: string };
 
 /** What an act was answered; what it does not tell is absent. */
 export interface Answer {
   readonly profileId: string;
   readonly count?: number;
-  readonly removed?: boolean;
   /** Products, sorted. */
   readonly items?: readonly string[];
-  readonly code?: string;
 }
 
 const who = (text: string): Who => {
@@ -31,26 +29,22 @@ const who = (text: string): Who => {
 /** Letters up to M are customers, the others sessions: `AS` is session S, at customer A. */
 export const link = (text: string): Act => ({ do: 'link', who: who(text) as Required<Who> });
 export const visit = (text: string, handle = 'a'): Act => ({ do: 'visit', who: who(text), handle });
-export const keyedVisit = (text: string, key = 'k', handle = 'a'): Act => ({
+export const keyedVisit = (text: string): Act => ({
   do: 'visit',
   who: who(text),
-  handle,
-  key,
+  handle: 'a',
+  key: 'k',
 });
-export const reset = (text: string, handle = 'a'): Act => ({ do: 'reset', who: who(text), handle });
+export const reset = (text: string): Act => ({ do: 'reset', who: who(text), handle: 'a' });
 export const read = (text: string, handle = 'a'): Act => ({ do: 'read', who: who(text), handle });
 export const event = (text: string): Act => ({ do: 'event', who: who(text) });
 export const erase = (text: string): Act => ({ do: 'erase', who: who(text) });
-/** A known visitor gives an e-mail address, which is named by the visitor's letter. Only before the operations. */
+/** A known visitor gives an e-mail address, named by the visitor's letter. Only before the concurrent operations. */
 export const mail = (text: string): Act => ({ do: 'mail', who: who(text) });
 /** Erases the visitor who has the address that the person of this letter gave. */
 export const eraseMail = (text: string): Act => ({ do: 'eraseMail', who: who(text) });
-/** The TTL of a guest's keys runs out; nothing happens to one who has a link. */
-export const end = (text: string): Act => ({ do: 'end', who: who(text) });
 export const list = (text: string): Act => ({ do: 'list', who: who(text) });
-export const share = (text: string): Act => ({ do: 'share', who: who(text) });
-export const add = (text: string, product = '1'): Act => ({ do: 'add', who: who(text), product });
-export const remove = (text: string, product = '1'): Act => ({ do: 'remove', who: who(text), product });
+export const add = (text: string, product: string): Act => ({ do: 'add', who: who(text), product });
 
 export function words(act: Act): string {
   const { customer, session } = act.who;

@@ -23,8 +23,6 @@ interface Sight {
   readonly answers: ReadonlyMap<string, Answer>;
   /** `<from>><target>`, as analysts are told. */
   readonly merges: ReadonlySet<string>;
-  /** Share code -> profile */
-  readonly codes: ReadonlyMap<string, string>;
 }
 
 /** What is asked for each person afterwards. */
@@ -39,7 +37,6 @@ export async function check(
   letters: readonly string[],
   fresh: Server,
   rowsSince: () => Promise<readonly Row[]>,
-  addsCommute: boolean,
 ): Promise<readonly string[]> {
   const faults: string[] = [];
   const answers = new Map<string, Answer>();
@@ -52,27 +49,14 @@ export async function check(
     }
   };
   await Promise.all(questions(letters).map(ask));
-  const codes = new Map<string, string>();
   const { performed } = play;
-  for (const { code } of performed.flatMap(({ answer }) => answer ?? []))
-    if (code !== undefined) {
-      const profile = await fresh.follow(code);
-      if (profile !== undefined) codes.set(code, people.ownerOf(profile));
-    }
   const rows = await rowsSince();
   if (faults.length > 0) return faults;
 
-  // A server that ends after a merge may leave the word of it to the next request.
-  const told = rows;
-  const sight: Sight = { answers, merges: mergesIn(told, people), codes };
-  const fits = (end: Model, known: ReadonlyMap<string, string>) => shows(end, known, letters, sight);
-  const tell = (where: string) =>
-    faults.push(`no order of the operations explains the answers${where}:\n${describe(performed, sight)}`);
-  const explain = (precedes: (a: string, b: string) => boolean) => explains(model, performed, precedes, fits);
-  if (!explain((a, b) => play.precedes(a, b))) tell('');
-  for (const [a, b] of faults.length > 0 ? [] : play.separable(addsCommute))
-    if (!explain((one, other) => one === a && other === b))
-      tell(` (in an equal schedule ${a} is over before ${b} begins)`);
+  const sight: Sight = { answers, merges: mergesIn(rows, people) };
+  const fits = (end: Model) => shows(end, letters, sight);
+  if (!explains(model, performed, (a, b) => play.precedes(a, b), fits))
+    faults.push(`no order of the operations explains the answers:\n${describe(performed, sight)}`);
   faults.push(...checkEvents(performed, rows));
   const hasErasure = performed.some(({ act }) => act.do === 'erase' || act.do === 'eraseMail');
   return hasErasure && faults.length === 0 ? checkErased(people, letters, fresh) : faults;
@@ -91,24 +75,17 @@ async function checkErased(people: People, letters: readonly string[], fresh: Se
 }
 
 /** Whether the model's end is what there is to see. */
-function shows(
-  end: Model,
-  known: ReadonlyMap<string, string>,
-  letters: readonly string[],
-  sight: Sight,
-): boolean {
+function shows(end: Model, letters: readonly string[], sight: Sight): boolean {
   return (
     questions(letters).every((act) => {
-      const said = end.act(act, '');
+      const said = end.act(act);
       const seen = sight.answers.get(words(act));
       return (
         said.profileId === seen?.profileId &&
         said.count === seen.count &&
         said.items?.join() === seen.items?.join()
       );
-    }) &&
-    end.merges.every(([from, target]) => sight.merges.has(`${from}>${target}`)) &&
-    [...known].every(([drawn, code]) => sight.codes.get(code) === end.profileOfCode(drawn))
+    }) && end.merges.every(([from, target]) => sight.merges.has(`${from}>${target}`))
   );
 }
 
@@ -122,14 +99,13 @@ function mergesIn(rows: readonly Row[], people: People): Set<string> {
   );
 }
 
-function describe(performed: readonly Performed[], { answers, merges, codes }: Sight): string {
+function describe(performed: readonly Performed[], { answers, merges }: Sight): string {
   return [
     ...performed.map(
       ({ id, act, answer }) => `${id} ${words(act)} = ${JSON.stringify(answer) ?? 'no answer'}`,
     ),
     ...[...answers].map(([asked, answer]) => `afterwards ${asked} = ${JSON.stringify(answer)}`),
     ...[...merges].map((merge) => `merge on record: ${merge}`),
-    ...[...codes].map(([code, profile]) => `share code ${code} leads to ${profile}`),
   ]
     .map((line) => `    ${line}`)
     .join('\n');
@@ -141,9 +117,8 @@ function checkEvents(performed: readonly Performed[], rows: readonly Row[]): str
     rows.filter(({ origin }) => !['merge', 'adoption'].includes(origin)).map((row) => [row.event_id, row]),
   );
   const found = tally([...events.values()].map(eventOfRow));
-  const made = performed.filter(({ answer }) => answer?.removed !== false);
-  const most = tally(made.map(eventOfAct));
-  const least = tally(made.filter(({ answer }) => answer !== undefined).map(eventOfAct));
+  const most = tally(performed.map(eventOfAct));
+  const least = tally(performed.filter(({ answer }) => answer !== undefined).map(eventOfAct));
   return [...new Set([...most.keys(), ...found.keys()])].flatMap((event) => {
     const [n, from, to] = [found, least, most].map((counts) => counts.get(event) ?? 0) as [
       number,
@@ -156,13 +131,12 @@ function checkEvents(performed: readonly Performed[], rows: readonly Row[]): str
 
 function eventOfRow({ type, payload }: Row): string {
   const { tag, productId } = JSON.parse(payload) as { tag?: string; productId?: string };
-  return tag === undefined ? `${type} ${productId ?? ''}`.trim() : `event ${tag.replace(/r$/, '')}`;
+  return tag === undefined ? `${type} ${productId ?? ''}`.trim() : `event ${tag}`;
 }
 
 function eventOfAct({ id, act }: Performed): string | undefined {
-  if (act.do === 'event') return `event ${id.replace(/r$/, '')}`;
-  if (act.do === 'share') return 'share';
-  return act.do === 'add' || act.do === 'remove' ? `${act.do} ${act.product}` : undefined;
+  if (act.do === 'event') return `event ${id}`;
+  return act.do === 'add' ? `add ${act.product}` : undefined;
 }
 
 function tally(words: readonly (string | undefined)[]): Map<string, number> {

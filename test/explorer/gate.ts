@@ -8,25 +8,24 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
-import { Cluster, Command, Redis } from 'ioredis';
+import { Cluster, type Command, Redis } from 'ioredis';
 import { ServiceError } from '../../src/errors.js';
+import { loadScript } from '../../src/redis/scripts.js';
+import { scriptNames } from '../harness/lua.js';
 
 /** A call that waits. */
 export interface Call {
   /** `<actor>.<n>`, n counted in the order of the operation's calls. */
   readonly id: string;
   readonly actor: string;
-  /** The command's first key; undefined where it has none. */
-  readonly key: string | undefined;
-  /** What the operation knew when it called: its own calls that were answered, and, after a pause, one of others'. */
-  readonly after: string[];
+  /** The command, or its script, and its keys. */
+  readonly words: readonly string[];
   /** Whether the operation had paused on a timer: it looks again whether others have gone on. */
   readonly looksAgain: boolean;
   /**
    * Lets it go; resolves to what Redis answered, before its operation hears of it.
-   * @param mark key that the same connection reads next, so that watch.ts sees that the step is over
    */
-  run(mark: string | undefined): Promise<unknown>;
+  run(): Promise<unknown>;
   /** Lets its operation hear the answer. */
   answer(): void;
 }
@@ -70,7 +69,6 @@ export class Operation {
   readonly waiting: Call[] = [];
   outcome: Outcome | undefined;
   #calls = 0;
-  readonly #answered: string[];
   /** Whether a server has ended that it may wait for: it need not wait for as long as for a living one. */
   isHurried = false;
   readonly #timers = new Set<Timer>();
@@ -78,10 +76,8 @@ export class Operation {
   #isDead = false;
   #hasPaused = false;
 
-  /** @param after steps that came before it was asked at all */
-  constructor(actor: string, act: () => Promise<unknown>, after: readonly string[] = []) {
+  constructor(actor: string, act: () => Promise<unknown>) {
     this.actor = actor;
-    this.#answered = [...after];
     running.run(this, act).then(
       (value) => {
         this.outcome = { value };
@@ -138,26 +134,21 @@ export class Operation {
       const call: Call = {
         id: `${this.actor}.${this.#calls++}`,
         actor: this.actor,
-        key: command.getKeys()[0]?.toString(),
-        after: [...this.#answered],
+        words: [nameOf(command), ...command.getKeys().map(String)],
         looksAgain: this.#hasPaused,
-        run: async (mark) => {
-          const sent = running.run(undefined, () => {
-            const answered = send(command);
-            if (mark !== undefined) void send(new Command('exists', [mark]));
-            return answered;
-          });
-          reply = await sent.then(
-            (value) => ({ value }),
-            (error: Error) => ({ error }),
-          );
+        run: async () => {
+          reply = await running
+            .run(undefined, () => send(command))
+            .then(
+              (value) => ({ value }),
+              (error: Error) => ({ error }),
+            );
           return 'error' in reply ? reply.error.message : reply.value;
         },
         answer: () => {
           this.#hasPaused = false;
           const at = this.waiting.indexOf(call);
           if (at >= 0) this.waiting.splice(at, 1);
-          this.#answered.push(call.id);
           if ('error' in reply || this.#isDead)
             reject('error' in reply ? reply.error : new ServiceError('unavailable'));
           else resolve(reply.value);
@@ -166,6 +157,16 @@ export class Operation {
       this.waiting.push(call);
     });
   }
+}
+
+const SCRIPTS = new Map(
+  scriptNames()
+    .map(loadScript)
+    .map(({ sha, name }) => [sha, name]),
+);
+
+function nameOf({ name, args: [sha] }: Command): string {
+  return SCRIPTS.get(String(sha)) ?? name;
 }
 
 // What an operation knows of time. Its own client's timers are started inside of `run`, and are real.

@@ -8,11 +8,9 @@ interface Profile {
   readonly owner: string | undefined;
   readonly counts: Readonly<Record<string, number>>;
   readonly items: readonly string[];
-  /** The code that it shares, by the act that drew it. */
-  readonly code: string | undefined;
 }
 
-const EMPTY: Profile = { owner: undefined, counts: {}, items: [], code: undefined };
+const EMPTY: Profile = { owner: undefined, counts: {}, items: [] };
 
 /** The profile of an identity whose default profile has become another customer's. */
 export function freshOf(letter: string): string {
@@ -26,8 +24,6 @@ export class Model {
   /** Profiles that were merged away -> target. */
   readonly #targets: Map<string, string>;
   readonly #keys: Map<string, Answer>;
-  /** Act that drew a share code -> profile. */
-  readonly #drawnAt: Map<string, string>;
   /** Name of an e-mail address -> the profile that it was given for. */
   readonly #mails: Map<string, string>;
 
@@ -36,19 +32,12 @@ export class Model {
     this.#profiles = new Map(other ? other.#profiles : []);
     this.#targets = new Map(other ? other.#targets : []);
     this.#keys = new Map(other ? other.#keys : []);
-    this.#drawnAt = new Map(other ? other.#drawnAt : []);
     this.#mails = new Map(other ? other.#mails : []);
   }
 
   /** Profile merged away -> the profile that has its things. */
   get merges(): readonly (readonly [string, string])[] {
     return [...this.#targets].map(([from]) => [from, this.targetOf(from)] as const);
-  }
-
-  /** The profile that a code leads to. @param id of the act that drew it */
-  profileOfCode(id: string): string | undefined {
-    const drawnAt = this.#drawnAt.get(id);
-    return drawnAt && this.targetOf(drawnAt);
   }
 
   targetOf(profile: string): string {
@@ -84,13 +73,12 @@ export class Model {
     }
     const target = this.#make(customer);
     if (guest !== undefined && ofSession !== undefined && ofSession !== target && guest.owner === undefined) {
-      const { counts, items, code } = this.#of(target);
+      const { counts, items } = this.#of(target);
       const sum: Record<string, number> = { ...counts };
       for (const [handle, n] of Object.entries(guest.counts)) sum[handle] = (sum[handle] ?? 0) + n;
       this.#change(target, {
         counts: sum,
         items: [...new Set([...items, ...guest.items])].sort(),
-        code: code ?? guest.code,
       });
       this.#profiles.delete(ofSession);
       this.#targets.set(ofSession, target);
@@ -101,10 +89,9 @@ export class Model {
 
   /**
    * What an act is answered, without its link.
-   * @param id of the act
    * @param linked the profile that its link led to
    */
-  act(act: Act, id: string, linked?: string): Answer {
+  act(act: Act, linked?: string): Answer {
     const letter = act.who.customer ?? (act.who.session as string);
     const there = linked === undefined ? this.whose(letter) : this.targetOf(linked);
     const make = () => (linked === undefined ? this.#make(letter) : there);
@@ -139,20 +126,9 @@ export class Model {
         });
         return { profileId };
       }
-      case 'remove': {
-        const { items } = this.#of(there);
-        if (!items.includes(act.product)) return { profileId: there, removed: false };
-        this.#change(there, { items: items.filter((product) => product !== act.product) });
-        return { profileId: there, removed: true };
-      }
       case 'erase':
         this.#erase(this.#at.get(letter));
         return { profileId: letter };
-      case 'end': {
-        const profile = this.#at.get(letter);
-        if (profile === letter && this.#of(profile).owner === undefined) this.#erase(profile);
-        return { profileId: letter };
-      }
       case 'mail':
         this.#mails.set(letter, there);
         return { profileId: there };
@@ -163,13 +139,6 @@ export class Model {
       }
       case 'list':
         return { profileId: there, items: this.#of(there).items };
-      case 'share': {
-        const profileId = make();
-        const code = this.#of(profileId).code ?? id;
-        this.#change(profileId, { code });
-        if (code === id) this.#drawnAt.set(id, profileId);
-        return { profileId, code };
-      }
     }
   }
 
@@ -178,7 +147,6 @@ export class Model {
     if (profile === undefined || !this.#profiles.has(profile)) return;
     const merged = [...this.#targets.keys()].filter((from) => this.targetOf(from) === profile);
     const unlinked = [...this.#at].filter(([, at]) => at === profile).map(([each]) => each);
-    for (const [id, at] of [...this.#drawnAt]) if (this.targetOf(at) === profile) this.#drawnAt.delete(id);
     for (const [each, at] of [...this.#mails]) if (this.targetOf(at) === profile) this.#mails.delete(each);
     for (const from of merged) this.#targets.delete(from);
     this.#profiles.delete(profile);

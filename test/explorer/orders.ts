@@ -27,8 +27,6 @@ interface Progress {
 interface State {
   readonly model: Model;
   readonly done: ReadonlyMap<string, Progress>;
-  /** Code, by the model -> code, as it was answered. */
-  readonly codes: ReadonlyMap<string, string>;
 }
 
 function parts({ act }: Performed): number {
@@ -43,13 +41,13 @@ export function explains(
   start: Model,
   performed: readonly Performed[],
   precedes: (a: string, b: string) => boolean,
-  fits: (model: Model, codes: ReadonlyMap<string, string>) => boolean,
+  fits: (model: Model) => boolean,
 ): boolean {
   const hasErasure = performed.some(({ act }) => ERASING.has(act.do));
   const isOver = (state: State, one: Performed) => (state.done.get(one.id)?.parts ?? 0) === parts(one);
   const go = (state: State): boolean => {
     const missing = performed.filter((one) => !isOver(state, one));
-    if (missing.every(({ answer }) => answer === undefined) && fits(state.model, state.codes)) return true;
+    if (missing.every(({ answer }) => answer === undefined) && fits(state.model)) return true;
     return missing.some((one) => {
       if (missing.some((other) => other.answer !== undefined && precedes(other.id, one.id))) return false;
       const next = happen(state, one);
@@ -57,13 +55,13 @@ export function explains(
       return begin(state, one, hasErasure).some(go);
     });
   };
-  return go({ model: start, done: new Map(), codes: new Map() });
+  return go({ model: start, done: new Map() });
 }
 
 /** What makes a known visitor unknown. */
-const ERASING: ReadonlySet<Act['do']> = new Set(['erase', 'eraseMail', 'end']);
+const ERASING: ReadonlySet<Act['do']> = new Set(['erase', 'eraseMail']);
 /** What makes a customer known in a step of its own. */
-const MAKING: ReadonlySet<Act['do']> = new Set(['visit', 'event', 'add', 'share', 'mail']);
+const MAKING: ReadonlySet<Act['do']> = new Set(['visit', 'event', 'add', 'mail']);
 
 /** What an act may do first, and be seen to have done. */
 function begin(state: State, { id, act }: Performed, hasErasure: boolean): State[] {
@@ -71,7 +69,7 @@ function begin(state: State, { id, act }: Performed, hasErasure: boolean): State
   if (state.done.has(id) || customer === undefined) return [];
   const after = (change: (model: Model) => boolean): State[] => {
     const model = new Model(state.model);
-    return change(model) ? [{ ...state, model, done: new Map(state.done).set(id, { parts: 0 }) }] : [];
+    return change(model) ? [{ model, done: new Map(state.done).set(id, { parts: 0 }) }] : [];
   };
   if (session === undefined) return MAKING.has(act.do) ? after((model) => model.makeKnown(customer)) : [];
   const who = { customer, session };
@@ -93,20 +91,15 @@ function happen(state: State, performed: Performed): State | undefined {
   const done = (now: Progress) => new Map(state.done).set(id, now);
   if (before.parts === 0 && act.who.customer !== undefined && act.who.session !== undefined) {
     const linked = model.link({ customer: act.who.customer, session: act.who.session });
-    if (parts(performed) === 2) return { ...state, model, done: done({ parts: 1, linked }) };
+    if (parts(performed) === 2) return { model, done: done({ parts: 1, linked }) };
     if (answer !== undefined && answer.profileId !== linked) return undefined;
-    return { ...state, model, done: done({ parts: 1, linked }) };
+    return { model, done: done({ parts: 1, linked }) };
   }
-  const said = model.act(act, id, before.linked);
-  const codes = new Map(state.codes);
+  const said = model.act(act, before.linked);
   if (answer !== undefined) {
-    if (said.code !== undefined && answer.code !== undefined) {
-      if ((codes.get(said.code) ?? answer.code) !== answer.code) return undefined;
-      codes.set(said.code, answer.code);
-    }
     if (said.profileId !== answer.profileId) return undefined;
-    if (said.count !== answer.count || said.removed !== answer.removed) return undefined;
+    if (said.count !== answer.count) return undefined;
     if (said.items?.join() !== answer.items?.join()) return undefined;
   }
-  return { model, codes, done: done({ ...before, parts: before.parts + 1 }) };
+  return { model, done: done({ ...before, parts: before.parts + 1 }) };
 }

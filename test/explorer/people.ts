@@ -9,11 +9,6 @@ import { nameOf, type Server } from './server.js';
 const SLOT_COUNT = 16_384;
 const NODES = 3;
 
-// What is drawn or hashed anew in each schedule; two of a kind are taken for one.
-const RANDOM_TAG = /\{(request|share|email):[^}]*\}/;
-const DIGEST = /@[\w-]{43}/g;
-const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
-
 /** Letters up to M are customers. */
 function kindOf(letter: string): 'customer' | 'session' {
   return letter <= 'M' ? 'customer' : 'session';
@@ -25,7 +20,7 @@ export class People {
   /** Letter -> profile, and back. */
   readonly #profiles = new Map<string, string>();
   readonly #letters = new Map<string, string>();
-  readonly #spellings: [string | RegExp, string][] = [];
+  readonly #spellings: [string, string][] = [];
   /** Bucket -> letter. */
   readonly #buckets = new Map<string, string>();
   readonly #prefix: string;
@@ -69,13 +64,10 @@ export class People {
     this.#profiles.set(letter, profile);
     this.#letters.set(profile, letter);
     this.#buckets.set(profile.slice(0, dot), letter);
-    const hash = `${profile.charAt(dot + 1)}[\\w-]{16}`;
     this.#spellings.push(
       [profile, `P${letter}`],
-      [new RegExp(`\\b${profile.slice(0, dot)}\\.${hash}`, 'g'), `P${freshOf(letter)}`],
       [`{${profile.slice(0, dot)}}`, `{${letter}}`],
       [profile.slice(dot + 1), `P${letter}`],
-      [new RegExp(`(?<=\\{${letter}\\}:\\w+:)${hash}`, 'g'), `P${freshOf(letter)}`],
       [nameOf(kindOf(letter), id), letter],
       [id, letter],
     );
@@ -108,6 +100,6 @@ export class People {
   spell(text: string): string {
     let spelled = text.startsWith(`${this.#prefix}:`) ? text.slice(this.#prefix.length + 1) : text;
     for (const [from, to] of this.#spellings) spelled = spelled.replaceAll(from, to);
-    return spelled.replace(RANDOM_TAG, '{$1}').replace(UUID, '#').replace(DIGEST, '@');
+    return spelled;
   }
 }

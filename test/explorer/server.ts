@@ -19,22 +19,12 @@ import type { Act, Answer, Who } from './acts.js';
 
 const HIGH_WATER = Number.MAX_SAFE_INTEGER;
 const MAX_PRODUCTS = 10_000;
-/** All keys of a guest end at one moment. */
-const END = `
-  if redis.call('HEXISTS', KEYS[1], '') == 1 then
-    return 0
-  end
-  redis.call('UNLINK', unpack(KEYS))
-  return 1
-`;
 
 export interface Server {
   /** @param act with the real names of its people @param tag what its event says */
   perform(act: Act, tag: string): Promise<Answer>;
   /** The profile that an identity gets when it is first written. */
   defaultProfile(kind: 'customer' | 'session', id: string): string;
-  /** The profile that a share code leads to. */
-  follow(code: string): Promise<string | undefined>;
   /** Keys that tell of these identities and their addresses, of any profile. @param profiles that they make */
   keysOf(profiles: readonly string[], people: readonly Who[]): Promise<readonly string[]>;
   /** Completes what servers that ended have left half done. */
@@ -44,8 +34,8 @@ export interface Server {
   close(): Promise<void>;
 }
 
-/** Keys that hold no visitor's state: the order in which they are written does not matter. */
-export function isPrivate(key: string): boolean {
+/** Keys that hold no visitor's state. */
+function isPrivate(key: string): boolean {
   return /:lane:|:events(:|$)|:(pending|merges)$/.test(key);
 }
 
@@ -70,7 +60,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const { emails, eraser, linker, profiles, redirects, visitors } = identity;
   const placeOf = (profileId: string) => redirects.placeOf(profileId);
   const wishlist = openWishlist(store, wishlists, placeOf, 'https://shop.example/{code}');
-  const { items, shares } = wishlist;
+  const { items } = wishlist;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
@@ -100,14 +90,6 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         await eraser.erase(name);
         return { profileId: profileIds.of(name) };
       }
-      case 'end': {
-        const [name] = namesIn(who) as [string];
-        const profileId = profileIds.of(name);
-        const { keys } = store;
-        const guest = [keys.identity, keys.profile, keys.items, keys.members].map((of) => of(profileId));
-        await store.call((client) => client.eval(END, guest.length, guest));
-        return { profileId };
-      }
       case 'mail': {
         return { profileId: await profiles.keep({ ...who, email: addressOf(act.who) }, true, true) };
       }
@@ -132,21 +114,9 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       case 'add': {
         return visitors.change(who, true, (place) => items.add(place, who, contentOf(act.product)));
       }
-      case 'remove': {
-        const { profileId, answer } = await visitors.changeKnown(who, true, (place) =>
-          items.remove(place, who, act.product, null, 'remove'),
-        );
-        return { profileId, removed: answer.removed };
-      }
       case 'list': {
         const { profileId, answer } = await visitors.look(who, true, (place) => items.list(place));
         return { profileId, items: answer.map(({ productId }) => productId).sort() };
-      }
-      case 'share': {
-        const { profileId, answer } = await visitors.change(who, true, (place) =>
-          shares.share(place, who, 'Link'),
-        );
-        return { profileId, code: answer.code };
       }
     }
   }
@@ -158,9 +128,6 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       for (let look = 0; look < 2; look++) await identity.resume.run(false);
     },
     defaultProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
-    async follow(code) {
-      return (await shares.find(code))?.profileId;
-    },
     async keysOf(profiles, people) {
       const { client } = store;
       const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];

@@ -11,58 +11,42 @@ import { words } from './acts.js';
 import { check, type Row } from './checks.js';
 import { Model } from './model.js';
 import { People } from './people.js';
-import { type Crash, LEFT, Play } from './play.js';
+import { Play } from './play.js';
 import type { Scenario } from './scenarios.js';
-import type { Schedule } from './search.js';
+import type { Order } from './search.js';
 import { type Server, startServer } from './server.js';
-import type { Watch, WatchedWorld } from './watch.js';
 
 export interface Outcome {
-  /** Abandoned: an equal schedule is run. */
-  readonly wasCut: boolean;
-  readonly hasCrashed: boolean;
+  readonly hasEnded: boolean;
   /** What was wrong, in words; empty where all was well. */
   readonly faults: readonly string[];
-  /** The steps by their ids, and in words. */
-  readonly path: readonly string[];
+  /** The steps, in words. */
   readonly story: readonly string[];
 }
 
 export class World {
   readonly #prefix: string;
-  readonly #watched: WatchedWorld;
   readonly #client: RedisClient;
-  /** One for each operation, one for retries, and one for the checks. */
+  /** One for each operation, one for what is left half done, and one for the checks. */
   readonly #servers: readonly Server[];
   #names = 0;
   /** By stream. */
   readonly #lastEvents = new Map<number, string>();
 
-  private constructor(
-    prefix: string,
-    watched: WatchedWorld,
-    client: RedisClient,
-    servers: readonly Server[],
-  ) {
+  private constructor(prefix: string, client: RedisClient, servers: readonly Server[]) {
     this.#prefix = prefix;
-    this.#watched = watched;
     this.#client = client;
     this.#servers = servers;
   }
 
   /** @param operations of a scenario, at most */
-  static async open(
-    urls: readonly string[],
-    watch: Watch,
-    prefix: string,
-    operations: number,
-  ): Promise<World> {
+  static async open(urls: readonly string[], prefix: string, operations: number): Promise<World> {
     const client = await connectRedis({ urls, name: 'explorer', timeoutMs: 60_000 }, () => {});
     // Profile ids, and with them buckets and nodes, are the same in each run.
     await client.hset(`${prefix}:meta`, 'salt', '5'.repeat(64));
     const servers: Server[] = [];
     for (let i = 0; i < operations + 2; i++) servers.push(await startServer(urls, prefix));
-    return new World(prefix, watch.world(prefix), client, servers);
+    return new World(prefix, client, servers);
   }
 
   async close(): Promise<void> {
@@ -70,11 +54,7 @@ export class World {
     this.#client.disconnect();
   }
 
-  async run(
-    { given, left, operations, addsCommute }: Scenario,
-    schedule: Schedule,
-    crash?: Crash,
-  ): Promise<Outcome> {
+  async run({ given, left, operations }: Scenario, order: Order, endAfter?: number): Promise<Outcome> {
     const fresh = this.#servers.at(-1) as Server;
     const acts = [...given, ...(left === undefined ? [] : [left]), ...operations];
     const letters = [...new Set(acts.flatMap(({ who }) => Object.values(who) as string[]))].sort();
@@ -85,24 +65,19 @@ export class World {
       const { profileId } = await (this.#servers[0] as Server).perform(people.real(act), 'given');
       const { customer, session } = act.who;
       const isLinked = customer !== undefined && session !== undefined;
-      const said = model.act(act, 'given', isLinked ? model.link({ customer, session }) : undefined);
+      const said = model.act(act, isLinked ? model.link({ customer, session }) : undefined);
       if (people.ownerOf(profileId) !== said.profileId) faults.push(`given ${words(act)}: ${profileId}`);
     }
     // Else a batch of an operation could go along with what is none of its own, and past its gate.
     await (this.#servers[0] as Server).settle();
     await this.#rowsSince();
-    const play = new Play(this.#servers.slice(0, -1), people, this.#watched, crash);
-    if (left !== undefined && crash?.operation === LEFT)
-      await play.leave(left, this.#servers.at(-2) as Server, crash.after);
-    const wasCut = !(await play.run(operations, schedule));
-    if (!wasCut) {
-      faults.push(...play.faults);
-      const rows = () => this.#rowsSince();
-      const found = await check(model, play, people, letters, fresh, rows, addsCommute);
-      faults.push(...found);
-    }
-    const path = play.steps.map(({ id }) => id);
-    return { wasCut, hasCrashed: play.hasCrashed, faults, path, story: play.story };
+    const play = new Play(this.#servers.slice(0, -1), people);
+    if (left !== undefined && endAfter !== undefined)
+      await play.leave(left, this.#servers.at(-2) as Server, endAfter);
+    await play.run(operations, order);
+    const rows = () => this.#rowsSince();
+    faults.push(...play.faults, ...(await check(model, play, people, letters, fresh, rows)));
+    return { hasEnded: play.hasEnded, faults, story: play.story };
   }
 
   #newPeople(letters: readonly string[], server: Server): Promise<People> {
