@@ -1,5 +1,5 @@
-// What is in deploy/: docker-compose takes compose.yaml, systemd the units, each process is bounded and confined, and settings
-// are settings. What can be run without containers is run here, with the arguments and the environment that compose.yaml has:
+// What is in deploy/ but for its units (units.test.ts): docker-compose takes compose.yaml, each container is bounded and confined, and
+// settings are settings. What can be run without containers is run here, with the arguments and the environment that compose.yaml has:
 // Redis and each of our processes with the image's health check, nginx with its two upstreams and before the dashboard.
 
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -23,7 +23,7 @@ import { startApp } from '../harness/app.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 import { startTestRedis } from '../harness/redis.js';
-import { check, DEPLOY, parseYaml, startRedisServer } from './programs.js';
+import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
 const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
@@ -71,7 +71,7 @@ const GIVEN: Readonly<Record<string, string>> = {
 const VARIABLES = Object.fromEntries(
   [...ENV_EXAMPLE.matchAll(/^(\w+)=(.*)$/gm)].map(([, name = '', value]) => [
     name,
-    value || (GIVEN[name] ?? 'sk_0123456789abcdef'),
+    value || (GIVEN[name] ?? `sk_0123456789${name}`),
   ]),
 );
 
@@ -83,8 +83,6 @@ function isHealthy(env: NodeJS.ProcessEnv): boolean {
   const [program, ...args] = JSON.parse(json) as string[];
   return program === 'node' && spawnSync(process.execPath, args, { env }).status === 0;
 }
-
-const settingsOf = (command = ''): readonly string[] => COMMAND_LINES[command as keyof typeof UNITS].settings;
 
 t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   const { ok, output } = await compose(t, VARIABLES);
@@ -173,9 +171,19 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const dir = join(await tempDir(t), 'redis');
     await mkdir(dir);
     const port = await freePort();
-    const redis = await startRedisServer(dir, port, services['redis']?.command.slice(1) ?? []);
+    const { command = [], environment: passwords = {} } = services['redis'] ?? {};
+    const [fill = '', args = ''] = command.at(-1)?.split(/ && exec redis-server /) ?? [];
+    const acl = join(dir, 'users.acl');
+    const here = (text: string) =>
+      text.replace('/etc/redis/users.acl', join(DEPLOY, 'redis/users.acl')).replaceAll('/tmp/users.acl', acl);
+    execFileSync('sh', ['-c', here(fill).replaceAll('$$', '$')], { env: passwords });
+    const options = here(args)
+      .split(/\s+/)
+      .map((word) => (word === '""' ? '' : word));
+    const redis = await startRedisServer(dir, port, options);
     t.teardown(() => redis.stop());
-    const client = new Redis({ port, host: '127.0.0.1' });
+    const password = VARIABLES['ADMIN_REDIS_PASSWORD'];
+    const client = new Redis({ port, host: '127.0.0.1', username: 'admin', password });
     const config = async (name: string) => ((await client.config('GET', name)) as string[])[1];
     t.equal(await config('appendonly'), 'yes');
     t.equal(await config('save'), '');
@@ -187,20 +195,27 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
       databases: ['wishmeter'],
       readable: { database: 'wishmeter', tables: ANALYST_TABLES },
     });
-    const hosts: Readonly<Record<string, string>> = {
-      REDIS_URL: `redis://127.0.0.1:${port}`,
-      CLICKHOUSE_URL: clickhouse.url,
+    /** A URL of compose.yaml, with the place of its host on this machine. */
+    const at = (name: string, value: string, host: string) => {
+      const url = new URL(value);
+      t.ok(url.hostname in services, `${name}: ${url.hostname}`);
+      url.host = host;
+      return url.href;
     };
     const own = { HOST: '127.0.0.1', REDIS_TIMEOUT_MS: MOST_PATIENT_MS };
     const start = async (name: string, changed: Readonly<Record<string, string>>, listens = true) => {
       const { command: [command = ''] = [], environment = {} } = services[name] ?? {};
-      for (const [setting, host] of [
-        ['REDIS_URL', 'redis'],
-        ['CLICKHOUSE_URL', 'clickhouse'],
-      ] as const)
-        if (settingsOf(command).includes(setting))
-          t.ok(new URL(environment[setting] ?? '').hostname === host && host in services, `${name}: ${host}`);
-      const env = { ...environment, ...hosts, ...own, ...changed };
+      const REDIS_URL = at(name, environment['REDIS_URL'] ?? '', `127.0.0.1:${port}`);
+      t.equal(new URL(REDIS_URL).username, `wishmeter-${command}`);
+      const { CLICKHOUSE_URL } = environment;
+      if (CLICKHOUSE_URL !== undefined) at(name, CLICKHOUSE_URL, '127.0.0.1');
+      const env = {
+        ...environment,
+        REDIS_URL,
+        CLICKHOUSE_URL: CLICKHOUSE_URL && clickhouse.url,
+        ...own,
+        ...changed,
+      };
       const part = programPart(name, command as keyof typeof UNITS, env);
       t.teardown(() => part.stop());
       const check = { ...environment, ...changed };
@@ -225,13 +240,13 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     t.match(services['deliver'], { healthcheck: { test: ['NONE'] } });
     const shown = String(await freePort());
     await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
-    const at = `http://127.0.0.1:${shown}`;
+    const page = `http://127.0.0.1:${shown}`;
     const token = VARIABLES['DASHBOARD_TOKEN'];
-    const login = await fetch(`${at}/login`, { method: 'POST', body: JSON.stringify({ token }) });
+    const login = await fetch(`${page}/login`, { method: 'POST', body: JSON.stringify({ token }) });
     const headers = { cookie: cookieOf(login.headers.get('set-cookie')) };
-    const panel = await fetch(`${at}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
+    const panel = await fetch(`${page}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
     t.equal(panel.status, 200, 'the dashboard reaches ClickHouse');
-    t.same(await (await fetch(`${at}/receivers.json`, { headers })).json(), { receivers: [] }, 'and Redis');
+    t.same(await (await fetch(`${page}/receivers.json`, { headers })).json(), { receivers: [] }, 'and Redis');
   });
 
   t.test('behind nginx no request fails while both are restarted in turn', needsNginx(), async (t) => {
@@ -255,62 +270,6 @@ t.test('the image has a Node and a glibc that the packed binary is for, and is n
   const ignored = await readFile(join(DEPLOY, 'Dockerfile.dockerignore'), 'utf8');
   const [copied = ''] = /wishmeter-\S*tgz/.exec(DOCKERFILE) ?? [];
   t.same(ignored.match(/^[^#\n]+$/gm), ['*', `!${copied}`]);
-});
-
-const UNITS = {
-  serve: 'wishmeter-serve@.service',
-  flush: 'wishmeter-flush.service',
-  deliver: 'wishmeter-deliver.service',
-  dashboard: 'wishmeter-dashboard.service',
-};
-/** Where deploy/README.md installs it, which is not on this machine. */
-const PROGRAM = '/opt/wishmeter/current/node_modules/.bin/wishmeter';
-/** Of 100. A service without any hardening has 96. */
-const MOST_EXPOSED = '16';
-
-const unit = (name: string) => readFileSync(join(DEPLOY, 'systemd', name), 'utf8');
-
-t.test('systemd takes the units, and finds them confined', needsPrograms('systemd-analyze'), async (t) => {
-  const dir = await tempDir(t);
-  for (const name of Object.values(UNITS)) {
-    const file = join(dir, name.replace('@', '@8080'));
-    await writeFile(file, unit(name).replace(PROGRAM, process.execPath));
-    const verified = await check('systemd-analyze', ['verify', '--man=no', file]);
-    // systemd before 254 ignores these two, and says so.
-    const output = verified.output.replace(/^.*Unknown key (name )?'Restart(Steps|MaxDelaySec)'.*\n/gm, '');
-    t.same({ ...verified, output }, { ok: true, output: '' }, name);
-    const security = ['security', '--offline=true', `--threshold=${MOST_EXPOSED}`, file];
-    const secured = await check('systemd-analyze', security);
-    t.ok(secured.ok, secured.ok ? `${name} is confined` : secured.output);
-  }
-});
-
-t.test('each runs its command, with settings that this command reads', async (t) => {
-  for (const [command, name] of Object.entries(UNITS)) {
-    const text = unit(name);
-    t.match(text, `\nExecStart=${PROGRAM} ${command}\n`);
-    const [, environment = ''] = /^Environment=(.*)$/m.exec(text) ?? [];
-    const names = environment.split(' ').map((pair) => pair.split('=')[0] ?? '');
-    for (const setting of names)
-      t.ok(setting === 'NODE_ENV' || settingsOf(command).includes(setting), `${name}: ${setting}`);
-    const grace = Number(/^TimeoutStopSec=(\d+)$/m.exec(text)?.[1]);
-    t.ok(grace * 1_000 > Number(SETTINGS.DRAIN_MS.fallback) + 12_000, `${name}: ${grace} s to stop in`);
-    t.match(text, /^StartLimitIntervalSec=0$/m, 'systemd never gives up');
-    t.match(text, /^Restart=always$/m);
-    t.match(text, /^RestartSteps=\d+\nRestartMaxDelaySec=\d+$/m);
-    t.equal(/^EnvironmentFile=\/etc\/wishmeter\/serve.env$/m.test(text), command === 'serve');
-  }
-  const settingsIn = (name: string): readonly string[] => unit(name).match(/^\w+(?==)/gm) ?? [];
-  t.ok(settingsIn('env.example').length > 3);
-  for (const setting of settingsIn('env.example'))
-    t.ok(Object.hasOwn(SETTINGS, setting), `env.example: ${setting}`);
-  for (const secret of ['API_KEYS', 'SHOPIFY_SECRET', 'PUBLISHABLE_KEYS'])
-    t.notOk(settingsIn('env.example').includes(secret), `flush and deliver get no ${secret}`);
-  for (const setting of settingsIn('serve.env.example')) t.ok(settingsOf('serve').includes(setting), setting);
-  const ofDashboard = settingsIn('dashboard.env.example');
-  for (const setting of ['CLICKHOUSE_URL', 'DASHBOARD_TOKEN']) t.ok(ofDashboard.includes(setting), setting);
-  for (const setting of ofDashboard) t.ok(settingsOf('dashboard').includes(setting), setting);
-  t.match(unit(UNITS.dashboard), '\nEnvironmentFile=/etc/wishmeter/dashboard.env\n', 'it has no API keys');
 });
 
 t.test('the dashboard listens on 127.0.0.1 unless it is told otherwise', (t) => {

@@ -1,12 +1,29 @@
 // Programs that read what is in deploy/, as an operator's machine would.
 
 import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { COMMAND_LINES } from '../../src/commands/command-line.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
 import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 
 export const DEPLOY = fileURLToPath(new URL('../../../deploy/', import.meta.url));
+
+export const UNITS = {
+  serve: 'wishmeter-serve@.service',
+  flush: 'wishmeter-flush.service',
+  deliver: 'wishmeter-deliver.service',
+  dashboard: 'wishmeter-dashboard.service',
+};
+
+/** Text of a file of deploy/systemd. */
+export const unit = (name: string) => readFileSync(join(DEPLOY, 'systemd', name), 'utf8');
+
+/** Settings that a command reads. */
+export const settingsOf = (command = ''): readonly string[] =>
+  COMMAND_LINES[command as keyof typeof COMMAND_LINES].settings;
 
 export interface Verdict {
   readonly ok: boolean;

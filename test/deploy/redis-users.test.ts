@@ -1,33 +1,40 @@
-// The users of Redis that docs/operations.md has for each process, made by its own lines: each process does all of its work as
-// its user, on one Redis and on a cluster, with nothing in ACL LOG; and none may do more than that.
+// The users of Redis that deploy/redis/users.acl has for each process: each process does all of its work as its user, on one Redis and on a cluster, with nothing in ACL LOG; and none may do more than that.
 
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
-import { runWishmeter, wishmeter } from '../cli/wishmeter.js';
+import { runWishmeter, tempDir, wishmeter } from '../cli/wishmeter.js';
 import { cookieOf, TOKEN } from '../dashboard/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
-import { connectToEach, type TestRedis } from '../harness/redis.js';
+import { connectToEach, startTestRedis, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { putAt } from '../products/fixtures.js';
 import { startTool } from '../receivers/fixtures.js';
+import { DEPLOY } from './programs.js';
 
 const PASSWORD = 'secret';
-const [, SECTION = ''] =
-  /<!-- redis-users -->\n```\n(.*?)```/s.exec(readFileSync('docs/operations.md', 'utf8')) ?? [];
-const LINES = SECTION.trim().split('\n');
-const USERS = LINES.map((line) => line.split(' ')[2] ?? '');
+const LINES = readFileSync(join(DEPLOY, 'redis/users.acl'), 'utf8')
+  .replace(/\$\w+_PASSWORD/g, PASSWORD)
+  .replaceAll('$KEY_PREFIX', 'wm')
+  .match(/(?<=^user )wishmeter-.*/gm) as string[];
+const USERS = LINES.map((line) => line.split(' ')[0] ?? '');
 
 const SETTINGS = { RECEIVERS_PRIVATE: 'allow', PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR', DRAIN_MS: '0' };
 
 /** REDIS_URL of a process. */
 function as({ urls }: Pick<TestRedis, 'urls'>, user: string): string {
   return urls.map((url) => url.replace('//', `//wishmeter-${user}:${PASSWORD}@`)).join(',');
+}
+
+/** Makes the users at each node. */
+async function makeUsers(nodes: readonly Redis[]): Promise<void> {
+  for (const node of nodes) for (const line of LINES) await node.call('ACL', 'SETUSER', ...line.split(' '));
 }
 
 /** What was refused at any node. */
@@ -92,24 +99,26 @@ async function useAll(t: Test, app: Awaited<ReturnType<typeof startApp>>): Promi
   t.equal((await del('/profile', { identity: { email: 'bob@shop.example' } }, TRUSTED)).status, 200);
 }
 
-t.test('there is a line for each process', (t) => {
+t.test('there is a user for each process, and each reaches the keys of KEY_PREFIX alone', (t) => {
+  const processes = ['serve', 'flush', 'deliver', 'dashboard', 'commands', 'backup', 'restore'];
   t.same(
     USERS,
-    ['serve', 'flush', 'deliver', 'dashboard', 'commands'].map((name) => `wishmeter-${name}`),
+    processes.map((name) => `wishmeter-${name}`),
   );
-  for (const line of LINES) t.match(line, /^ACL SETUSER \S+ on >\w+ ~wm:\* /);
+  for (const line of LINES) t.match(line, /^\S+ (on|off) >secret ~wm:\* \+/);
+  t.same(
+    LINES.filter((line) => / off | \+restore /.test(line)).map((line) => line.split(' ')[0]),
+    ['wishmeter-restore'],
+    'RESTORE takes any bytes for a value: who may, is off',
+  );
   t.end();
 });
 
 eachRedis(t, async (t, redis) => {
   const nodes = connectToEach(t, redis.urls);
-  for (const node of nodes)
-    for (const line of LINES) {
-      const [command = '', ...rest] = line.replace(/>\w+/, `>${PASSWORD}`).split(' ');
-      t.equal(await node.call(command, ...rest), 'OK');
-    }
+  await makeUsers(nodes);
   const clickhouse = await startTestClickHouse(t, {
-    databases: ['wishmeter'],
+    databases: ['wishmeter', 'shop'],
     readable: { database: 'wishmeter', tables: ANALYST_TABLES },
   });
   const settings = { ...SETTINGS, CLICKHOUSE_URL: clickhouse.url, HOST: '127.0.0.1' };
@@ -203,6 +212,27 @@ eachRedis(t, async (t, redis) => {
     t.ok(tool.delivered.length > sent, 'a test is sent');
   });
 
+  await t.test('backup and restore', async (t) => {
+    const folder = join(await tempDir(t), 'backup');
+    const made = await wishmeter({ args: ['backup', folder], env: envOf('backup') });
+    t.equal(made.code, 0, made.stderr);
+    const other = await startTestRedis(t);
+    const target = connectToEach(t, other.urls);
+    await makeUsers(target);
+    const env = {
+      CLICKHOUSE_URL: clickhouse.url,
+      CLICKHOUSE_DATABASE: 'shop',
+      REDIS_URL: as(other, 'restore'),
+    };
+    const restore = () => wishmeter({ args: ['restore', folder], env });
+    t.match(await restore(), { code: 1, stderr: /WRONGPASS/ }, 'it is off');
+    await target[0]?.call('ACL', 'LOG', 'RESET');
+    await target[0]?.call('ACL', 'SETUSER', 'wishmeter-restore', 'on');
+    const restored = await restore();
+    t.equal(restored.code, 0, restored.stderr);
+    t.same(await refusals(target), []);
+  });
+
   t.same(await refusals(nodes), [], 'nothing was refused');
 
   await t.test('no user may do more', async (t) => {
@@ -229,14 +259,15 @@ eachRedis(t, async (t, redis) => {
           /no permissions/,
           `${user}: ${command}`,
         );
-    for (const command of [
-      ['DEL', 'wm:x'],
-      ['XADD', 'wm:x', '*', 'f', 'v'],
-    ])
-      t.match(
-        String(await nodes[0]?.call('ACL', 'DRYRUN', 'wishmeter-dashboard', ...command)),
-        /no permissions/,
-        `${command}`,
-      );
+    for (const user of ['dashboard', 'backup', 'restore'])
+      for (const command of [
+        ['DEL', 'wm:x'],
+        ['XADD', 'wm:x', '*', 'f', 'v'],
+      ])
+        t.match(
+          String(await nodes[0]?.call('ACL', 'DRYRUN', `wishmeter-${user}`, ...command)),
+          /no permissions/,
+          `${user}: ${command}`,
+        );
   });
 });
