@@ -1,4 +1,4 @@
-// What waits in streams, and for how long: for `serve`'s metrics, since no flusher can say that there is none.
+// Reads the backlog of a stream, for the metrics of `serve`: they must not depend on a running flusher.
 
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
@@ -9,7 +9,7 @@ const BACKLOG = loadScript<[events: number, bytes: number, oldestMs: number, dea
 export interface Backlog {
   readonly events: number;
   readonly bytes: number;
-  /** Milliseconds that the oldest entry has waited; 0 where there is none. */
+  /** Milliseconds that the oldest entry has waited; 0 if the stream is empty. */
   readonly oldestMs: number;
   readonly deadLetters: number;
 }

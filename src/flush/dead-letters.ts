@@ -1,4 +1,4 @@
-// Lines that ClickHouse refused: to look at, to send again once the cause is mended, or to throw away.
+// Dead letters: lines that ClickHouse refused. An operator lists, retries or drops them.
 
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
@@ -8,20 +8,20 @@ const RETRY = loadScript('flush-retry');
 
 export interface DeadLetter {
   readonly id: string;
-  /** ClickHouse's error code; 0 for an entry that was never sent there. */
+  /** ClickHouse's error code; 0 for an entry that was not sent to ClickHouse. */
   readonly code: number;
   readonly reason: string;
-  /** When it was refused, milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly time: number;
-  /** The event as it would have been inserted, without its newline. */
+  /** The line of the insert, without its newline. */
   readonly line: string;
-  /** In place of a line: an entry of the stream that was not ours, as JSON. It can only be dropped. */
+  /** Instead of a line: a foreign entry of the stream, as JSON. It can only be dropped. */
   readonly entry?: string;
 }
 
 /**
  * The oldest dead letters of a stream.
- * @param after id of the last one of the page before
+ * @param after last id of the previous page
  */
 export async function listDeadLetters(
   redis: RedisClient,
@@ -41,7 +41,7 @@ export async function listDeadLetters(
   });
 }
 
-/** Puts dead letters back into its stream. Returns how many there were. */
+/** Puts dead letters back into their stream. @returns their number */
 export async function retryDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
@@ -53,7 +53,7 @@ export async function retryDeadLetters(
   return (await runScript(redis, RETRY, touched, ids)) as number;
 }
 
-/** Throws dead letters away, for good. Returns how many there were. */
+/** Deletes dead letters. @returns their number */
 export async function dropDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,

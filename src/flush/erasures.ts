@@ -1,9 +1,9 @@
-// What was erased, and whose rows may still wait in streams or dead letters, or be in ClickHouse.
+// Erasures whose rows may still be in streams, dead letters or ClickHouse.
 //
-// An erasure says "up to now" (lua/erasures.lua). A line is older if its time is: that was taken before the line was sent,
-// so it does not matter when the line comes. A line in the future is covered as well: a clock was ahead when it was made. What waits is left out when its batch is inserted. What is in ClickHouse, or
-// on its way, is deleted by src/flush/row-eraser.ts, and only then is an erasure forgotten: so a batch that was sent before,
-// and is sent again without these lines, brings nothing back.
+// An erasure covers all lines up to its time (lua/erasures.lua), whenever they arrive: a line's time is taken before it is sent.
+// It also covers lines in the future, made while a clock was ahead. The flusher leaves covered lines out of its inserts, and
+// src/flush/row-eraser.ts deletes those in ClickHouse before it forgets the erasure. So a batch that is inserted again brings
+// nothing back.
 
 import {
   type ErasedUntil,
@@ -16,7 +16,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 
 export interface Erasure {
-  /** As it is held; what is held may have become another since. */
+  /** The stored text, for a compare-and-delete. */
   readonly held: string;
   readonly until: Until;
 }
@@ -41,9 +41,8 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
 }
 
 /**
- * Whether a line is of a visitor who was erased after it was made, alone or with all of the shop. One that can't be
- * read is not.
- * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, place, profile, …)
+ * True if an erasure covers the line; false for a line that can't be parsed.
+ * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, line number, profile, …)
  */
 export function isErased(line: string, erasures: ErasedUntil): boolean {
   if (!line.startsWith('{')) {
@@ -58,7 +57,7 @@ export function isErased(line: string, erasures: ErasedUntil): boolean {
   }
 }
 
-/** The lines without those that are erased; the same bytes where none is. */
+/** Removes erased lines. @returns the same buffer if there are none */
 export function withoutErased(lines: Buffer, erasures: ReadonlyMap<string, Erasure>): Buffer {
   if (erasures.size === 0) return lines;
   const kept: Buffer[] = [];

@@ -1,5 +1,5 @@
-// The consumer group of one stream as functions. The group gives each new entry to one flusher. An entry is pending until it is
-// acknowledged. All flushers are one consumer: who has an entry does not matter, only for how long it has been idle.
+// The consumer group of one stream. It gives each new entry to one flusher; the entry is pending until it is acknowledged. All
+// flushers share one consumer name, since only an entry's idle time matters.
 
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
@@ -17,11 +17,12 @@ const ACK = loadScript<number>('flush-ack');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';
-/** Entries of one command that changes them: a millisecond of Redis. */
+/** Maximum entries of one command, which takes Redis a millisecond. */
 const CHUNK = 500;
 
-/** A line that ClickHouse refused, without its newline. */
+/** A line that ClickHouse refused. */
 export interface Refused {
+  /** Without its newline. */
   readonly line: Buffer;
   /** ClickHouse's error code. */
   readonly code: number;
@@ -44,7 +45,7 @@ export class StreamGroup {
     this.#dead = keys.eventsDead(number);
   }
 
-  /** Entries that nobody has read. @returns undefined if there are none */
+  /** Reads new entries. @returns undefined if there are none */
   async readNew(bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
     const { stream } = this.#source;
     const page = async (count: number) => {
@@ -56,12 +57,12 @@ export class StreamGroup {
     return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
   }
 
-  /** Entries that somebody has read and not kept for so long. @returns undefined if there are none */
+  /** Claims pending entries that have been idle for so long. @returns undefined if there are none */
   async readAbandoned(idleMs: number, bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
     let cursor: string | undefined = '0-0';
     const page = async (count: number): Promise<StreamEntry[]> => {
       const found: StreamEntry[] = [];
-      // One command looks at ten times `COUNT` pending entries at most, so a page of none may not be the last.
+      // XAUTOCLAIM scans at most ten times `COUNT` pending entries, so an empty page may not be the last.
       while (found.length < count && cursor !== undefined) {
         const [next, entries] = await this.#claim(idleMs, cursor, count - found.length);
         cursor = next === '0-0' ? undefined : next;
@@ -83,8 +84,8 @@ export class StreamGroup {
   }
 
   /**
-   * Shows that somebody works at these entries: their idle time begins anew.
-   * @returns whether all of them are still pending; else another flusher has brought some to their end
+   * Resets the idle time of entries in work.
+   * @returns false if some are no longer pending: another flusher has finished them
    */
   async keep(entries: readonly Entry[]): Promise<boolean> {
     const { stream } = this.#source;
@@ -98,9 +99,9 @@ export class StreamGroup {
   }
 
   /**
-   * Removes entries whose rows are in ClickHouse.
-   * @param refused lines, and `foreignEntries`, that become dead letters with the first entries: after a crash before the last
-   *   ones are removed they may be there twice
+   * Acknowledges and deletes entries whose rows are in ClickHouse.
+   * @param refused become dead letters, as do `foreignEntries`, with the first chunk of entries. After a crash between two
+   *   chunks they may become dead letters twice.
    */
   async ack(
     entries: readonly Entry[],

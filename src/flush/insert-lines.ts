@@ -1,6 +1,5 @@
-// Brings the lines of one batch into ClickHouse, however often it has to try. An insert that fails by the server's fault is
-// repeated for ever: rows have names, so a row that is there twice is shown once. A row that ClickHouse can't read is searched
-// by halves until it is alone.
+// Inserts the lines of one batch, with retries. If the server is at fault, an insert is repeated for ever: rows have names, so a
+// repeated row is shown once. If a row is at fault, the batch is halved until the bad row is alone.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -8,12 +7,12 @@ import { type Blame, blame, errorCode } from '../clickhouse/blame.js';
 import type { Refused } from './group.js';
 
 export interface Inserter {
-  /** One insert of whole lines. */
+  /** Inserts whole lines. */
   readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
-  /** Called after each insert that failed. */
+  /** Called after each failed insert. */
   readonly onError: (blame: Blame) => void;
-  /** Called before each insert: throws if the lines are not this process's to insert any more. */
+  /** Called before each insert; throws if another process has finished the batch. */
   readonly confirm: () => Promise<void>;
   readonly signal: AbortSignal;
   readonly backoff?: Backoff | undefined;
@@ -23,8 +22,9 @@ const REASON_LENGTH = 1_000;
 const NEWLINE = 0x0a;
 
 /**
- * Resolves when every line is in ClickHouse or among the refused ones, which it returns.
- * @throws what `confirm` throws; the signal's reason when it aborts
+ * Resolves when every line is in ClickHouse or refused.
+ * @returns the refused lines
+ * @throws errors of `confirm`; the signal's reason
  */
 export async function insertLines(lines: Buffer, inserter: Inserter): Promise<readonly Refused[]> {
   const refusal = await insert(lines, inserter);
@@ -35,12 +35,12 @@ export async function insertLines(lines: Buffer, inserter: Inserter): Promise<re
       ...(await insertLines(lines.subarray(0, cut), inserter)),
       ...(await insertLines(lines.subarray(cut), inserter)),
     ];
-  // The reason quotes the line, so it does not go into the log: `wishmeter dead list` shows it.
+  // The reason may quote the line, so it is not logged; `wishmeter dead list` shows it.
   inserter.log.error({ code: refusal.code }, 'ClickHouse refuses a row: it is now a dead letter');
   return [{ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, ...refusal }];
 }
 
-/** Resolves to undefined when the lines are stored. */
+/** @returns undefined when the lines are stored */
 async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 'line'> | undefined> {
   const { log, onError, confirm, signal, backoff } = inserter;
   for (let failures = 1; ; failures++) {

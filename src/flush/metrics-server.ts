@@ -1,5 +1,4 @@
-// GET /metrics, /healthz and /readyz of `flush`, on FLUSH_METRICS_PORT. Node's own server will do: it is asked a few times a
-// minute, by machines.
+// Serves /metrics, /healthz and /readyz of `flush` on FLUSH_METRICS_PORT.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -14,7 +13,7 @@ export interface FlushServer {
   close(): Promise<void>;
 }
 
-/** @param whyNotReady without a full stop @throws StartupError where the port can't be listened on */
+/** @param whyNotReady returns a reason without a full stop @throws StartupError if it can't listen on the port */
 export async function listenForMetrics(
   host: string,
   port: number,
@@ -46,7 +45,7 @@ export async function listenForMetrics(
   const server = createServer((req, res) => {
     // An unhandled rejection would end the process, and the flusher with it.
     answer(req, res).catch((error) => {
-      log.error({ err: error }, 'the metrics could not be told');
+      log.error({ err: error }, 'a request for metrics failed');
       res.writeHead(500).end();
     });
   });

@@ -1,15 +1,14 @@
-// What this flusher did, for Prometheus. What waits in the streams is read from Redis by `serve`.
+// Counts the work of this flusher, for Prometheus. `serve` reports the backlog of the streams.
 
 import { Counter, type Registry } from 'prom-client';
 import type { Blame } from '../clickhouse/blame.js';
 
-/** How the figures of a kind of streams are called. */
-export interface FigureNames {
+export interface MetricNames {
   readonly prefix: string;
   readonly rows: string;
 }
 
-const OF_EVENTS: FigureNames = { prefix: 'wishmeter_flush', rows: 'events' };
+const OF_EVENTS: MetricNames = { prefix: 'wishmeter_flush', rows: 'events' };
 
 export class FlushMetrics {
   readonly #rows: Counter;
@@ -17,7 +16,7 @@ export class FlushMetrics {
   readonly #errors: Counter<'blame'>;
   readonly #dead: Counter;
 
-  constructor(registry: Registry, { prefix, rows }: FigureNames = OF_EVENTS) {
+  constructor(registry: Registry, { prefix, rows }: MetricNames = OF_EVENTS) {
     const Rows = rows.charAt(0).toUpperCase() + rows.slice(1);
     const registers = [registry];
     const counter = (name: string, help: string) =>
@@ -44,7 +43,7 @@ export class FlushMetrics {
   }
 }
 
-/** Counts what was erased from ClickHouse, and parts of erasures that failed. */
+/** Counts erased profiles, and failed parts of erasures. */
 export function flushErasures(registry: Registry): { onErased(profiles: number): void; onFailed(): void } {
   const erasures = new Counter({
     name: 'wishmeter_flush_erasures_total',

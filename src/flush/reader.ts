@@ -1,54 +1,55 @@
-// Turns entries of a stream into one batch for ClickHouse. Lines of events stay the bytes that they are. Those of visits get
-// their name from the entry: when Redis counted them, the stream, the entry, and the number of the line.
+// Collects entries of a stream into one batch for ClickHouse. Lines of events are copied. Lines of visits are prefixed with
+// their name: the time at which Redis counted them, the stream, the entry, the line number.
 //
-// An entry that another program has put into the stream is part of its batch without rows or bytes (it was never counted). It
-// leaves the stream as a dead letter: an error would hold up the stream for ever.
+// A foreign entry (written by another program) counts no rows or bytes and becomes a dead letter: an error would block the
+// stream for ever.
 
 import { isUtf8 } from 'node:buffer';
 import { ENTRY } from '../events/stream.js';
 
 export interface Batch {
-  /** In the memory that `collectBatch` was given: the next batch that is read into it overwrites them. */
+  /** In the memory given to `collectBatch`: the next batch in this memory overwrites them. */
   readonly lines: Buffer;
   readonly rows: number;
   readonly entries: readonly Entry[];
-  /** Entries that are not ours, as JSON: id, and names and values in turn. */
+  /** As JSON: id, and fields as alternating names and values. */
   readonly foreignEntries: readonly string[];
-  /** It ended at a bound and not with the stream: there is more now. */
+  /** The batch ended at a bound: the stream has more entries. */
   readonly isFull: boolean;
 }
 
-/** An entry of a batch, with what it adds to the pending stats. */
+/** An entry, with its share of the backlog's stats. */
 export interface Entry {
   readonly id: string;
   readonly rows: number;
-  /** Of its lines, as they are in the stream. */
+  /** Bytes of its lines in the stream. */
   readonly bytes: number;
 }
 
-/** A stream, and its number if it is one of visits. */
 export interface Source {
+  /** The stream's key. */
   readonly stream: string;
+  /** The stream's number, if it has visits. */
   readonly visits?: number;
 }
 
-/** A batch ends with the page that reaches one of them. */
+/** A batch ends with the page that reaches a bound. */
 export interface Bounds {
   readonly rows: number;
   readonly bytes: number;
 }
 
-/** As Redis has them: id, and names and values in turn. */
+/** Redis's reply: fields are alternating names and values. */
 export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 
-/** Up to `count` entries that no page before had; fewer if these are all. */
+/** Reads up to `count` further entries; fewer at the end of the stream. */
 export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
 
-// Entries of a page: few at first, then as many as would fill the batch if they are like the ones before, but no more than
-// Redis copies in a moment, since visits wait meanwhile.
+// Entries of a page: few at first, then as many as would fill the batch, judged by their average size. Pages are limited because
+// visits wait while Redis copies one.
 const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
-/** Bytes of a page of average entries: a batch may be larger than its bound by so many. */
+/** Bytes of a page of average entries; a batch may exceed its bound by so many. */
 export const PAGE_BYTES = 1_000_000;
 
 /** `<line>\t`, of up to 5 digits. */
@@ -63,10 +64,9 @@ const OTHER_MILLISECOND = 2 ** 31;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * The next batch. A page that fails ends a batch that has entries: these are read and pending.
- * @param memory what the lines are copied into, of `bounds.bytes` and PAGE_BYTES: fresh memory for each batch, and its garbage,
- *   cost more CPU than the reading
- * @returns undefined if nothing waits
+ * Reads the next batch. If a page fails, the batch ends with the entries read so far, which are pending.
+ * @param memory `bounds.bytes` and PAGE_BYTES for the lines. To allocate it for each batch would cost more CPU than the reading.
+ * @returns undefined if there are no entries
  * @throws the error of the first page
  */
 export async function collectBatch(
@@ -93,10 +93,10 @@ export async function collectBatch(
 interface Parsed {
   readonly id: string;
   readonly fields: readonly Buffer[];
-  /** Row count claimed by the entry; verified while copying. 0 if it is not ours. */
+  /** Row count claimed by the entry; verified while copying. 0 for a foreign entry. */
   readonly rows: number;
   readonly lines: Buffer;
-  /** Of visits: stands before each line. */
+  /** For visits: precedes each line. */
   readonly prefix?: string;
 }
 
@@ -109,7 +109,7 @@ function parse(id: string, fields: readonly Buffer[], visits: number | undefined
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
     else if (name === (visits === undefined ? ENTRY.lines : ENTRY.visits)) lines = fields[i + 1];
     else if (name === ENTRY.time) time = fields[i + 1]?.toString('latin1');
-    // A retried dead letter, with its name.
+    // A retried dead letter: its lines have their names.
     else if (name === ENTRY.lines) return whole(id, fields, rows, fields[i + 1]);
   }
   if (visits === undefined) return whole(id, fields, rows, lines);
@@ -119,15 +119,15 @@ function parse(id: string, fields: readonly Buffer[], visits: number | undefined
   return { ...whole(id, fields, rows, lines), prefix };
 }
 
-/** An entry of whole lines. Without its last newline a line would run into the next entry's. */
+/** An entry of complete lines. Without a last newline its last line would run into the next entry's first. */
 function whole(id: string, fields: readonly Buffer[], rows: number, lines: Buffer | undefined): Parsed {
   const isOurs = Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE;
   return isOurs ? { id, fields, rows, lines } : { id, fields, rows: 0, lines: EMPTY };
 }
 
 /**
- * A number of the entry that no other entry of the stream with this time has. Ids go on after a clock was set back, while times do
- * not: entries whose id has another millisecond than their time have numbers of their own.
+ * A number that is unique among the stream's entries with this time. If the clock is set back, ids keep ascending but times do
+ * not; an entry whose id has another millisecond than its time gets a number of the upper half.
  * @param id `<milliseconds>-<number in that millisecond>`
  */
 function numberOf(id: string, time: string): number {
@@ -136,7 +136,7 @@ function numberOf(id: string, time: string): number {
   return id.slice(0, at) === time ? number : OTHER_MILLISECOND + (number % OTHER_MILLISECOND);
 }
 
-/** Text as it is; other bytes in base64. */
+/** Text, or base64 for other bytes. */
 function legible(bytes: Buffer): string | { readonly base64: string } {
   return isUtf8(bytes) ? bytes.toString() : { base64: bytes.toString('base64') };
 }
@@ -147,9 +147,9 @@ class Collected {
   readonly #entries: Entry[] = [];
   readonly #foreignEntries: string[] = [];
   #rows = 0;
-  /** Bytes of lines, as they are in the stream. */
+  /** Bytes of lines in the stream. */
   #bytes = 0;
-  /** Bytes of lines, as they are inserted. */
+  /** Bytes of lines to insert. */
   #size = 0;
 
   constructor(memory: Buffer) {
@@ -164,7 +164,7 @@ class Collected {
     return this.#rows >= bounds.rows || this.#size >= bounds.bytes;
   }
 
-  /** Entries that would reach the bounds. */
+  /** Estimated number of entries until a bound is reached. */
   nextPage(bounds: Bounds): number {
     const left = Math.min(
       (bounds.bytes - this.#size) / Math.max(this.#size, 1),
@@ -190,8 +190,8 @@ class Collected {
   }
 
   /**
-   * Byte by byte: rows are short, and a call for each part of one would cost more.
-   * @returns bytes written; 0 if there are not so many rows
+   * Copies byte by byte: rows are short, and a call for each part would cost more.
+   * @returns bytes written; 0 unless there are exactly so many rows
    */
   #spread(rows: number, lines: Buffer, prefix: string): number {
     const memory = this.#memory;
@@ -212,7 +212,7 @@ class Collected {
     return from === lines.length ? at - this.#size : 0;
   }
 
-  /** For entries that are larger than those before them. */
+  /** Reallocates if an entry is larger than expected. */
   #makeRoom(bytes: number): void {
     if (this.#size + bytes <= this.#memory.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(this.#size + bytes, 2 * this.#size));
@@ -227,7 +227,7 @@ class Collected {
   }
 }
 
-/** @returns where it ends */
+/** @returns the offset after the digits */
 function writeDigits(memory: Buffer, from: number, number: number): number {
   let digits = 1;
   for (let rest = number; rest >= 10; rest = Math.floor(rest / 10)) digits++;

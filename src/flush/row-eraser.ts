@@ -1,13 +1,11 @@
-// Erases from ClickHouse, from dead letters and from deliveries what was erased from Redis, all that waits at once, every
-// ERASURE_INTERVAL_S. Every flusher does so: doing it twice is doing it once, and a crash in the middle leaves the
-// erasures written down for the next one.
+// Executes erasures in ClickHouse, dead letters and deliveries, every ERASURE_INTERVAL_S. Every flusher does this; all steps are
+// idempotent, and erasures stay in Redis until they are done, so a crash loses nothing.
 //
-// Dead letters of each stream, deliveries, and each page of erasures fail alone: what fails is reported and done again with the
-// next run. An erasure is forgotten only once all of it is done.
+// The dead letters of each stream, the deliveries and each page of erasures are tried separately. A failed part is reported and
+// repeated in the next run; an erasure is forgotten only after all its parts.
 //
-// An erasure is due once the entries that waited when it was read have left all streams: a batch that was begun before it knew of
-// the erasure is in ClickHouse by then. That goes by the streams' order and by no clock, since ids run ahead of a clock that was set
-// back.
+// An erasure is due once all entries that were in the streams when it was read have left them: batches begun without knowing
+// of it are in ClickHouse by then. This compares stream ids, not clocks: ids run ahead of a clock that was set back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -24,41 +22,41 @@ import { type Erasure, isErased, readErasures } from './erasures.js';
 
 const DONE = loadScript('erasure-done');
 const PAGE = 100;
-/** Erasures of one page: as many as one mutation names profiles, see eraseRows. */
-const AT_ONCE = 2_000;
-/** Erasures that one call forgets. */
-const DONE_AT_ONCE = 500;
-/** Milliseconds that a line may be under way to a stream, and entries to ClickHouse: else the next run looks again. */
-const UNDER_WAY_MS = 10_000;
-/** Between two looks at the entries. */
-const AGAIN_MS = 100;
+/** Erasures of one page, executed by one mutation per table; see eraseRows. */
+const ERASURES_PER_PAGE = 2_000;
+/** Erasures forgotten by one call. */
+const FORGET_PER_CALL = 500;
+/** A line reaches its stream within so many milliseconds, and entries should reach ClickHouse; else the next run tries again. */
+const IN_FLIGHT_MS = 10_000;
+const POLL_MS = 100;
 
 export interface EraserSpec {
   readonly redis: RedisClient;
   readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
-  /** Of ClickHouse; by default one server. */
+  /** ClickHouse cluster; by default one server. */
   readonly cluster?: string;
   readonly log: Logger;
-  /** Drops what waits for receivers of what was erased. */
+  /** Drops pending deliveries about erased visitors. */
   readonly eraseDeliveries?: (erasures: ReadonlyMap<string, Erasure>) => Promise<void>;
-  /** Told how many profiles were erased. */
+  /** Called with the number of erased profiles. */
   readonly onErased?: (profiles: number) => void;
-  /** Called with each part that failed. */
+  /** Called for each failed part. */
   readonly onFailed?: (error: Error) => void;
-  /** Ends the waiting. */
+  /** Ends waiting. */
   readonly signal?: AbortSignal;
 }
 
-/** As they are held: profile id, identity name or EVERY_PROFILE, and up to when. */
+/** Erasures by profile id, identity name or EVERY_PROFILE. */
 type Due = readonly (readonly [what: string, erasure: Erasure])[];
 
 /**
- * @param underWayMs as above
- * @returns the number of profiles and identities whose rows are gone now
- * @throws Redis's errors: nothing could be read
+ * Executes all erasures that are due.
+ * @param inFlightMs shorter in tests
+ * @returns the number of erased profiles and identities
+ * @throws Redis's errors if erasures can't be read
  */
-export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS): Promise<number> {
+export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS): Promise<number> {
   const { redis, keys, log, clickhouse, cluster } = spec;
   const attempt = (work: Promise<unknown>) =>
     work.then(
@@ -71,14 +69,14 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
     );
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
-  const isDue = await areFlushed(spec, underWayMs);
-  // What is due waits in no stream: its dead letters are there by now.
-  let isWhole = true; // all that was to be done so far is done
+  const isDue = await areFlushed(spec, inFlightMs);
+  // Due erasures have no lines in streams any more, so all their dead letters exist.
+  let isWhole = true; // no part has failed so far
   for (const [kind, stream] of await allStreams(spec))
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
   if (!isDue) return 0;
   const due: Due = [...erasures];
-  // Now: what is due was handed over before it left its stream, and comes no more.
+  // After `areFlushed`: events are handed over to receivers before they leave their stream.
   if (spec.eraseDeliveries !== undefined)
     isWhole = (await attempt(spec.eraseDeliveries(erasures))) && isWhole;
   let areNamesDone = isWhole;
@@ -87,7 +85,7 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
   for (const page of pagesOf(due)) {
     const areNames = isIdentityName(page[0]?.[0] ?? '');
     const isErased = await attempt(eraseRows(clickhouse, new Map(page), cluster));
-    // Profiles only after all identities: a compliance request is closed once the profiles of its visitor are done.
+    // Identities before profiles: a compliance request is closed once the profiles of its visitor are forgotten.
     const isDone =
       isErased && isWhole && (areNames || areNamesDone) && (await attempt(forget(redis, keys, page)));
     if (isDone) done += page.length;
@@ -107,19 +105,19 @@ function* pagesOf(due: Due): Generator<Due> {
   const kinds = [isIdentityName, isAll, (what: string) => !isIdentityName(what) && !isAll(what)];
   for (const isOfKind of kinds) {
     const ofKind = due.filter(([what]) => isOfKind(what));
-    for (let i = 0; i < ofKind.length; i += AT_ONCE) yield ofKind.slice(i, i + AT_ONCE);
+    for (let i = 0; i < ofKind.length; i += ERASURES_PER_PAGE) yield ofKind.slice(i, i + ERASURES_PER_PAGE);
   }
 }
 
-/** Forgets erasures that are as they were read. */
+/** Forgets erasures that have not changed since they were read. */
 async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> {
-  for (let i = 0; i < page.length; i += DONE_AT_ONCE) {
-    const args = page.slice(i, i + DONE_AT_ONCE).flatMap(([what, { held }]) => [what, held]);
+  for (let i = 0; i < page.length; i += FORGET_PER_CALL) {
+    const args = page.slice(i, i + FORGET_PER_CALL).flatMap(([what, { held }]) => [what, held]);
     await runScript(redis, DONE, [keys.erasures], args);
   }
 }
 
-/** @returns what ends it, when what is under way is done */
+/** Runs `eraseWaiting` in intervals. @returns a function that ends it after a running page */
 export function watchErasures(spec: EraserSpec, intervalS: number): () => Promise<void> {
   const closing = new AbortController();
   let running: Promise<unknown> | undefined;
@@ -134,7 +132,7 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
       });
   };
   run();
-  // Twice in that time: what is not due yet is so the next time.
+  // Twice per interval: an erasure that is not due yet is due in the next run.
   const timer = setInterval(run, intervalS * 500);
   return async () => {
     clearInterval(timer);
@@ -143,17 +141,17 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
   };
 }
 
-/** Waits for lines under way, then until the entries that are there have left all streams. @returns whether they have */
-async function areFlushed(spec: EraserSpec, underWayMs: number): Promise<boolean> {
+/** Waits for lines in flight, then until the entries in all streams have been flushed. @returns false if that takes too long */
+async function areFlushed(spec: EraserSpec, inFlightMs: number): Promise<boolean> {
   const { redis, signal = new AbortController().signal } = spec;
-  await pause(underWayMs, signal);
+  await pause(inFlightMs, signal);
   let waiting: (readonly [stream: string, last: string])[] = [];
   for (const [keys, number] of await allStreams(spec)) {
     const stream = keys.events(number);
     const [last] = await redis.xrevrange(stream, '+', '-', 'COUNT', 1);
     if (last !== undefined) waiting.push([stream, last[0]]);
   }
-  for (const deadline = performance.now() + underWayMs; ; await pause(AGAIN_MS, signal)) {
+  for (const deadline = performance.now() + inFlightMs; ; await pause(POLL_MS, signal)) {
     const left = await Promise.all(
       waiting.map(([stream, last]) => redis.xrange(stream, '-', last, 'COUNT', 1)),
     );

@@ -1,10 +1,9 @@
-// Brings one stream from Redis to ClickHouse, in a loop:
+// Moves one stream from Redis to ClickHouse, in a loop:
 //
-//   read ──▶ insert ──▶ hand over ──▶ acknowledge     a full batch is inserted while the next one is read
+//   read ──▶ insert ──▶ hand over to receivers ──▶ acknowledge     a full batch is inserted while the next one is read
 //
-// Each row is inserted at least once, and its name makes it one. A crash at any step leaves the batch's entries pending: once
-// they have been idle for ABANDONED_MS, any flusher's loop reads them again. Steps that fail are repeated, and nothing is
-// given up but at the end, when another flusher takes over what is pending.
+// Rows are inserted at least once; their names make them unique. After a crash at any step the batch's entries stay pending,
+// and after ABANDONED_MS any flusher claims them. Failed steps are repeated until the process ends.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -17,51 +16,51 @@ import { insertLines } from './insert-lines.js';
 import { type Batch, type Bounds, PAGE_BYTES } from './reader.js';
 import type { Kind, Streams } from './streams.js';
 
-/** Entries that nobody has kept for so long were read by a flusher that died. With a scan they wait 15 s at most. */
+/** Pending entries that were idle for so long belong to a flusher that died. With SCAN_MS they wait at most 15 s. */
 const ABANDONED_MS = 10_000;
-/** How often abandoned entries are looked for. */
+/** Interval of the scan for abandoned entries. */
 const SCAN_MS = 2_500;
-/** How often a flusher shows that it works at a batch. */
+/** Interval at which a flusher resets the idle time of its entries. */
 const KEEP_MS = 2_500;
-/** Bytes of a batch if there are many streams. Each has two in memory. */
+/** Minimum bytes of a batch, for many streams. Each stream has two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
-/** What a loop has just done with a batch. */
+/** The step of a batch that has just ended. */
 export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface StreamFlusherSpec {
-  /** A connection whose timeout lets a page of a batch through; see collectBatch. */
+  /** Its timeout must suffice to read a page of a batch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
-  /** Longest wait of an event before it is inserted, in quiet times, milliseconds. */
+  /** Longest wait of an event under low load, milliseconds. */
   readonly intervalMs: number;
   readonly log: Logger;
-  /** Milliseconds after which a pending entry counts as abandoned; ABANDONED_MS if absent. */
+  /** Other than ABANDONED_MS in tests. */
   readonly abandonedMs?: number | undefined;
-  /** After Redis or ClickHouse has failed. */
+  /** After errors of Redis or ClickHouse. */
   readonly backoff?: Backoff | undefined;
   /**
-   * Takes the events of a batch that are in ClickHouse, before they leave the stream: after a crash they come again.
-   * @param lines with the `refused` ones, which come again when their dead letters are retried
+   * Called with the events of a batch after their insert; after a crash again.
+   * @param lines include the `refused` ones, which come again when their dead letters are retried
    */
   readonly handOver?:
     | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
     | undefined;
-  /** Called after every step, and awaited: tests stop the flusher at exact points. */
+  /** Awaited after every step: tests stop the flusher there. */
   readonly onStep?: ((step: Step, stream: number, kind: Kind) => void | Promise<void>) | undefined;
 }
 
 export interface Signals {
-  /** Aborts when the process ends: the loop brings what waits by then. */
-  readonly stop: AbortSignal;
-  /** Aborts when it waits no longer, also not for an insert in flight. */
-  readonly halt: AbortSignal;
+  /** Aborts when the process ends: the loop flushes the stream once more. */
+  readonly drain: AbortSignal;
+  /** Aborts at the deadline of that: the loop ends at once. */
+  readonly abort: AbortSignal;
 }
 
-/** Another flusher has brought entries of the batch to their end. */
+/** Another flusher has finished entries of the batch. */
 class TakenOverError extends Error {}
 
-/** Resolves when `stop` has aborted and nothing waits, or `halt` has aborted. @param streamCount streams of each kind */
+/** Resolves after `drain` when the stream is empty, or after `abort`. @param streamCount number of streams of each kind */
 export async function flushStream(
   spec: StreamFlusherSpec,
   streams: Streams,
@@ -84,9 +83,9 @@ class StreamFlusher {
   readonly #abandonedMs: number;
   readonly #scanMs: number;
   #reads = 0;
-  /** When abandoned entries were looked for, of our monotonic clock. */
+  /** Time of the last scan for abandoned entries, by the monotonic clock. */
   #scannedAt = Number.NEGATIVE_INFINITY;
-  /** Batches that are read and not acknowledged -> when they were kept last; two at most, one in each memory. */
+  /** Batches in work -> time of the last reset of their idle time. At most two, one in each memory. */
   readonly #held = new Map<Batch, number>();
 
   constructor(
@@ -111,18 +110,18 @@ class StreamFlusher {
   }
 
   async run(): Promise<void> {
-    const { stop, halt } = this.#signals;
+    const { drain, abort } = this.#signals;
     const keeping = setInterval(() => void this.#keepHeld(), Math.min(KEEP_MS, this.#abandonedMs / 4));
     try {
       for (let next = this.#read(); ; ) {
         const began = performance.now();
-        const isStopping = stop.aborted;
+        const isDraining = drain.aborted;
         const batch = await next;
         if (batch?.isFull) next = this.#read();
         if (batch !== undefined) await this.#bring(batch);
-        if (halt.aborted || (isStopping && !batch?.isFull)) return;
+        if (abort.aborted || (isDraining && !batch?.isFull)) return;
         if (batch?.isFull) continue;
-        await pause(this.#spec.intervalMs - (performance.now() - began), stop);
+        await pause(this.#spec.intervalMs - (performance.now() - began), drain);
         next = this.#read();
       }
     } finally {
@@ -130,7 +129,7 @@ class StreamFlusher {
     }
   }
 
-  /** Abandoned entries every now and then, else new ones. Never throws: undefined if nothing waits, or Redis fails. */
+  /** Reads abandoned entries every SCAN_MS, else new ones. Never throws. @returns undefined if there are none, or Redis fails */
   async #read(): Promise<Batch | undefined> {
     const memory = this.#memory[this.#reads++ % 2];
     const batch = await this.#retried(async () => {
@@ -143,14 +142,14 @@ class StreamFlusher {
         }
       }
       return this.#group.readNew(this.#bounds, memory);
-    }, this.#signals.stop);
+    }, this.#signals.drain);
     if (batch !== undefined) this.#held.set(batch, performance.now());
     return batch;
   }
 
   /** Never throws: a batch that fails for good stays pending. */
   async #bring(batch: Batch): Promise<void> {
-    const { halt } = this.#signals;
+    const { abort } = this.#signals;
     try {
       await this.#reached('read');
       const erasures = await this.#untilDone(() => readErasures(this.#spec.redis, this.#spec.keys));
@@ -160,7 +159,7 @@ class StreamFlusher {
         log: this.#log,
         onError: (blame) => this.#streams.metrics.insertFailed(blame),
         confirm: () => this.#confirm(batch),
-        signal: halt,
+        signal: abort,
         backoff: this.#spec.backoff,
       });
       await this.#reached('inserted');
@@ -180,14 +179,14 @@ class StreamFlusher {
     } catch (error) {
       if (error instanceof TakenOverError)
         this.#log.warn('another flusher has finished this batch: it is dropped');
-      else if (!halt.aborted) this.#log.error({ err: error }, 'a batch failed, and is read again later');
+      else if (!abort.aborted) this.#log.error({ err: error }, 'a batch failed, and is read again later');
     } finally {
       this.#held.delete(batch);
     }
   }
 
   /**
-   * A flusher that was frozen may hold a batch that another one has finished. Its visitor may have been erased since.
+   * A flusher that was frozen may hold a batch that another one has finished, and whose visitors may be erased since.
    * @throws TakenOverError
    */
   async #confirm(batch: Batch): Promise<void> {
@@ -203,17 +202,17 @@ class StreamFlusher {
         const isOurs = await this.#group.keep(batch.entries);
         if (isOurs && this.#held.has(batch)) this.#held.set(batch, performance.now());
       } catch {
-        // Redis is away. If it stays away, `confirm` asks again.
+        // Redis is away: `#confirm` checks again.
       }
     }
   }
 
-  /** Repeats what fails until `halt`. @throws the last error then */
+  /** Retries until `abort`. @throws the last error then */
   #untilDone<T>(act: () => Promise<T>): Promise<T> {
-    return this.#repeat(act, this.#signals.halt);
+    return this.#repeat(act, this.#signals.abort);
   }
 
-  /** Repeats what fails until the signal aborts; then undefined. */
+  /** Retries until the signal aborts; then undefined. */
   async #retried<T>(act: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
     try {
       return await this.#repeat(act, signal);

@@ -1,4 +1,4 @@
-// The two kinds of streams that are brought to ClickHouse: of events, and of visits.
+// The two kinds of streams: of events, and of visits.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Registry } from 'prom-client';
@@ -7,15 +7,13 @@ import type { StreamKeys } from '../redis/keys.js';
 import { FlushMetrics } from './metrics.js';
 import type { Source } from './reader.js';
 
-/** What streams hold. */
 export type Kind = 'events' | 'visits';
 
-/** Streams of one kind. */
 export interface Streams {
   readonly kind: Kind;
   readonly keys: StreamKeys;
   readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
-  /** Rows of one insert. */
+  /** Maximum rows of one insert. */
   readonly rows: number;
   readonly metrics: FlushMetrics;
   source(number: number): Source;
