@@ -1,8 +1,8 @@
-// What a change of a product means to one who wished for it: whether the price fell, whether it is back in stock.
+// Decides which alerts a change of a product means for one saved item: a price drop, back in stock, both or none.
 //
-// Both are measured by what the wisher was told last; before that, by what the item says itself. A price has fallen where it is
-// also below the one that the product was wished at. What was told is kept in the item (src/wishlist/item.ts), and each of these
-// steps changes it together with the event, so that a step is made once, by whichever process.
+// It compares with the last reported state, or with the item itself if nothing was reported yet. A price drop must also be
+// below the price at which the product was saved. The item stores the reported state (src/wishlist/item.ts), which changes
+// together with the alert's event: so each alert is sent once, by any process.
 
 import { parseAmount } from '../events/amount.js';
 import { itemField } from '../wishlist/item.js';
@@ -11,15 +11,15 @@ import type { ItemContent } from '../wishlist/item-fields.js';
 export const ALERT_TYPES = ['priceDrop', 'backInStock'] as const;
 export type AlertType = (typeof ALERT_TYPES)[number];
 
-/** A variant as it is now. */
+/** The present state of a variant. */
 export interface Variant {
-  /** Null of a product that has no variants. */
+  /** Null for a product without variants. */
   readonly variantId: string | null;
   /** Decimal text with two decimals. */
   readonly price: string;
-  /** Upper case. Null if the caller gave none: then it is the shop's. */
+  /** Upper case. Null means the shop's currency. */
   readonly currencyCode: string | null;
-  /** Null if it is unknown: then the stock stays what it was. */
+  /** Null if unknown: then the stock is unchanged. */
   readonly inventoryAvailable: boolean | null;
 }
 
@@ -27,31 +27,30 @@ export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
-  /** While it is false nobody is told anything, and what was told stays. */
+  /** False: no alerts, and reported states stay. */
   readonly isPublished: boolean;
-  /** Whether these are all its variants. */
+  /** `variants` has all variants. */
   readonly isWhole: boolean;
   readonly variants: readonly Variant[];
 }
 
-/** What one item's product costs now, and whether it is in stock. */
+/** The present price and stock of an item's product. */
 export interface Offer {
   readonly price: string;
-  /** Null if it is unknown. */
+  /** Null if unknown. */
   readonly currencyCode: string | null;
-  /** Whether it is the currency of the item. */
+  /** The currency is that of the item. */
   readonly isComparable: boolean;
   readonly inventoryAvailable: boolean | null;
 }
 
 /** An item of a wishlist, as far as alerts need it. */
 export interface Wish {
-  /** As it is stored. */
   readonly stored: string;
   readonly item: ItemContent;
   readonly customerId: string | null;
   readonly sessionId: string | null;
-  /** What its second line begins with. */
+  /** The beginning of its second line. */
   readonly start: string;
   readonly told: Told | undefined;
 }
@@ -59,17 +58,17 @@ export interface Wish {
 interface Told {
   readonly price: string;
   readonly inventoryAvailable: boolean;
-  /** Of the product. */
+  /** The product's version. */
   readonly version: number;
 }
 
-/** A change of an item: its second line from then on, and what its wisher is told, if anything. */
+/** A change of an item: its new second line, and an alert, if any. */
 export interface Step {
   readonly told: string;
   readonly type: AlertType | undefined;
 }
 
-/** <updated at>, whom deliveries name, what was told. */
+/** `<updated at> <names for deliveries> <reported price, stock, version>` */
 const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
 
 export function readWish(stored: string): Wish {
@@ -90,7 +89,7 @@ export function readWish(stored: string): Wish {
   };
 }
 
-/** Fields of items -> the variants that each of them follows: its own, or all if the item has no variant and all are given. */
+/** Fields of items -> the variants that they follow: their own, or all variants for an item without a variant. */
 export function variantsByField(product: Product): Map<string, readonly Variant[]> {
   const { productId, isWhole, variants } = product;
   const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
@@ -100,8 +99,8 @@ export function variantsByField(product: Product): Map<string, readonly Variant[
 }
 
 /**
- * The lowest price in the item's currency, in stock if any variant is. Two unknown currencies are not the same one.
- * @param variants at least one @param shopCurrency of items and variants without a currency, upper case
+ * The lowest price in the item's currency; in stock if any variant is. Unknown currencies never compare as equal.
+ * @param variants at least one @param shopCurrency for items and variants without a currency, upper case
  */
 export function offerOf(
   { item }: Wish,
@@ -124,8 +123,8 @@ export function offerOf(
 }
 
 /**
- * @param now undefined if nothing is known that could be told
- * @param version of the product: what was told of a newer one stays
+ * @param now undefined if the product's state is unknown
+ * @param version of the product; an item that was compared with a newer one is left alone
  * @param since if another process may still be alerting for an older version, stamp every item so that it skips them
  */
 export function stepsOf(

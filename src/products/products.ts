@@ -1,10 +1,10 @@
-// Products as they are now. Each is written down before its wishers are told of it, and struck out when all of them are:
+// Product updates and their alerts. An update is journaled before alerts are sent, and removed from the journal after the last:
 //
-//   PUT      ──▶ written down ──▶ told ──▶ struck out ──▶ answered, with how many were told
-//   webhook  ──▶ written down ──▶ answered   and then the same, one product after the other
+//   PUT      ──▶ journal ──▶ send alerts ──▶ remove ──▶ answer with the number of alerts
+//   webhook  ──▶ journal ──▶ answer, then the same, one product after the other
 //
-// What a process leaves half done is done by any process that finds it at two looks in a row. Of two versions of a product the
-// newer one stays: a version is Shopify's `updated_at`, else the moment in which it came.
+// If a process dies, any process that sees the same entry in two consecutive scans finishes it. The newest version of a product
+// wins: Shopify's `updated_at`, else the time of arrival.
 
 import { backoffMs, pause } from '../backoff.js';
 import { loadScript } from '../redis/scripts.js';
@@ -13,23 +13,23 @@ import type { Product } from './alert.js';
 import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('product');
-/** Milliseconds for which versions are remembered: Shopify repeats a webhook for less. */
+/** Versions are remembered for so many milliseconds: longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
-/** Products that HSCAN looks at, with all that they are like. */
+/** COUNT of HSCAN. */
 const PAGE = 100;
-/** Products that one look takes up, and that a process has to do: the next ones come when these are done. */
+/** Products that one scan reads, and that a process may have to do. */
 const MOST = 1_000;
-/** Milliseconds between looks at what is left. */
-const LOOK_MS = 30_000;
+/** Milliseconds between scans of the journal. */
+const SCAN_MS = 30_000;
 
 export interface ProductsSpec extends TellerSpec {
-  /** Called with each version before its wishers are told; again if they are told again. Analysts see the product so. */
+  /** Records the product for analysts, before its alerts; again if these are repeated. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
-  /** Told why a product is not done yet: it will be tried again. */
+  /** Called if a product failed and will be tried again. */
   readonly onError: (error: Error) => void;
-  /** Called for each version that is later than Redis's clock: it counts as this moment. */
+  /** Called for a version later than Redis's clock, which counts as now. */
   readonly onFuture: () => void;
-  /** Other than LOOK_MS in tests. */
+  /** Other than SCAN_MS in tests. */
   readonly lookMs?: number | undefined;
 }
 
@@ -38,9 +38,9 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #teller: Teller;
   readonly #closing = new AbortController();
-  /** Ids of products that this process is to do, MOST and the one under way at most: a look finds the others. */
+  /** Ids of products that this process has to do, at most MOST: a later scan finds others. */
   readonly #wanted = new Set<string>();
-  /** Versions that were open at the last look -> when a look saw them first, of our monotonic clock; about MOST at most. */
+  /** Versions in the journal at the last scan -> time of the first scan that found them, by the monotonic clock. */
   #seen: ReadonlyMap<string, number> = new Map();
   #running: Promise<void> | undefined;
 
@@ -51,15 +51,15 @@ export class Products {
   }
 
   /**
-   * Tells all wishers. Safe to repeat: those that were told are not told again.
-   * @throws ServiceError `unavailable`, `overloaded`: it goes on after some time, also where it is not repeated
+   * Updates a product and sends all alerts. Idempotent.
+   * @throws ServiceError `unavailable`, `overloaded`: a process finishes it later, even if the request is not repeated
    */
   async put(product: Product): Promise<Counts> {
     const [version = 0, since = 0] = await this.#write(product, '');
     return this.#tell({ product, version, since });
   }
 
-  /** Takes note of a product; its wishers are told afterwards. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
+  /** Journals a product; its alerts are sent later. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
   async take(product: Product, updatedAt: number | undefined): Promise<void> {
     const [version] = await this.#write(product, updatedAt ?? '');
     if (version === undefined) return;
@@ -68,7 +68,7 @@ export class Products {
   }
 
   /**
-   * Products whose wishers are not all told yet, and for how many milliseconds this process has seen the oldest of them.
+   * The number of products in the journal, and for how many milliseconds this process has seen the oldest.
    * @throws ServiceError `unavailable`
    */
   async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
@@ -80,11 +80,11 @@ export class Products {
     return { products: count, oldestMs: now - oldest };
   }
 
-  /** Looks now, and now and then, at what was left half done. @returns what ends it, once the page under way is done */
+  /** Scans the journal now and in intervals. @returns a function that ends it, after the current page */
   watch(): () => Promise<void> {
-    // Where Redis is away, that is logged elsewhere.
+    // An outage of Redis is logged elsewhere.
     const look = () => void this.look().catch(() => {});
-    const timer = setInterval(look, this.#spec.lookMs ?? LOOK_MS);
+    const timer = setInterval(look, this.#spec.lookMs ?? SCAN_MS);
     look();
     return async () => {
       clearInterval(timer);
@@ -93,7 +93,7 @@ export class Products {
     };
   }
 
-  /** Goes on with what was open at the last look, too. @throws ServiceError `unavailable` */
+  /** Takes up products that the last scan has seen, too. @throws ServiceError `unavailable` */
   async look(): Promise<void> {
     const { products, productVersions } = this.#store.keys;
     const open = new Map<string, string>();
@@ -120,7 +120,7 @@ export class Products {
   async #work(): Promise<void> {
     const { signal } = this.#closing;
     let failures = 0;
-    // `#running` is set by then, and unset in the step that finds nothing wanted.
+    // After this `#running` is set; it is unset in the same tick in which nothing more is wanted.
     await undefined;
     for (let [id] = this.#wanted; id !== undefined && !signal.aborted; [id] = this.#wanted) {
       this.#wanted.delete(id);

@@ -1,8 +1,7 @@
-// Tells those who wished for a product of its changes: goes through their index in pages, reads each item, and makes the steps
-// that a change means to it, each with its event, in one call (lua/wishlist.lua). Events go to receivers as all others do.
+// Sends the alerts of a product's change: pages through the index of visitors who saved it, reads each item, and makes its steps,
+// each with its event, in one call (lua/wishlist.lua). Receivers get these events like all others.
 //
-// It may end anywhere, begin anew, and run beside another one: an item says what was told, and a step is made only in an item
-// that is as it was read.
+// It may stop anywhere, repeat, and run concurrently: an item stores the reported state and changes by compare-and-set.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
@@ -23,16 +22,16 @@ import {
   type Wish,
 } from './alert.js';
 
-/** A pause between two pages, in the times that the page took: visits go first. On a busy machine a page takes long. */
+/** Pause after a page, as a multiple of the time that the page took: visits have priority. */
 const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
-/** Each lost round means that another request changed the same item, or moved it. */
+/** Each failed round means a concurrent change or merge of the same item. */
 const ROUNDS = MAX_HOPS;
 
-/** How often each was told. */
+/** The number of alerts. */
 export type Counts = Record<AlertType, number>;
 
-/** A product as it was written down. */
+/** A journaled product. */
 export interface Change {
   readonly product: Product;
   readonly version: number;
@@ -44,11 +43,11 @@ export interface TellerSpec {
   readonly store: Store;
   readonly wishlists: WishlistBatch;
   readonly wishers: Wishers;
-  /** Where what a profile had is now. */
+  /** Follows merges to the present profile. */
   readonly placeOf: (profileId: string) => Promise<Place | undefined>;
-  /** Of items and variants that name none; upper case. */
+  /** For items and variants without a currency; upper case. */
   readonly shopCurrency: string | null;
-  /** Called and waited for before each item: tests stop the process there. */
+  /** Awaited before each item: tests stop the process there. */
   readonly onWisher?: ((profileId: string) => Promise<void> | void) | undefined;
 }
 
@@ -73,7 +72,7 @@ export class Teller {
         const told = await Promise.allSettled(
           profiles.map((profileId) => this.#tellOne(profileId, field, variants, change, counts)),
         );
-        // One that fails keeps the product open, and no other from being told.
+        // A failed item keeps the product in the journal, but does not stop the others.
         for (const one of told) if (one.status === 'rejected') failed ??= one.reason;
         if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
         pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
@@ -101,7 +100,7 @@ export class Teller {
       }
       const place = await placeOf(profileId);
       if (place === undefined || place.profileId === profileId) return wishers.forget([field], profileId);
-      // It was merged into that one.
+      // The profile was merged into another one.
       await wishers.add(field, place.profileId);
       await wishers.remove([field], profileId);
       profileId = place.profileId;
@@ -109,7 +108,7 @@ export class Teller {
     throw new ServiceError('unavailable');
   }
 
-  /** @returns false where the item is another one by now */
+  /** @returns false if the item has changed since it was read */
   async #tellOf(
     wish: Wish,
     profileId: string,

@@ -1,10 +1,8 @@
-// Where deliveries may go: `https:` addresses whose host resolves to public addresses only (no SSRF: server-side request
-// forgery). A connection resolves its host once, through `guardedLookup`, and goes to the addresses that were checked, so
-// DNS can't change between the check and the connection.
+// Restricts receivers to `https:` URLs whose host resolves only to public addresses, against server-side request forgery. A
+// connection resolves its host once, through `guardedLookup`, and uses the checked addresses: DNS can't change in between.
 //
-// IPv4: all but the special-purpose blocks of IANA (RFC 6890 and successors), multicast and reserved. IPv6: global unicast
-// (2000::/3) alone, without what is special in it or carries an IPv4 address (6to4, Teredo); so no mapped, NAT64, link-local
-// or unique local address.
+// Public IPv4: all except IANA's special-purpose blocks (RFC 6890 and successors), multicast and reserved. Public IPv6: global
+// unicast (2000::/3) without its special blocks and those that embed an IPv4 address (6to4, Teredo).
 
 import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
@@ -47,20 +45,20 @@ export function isPublic(address: string): boolean {
   return globalUnicast.check(address, 'ipv6') && !special.check(address, 'ipv6');
 }
 
-/** Says that an address may not be used, in words for the one who has set it. */
+/** Explains to the caller why a URL is refused. */
 export class AddressError extends Error {}
 
 export class Addresses {
   readonly #isPrivateAllowed: boolean;
   readonly #resolve: Resolve;
 
-  /** @param isPrivateAllowed as RECEIVERS_PRIVATE says @param resolve with another name server in tests */
+  /** @param isPrivateAllowed RECEIVERS_PRIVATE @param resolve another name server in tests */
   constructor(isPrivateAllowed: boolean, resolve = createResolve()) {
     this.#isPrivateAllowed = isPrivateAllowed;
     this.#resolve = resolve;
   }
 
-  /** Checks all but what DNS says. @throws AddressError */
+  /** Checks a URL without DNS. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
@@ -73,7 +71,7 @@ export class Addresses {
     return url;
   }
 
-  /** What is wrong with it, in words; all but what DNS says. */
+  /** The message of `parse`, or undefined. */
   faultOf(text: string): string | undefined {
     try {
       this.parse(text);
@@ -83,14 +81,14 @@ export class Addresses {
     }
   }
 
-  /** Checks also what DNS says now. @throws AddressError */
+  /** Checks a URL, also with DNS. @throws AddressError */
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);
     if (hostname.startsWith('[') || isIP(hostname) !== 0) return;
     await this.#addressesOf(hostname);
   }
 
-  /** For connections: fails if an address of the host is not public. */
+  /** For connections: fails if any address of the host is not public. */
   readonly guardedLookup: LookupFunction = (host, options, callback) => {
     this.#addressesOf(host).then(
       ([first, ...others]) =>

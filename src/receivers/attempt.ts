@@ -1,4 +1,4 @@
-// One attempt to deliver: what the delivery says now, and what becomes of it after the answer.
+// One attempt to deliver: builds the body, posts it, and decides on success, retry or dead letter.
 
 import { erasedUnder, isErasedRow, untilOf } from '../clickhouse/erased-rows.js';
 import type { Redirects } from '../identity/redirects.js';
@@ -9,16 +9,16 @@ import type { DeliveryQueue, Settled } from './queue.js';
 import { type Receiver, signedHeaders } from './receiver.js';
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
-/** Waits after the first attempt, the second, …; with the last of them used up it is a dead letter. */
+/** Waits after the first failed attempt, the second, …; after the last one the delivery becomes a dead letter. */
 const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
-/** A wait is up to this share longer, so that what failed together does not come back together. */
+/** Waits are longer by a random share up to this, so that retries spread. */
 const JITTER = 0.1;
 const GONE = 410;
-/** Their Retry-After is waited for, so long at most. */
+/** Statuses whose Retry-After is respected, up to a limit. */
 const BUSY = [429, 503];
 const MAX_RETRY_AFTER_MS = 24 * H;
 
-/** A delivery that was read and is not settled. */
+/** A delivery in flight. */
 export interface Held {
   readonly id: string;
   readonly attempts: number;
@@ -30,18 +30,18 @@ export interface AttemptSpec {
   readonly redirects: Pick<Redirects, 'placeOf'>;
   /** Other than RETRIES_MS in tests. */
   readonly retriesMs?: readonly number[] | undefined;
-  /** Called and waited for at each step: tests stop the process at exact points. */
+  /** Awaited after each step: tests stop the process there. */
   readonly onStep?: ((step: DeliverStep) => void | Promise<void>) | undefined;
 }
 
 export type DeliverStep = 'read' | 'sent' | 'settled';
 
 export interface Attempted extends Settled {
-  /** Whether the receiver wants nothing any more. */
+  /** The receiver answered 410. */
   readonly isGone?: boolean;
 }
 
-/** @returns undefined where the connection was closed @throws ServiceError `unavailable` */
+/** @returns undefined if the connection was closed @throws ServiceError `unavailable` */
 export async function attempt(
   { store, redirects, retriesMs = RETRIES_MS, onStep }: AttemptSpec,
   queue: DeliveryQueue,
@@ -84,7 +84,7 @@ function settle(id: string, attempts: number, outcome: Outcome, retriesMs: reado
   return waitMs === undefined ? { ...failed, outcome: 'dead' } : again(attempts, waitMs);
 }
 
-/** Whether its visitor was erased since, alone or with all of the shop. */
+/** True if an erasure covers the line. */
 async function isErasedNow(store: Store, line: Line): Promise<boolean> {
   const keys = erasedUnder(line);
   const held = await store.call((client) => client.hmget(store.keys.erasures, ...keys));

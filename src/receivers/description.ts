@@ -1,4 +1,4 @@
-// A receiver as callers see it: without its secret, but where that was just made.
+// Describes a receiver to callers: without its secret, unless that is new.
 
 import type { Receiver } from './receiver.js';
 import type { Stand } from './stand.js';

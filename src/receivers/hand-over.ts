@@ -1,5 +1,5 @@
-// Hands the events of a flushed batch over to the receivers that take their type, before the batch leaves its stream. A crash
-// in between hands them over again, under the same ids. While there are no receivers this is one HVALS of no key for each batch.
+// Queues the events of a flushed batch for receivers of their types, before the batch leaves its stream. After a crash they are
+// queued again with the same ids. Without receivers this costs one HVALS per batch.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
@@ -13,12 +13,12 @@ import { type Receiver, takesType } from './receiver.js';
 
 export interface HandOver {
   /**
-   * @param stream that the batch is of @param batch lines, each ended by a newline
-   * @param refused those that ClickHouse refused: they come again when their dead letters are retried
+   * @param stream number of the batch's stream @param batch lines, each ending with a newline
+   * @param refused lines that ClickHouse refused: they come again when their dead letters are retried
    * @throws Redis's errors
    */
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
-  /** Drops what waits of erased visitors, from each queue that can be read. @throws Redis's errors */
+  /** Drops deliveries about erased visitors from each queue that can be read. @throws Redis's errors */
   erase(erased: ErasedUntil): Promise<void>;
 }
 
@@ -38,11 +38,11 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
         .filter((line) => line !== '' && !left.has(line));
       const give = async (receiver: Receiver) => {
         const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
-        const buried = taken.length > 0 ? await queueOf(stream, receiver.id).add(taken) : 0;
-        if (buried > 0)
+        const dead = taken.length > 0 ? await queueOf(stream, receiver.id).add(taken) : 0;
+        if (dead > 0)
           log.warn(
-            { receiver: receiver.id, deliveries: buried },
-            'too much waits for a receiver: the oldest deliveries are dead letters',
+            { receiver: receiver.id, deliveries: dead },
+            'a receiver has too many pending deliveries: the oldest become dead letters',
           );
       };
       await Promise.all(receivers.map(give));

@@ -1,7 +1,7 @@
-// What a receiver is sent of a line: the event or the purchase as analysts see it, with the visitor's present profile. A line
-// waits as it came from the stream, without names and addresses: these are added when it is sent.
+// Builds the body of a delivery from a line: the event or purchase as analysts see it, with the visitor's present profile. Queued
+// lines have no names and e-mail addresses; these are added when a delivery is sent.
 
-/** Columns of a line that deliveries are made of; see src/events/row.ts and src/clickhouse/columns.ts. */
+/** Columns of a line; see src/events/row.ts and src/clickhouse/columns.ts. */
 export interface Line {
   readonly event_id: string;
   readonly type: string;
@@ -13,11 +13,11 @@ export interface Line {
   readonly session_id?: string | null;
   readonly device?: string;
   readonly locale?: string;
-  /** Parsed; in the line it is JSON within JSON. */
+  /** Parsed. In the line it is JSON within JSON. */
   readonly payload?: unknown;
 }
 
-/** Of the visitor, where a receiver is sent personal data. */
+/** For receivers with `includePersonal`. */
 export interface PersonalData {
   readonly email: string | null;
   readonly firstName: string | null;
@@ -27,7 +27,7 @@ export interface PersonalData {
 const LINE_OF_ORDER = 'order';
 const ALERT = 'alert';
 
-/** @returns undefined where it is no event's line: another program may have put it into the stream */
+/** @returns undefined for a line that is no event: another program may have written it */
 export function parseLine(text: string): Line | undefined {
   try {
     const line = JSON.parse(text) as Line;
@@ -41,7 +41,7 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId the present one */
+/** @param profileId the visitor's present profile */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
   const data = dataOf(line, timestamp, profileId);
@@ -53,7 +53,7 @@ function dataOf(line: Line, timestamp: string, profileId: string): object {
   return line.origin === ALERT ? alertOf(line, profileId) : eventOf(line, timestamp, profileId);
 }
 
-/** Its payload is what a receiver is sent beside the visitor: see src/products/teller.ts. */
+/** For its payload see src/products/teller.ts. */
 function alertOf(line: Line, profileId: string): object {
   const { customer_id: customerId = null, session_id: sessionId = null } = line;
   return { profileId, customerId, sessionId, ...(line.payload as object) };
@@ -72,14 +72,13 @@ function eventOf(line: Line, occurredAt: string, profileId: string): object {
   };
 }
 
-/** Its payload is the row of the view `purchases`, and what names and versions the line: see src/events/row.ts. */
+/** Its payload is a row of the view `purchases`, plus `line` and `version`; see src/events/row.ts. */
 function purchaseOf(row: Line, profileId: string): object {
   const { line: _line, version: _version, ...purchase } = row.payload as Record<string, unknown>;
   const { customer_id: customerId = null, session_id: sessionId = null } = row;
   return { profileId, customerId, sessionId, ...purchase };
 }
 
-/** What `test` sends. */
 export function testBody(now = new Date()): string {
   return JSON.stringify({ type: 'test', timestamp: now.toISOString(), data: {} });
 }

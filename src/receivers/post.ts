@@ -1,5 +1,5 @@
-// One POST to a receiver. Redirects are failures, an answer has to begin within 15 s, and of its body no more than 1 KB is
-// read. Node's own client: each connection has to go through `guardedLookup`.
+// Posts to a receiver. A redirect is a failure, an answer has to begin within 15 s, and at most 1 KB of it is read. With Node's
+// client, since each connection has to use `guardedLookup`.
 
 import {
   type ClientRequest,
@@ -12,14 +12,14 @@ import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
-/** Deliveries that one process sends to one receiver at the same time. */
-export const AT_ONCE = 16;
+/** Concurrent deliveries of one process to one receiver. */
+export const MAX_CONCURRENT = 16;
 
-/** The status of a receiver's answer, or why there was none. */
+/** The status of a receiver's answer, or the reason why there was none. */
 export type Outcome =
   | {
       readonly status: number;
-      /** Milliseconds that its Retry-After asks for; undefined without a valid one. */
+      /** Milliseconds, from its Retry-After; undefined without a valid one. */
       readonly retryAfterMs: number | undefined;
     }
   | { readonly error: string };
@@ -36,12 +36,12 @@ export class Connection {
   constructor(addresses: Addresses, answerMs = ANSWER_MS) {
     this.#addresses = addresses;
     this.#answerMs = answerMs;
-    const options = { keepAlive: true, maxSockets: AT_ONCE, maxFreeSockets: AT_ONCE };
+    const options = { keepAlive: true, maxSockets: MAX_CONCURRENT, maxFreeSockets: MAX_CONCURRENT };
     this.#http = new HttpAgent(options);
     this.#https = new HttpsAgent(options);
   }
 
-  /** Never throws. @returns undefined where the connection was closed */
+  /** Never throws. @returns undefined after `close` */
   async post(
     url: string,
     headers: Readonly<Record<string, string>>,
@@ -58,7 +58,7 @@ export class Connection {
     }
   }
 
-  /** Drops what is in flight. */
+  /** Aborts requests in flight. */
   close(): void {
     this.#isClosed = true;
     this.#http.destroy();
@@ -91,7 +91,7 @@ export class Connection {
       try {
         return await answerOf(sent, body);
       } catch (error) {
-        // The receiver has closed a connection that was kept, in the moment in which it was used again.
+        // The receiver closed a kept-alive connection in the moment when it was used again: try another one.
         const { code } = error as NodeJS.ErrnoException;
         if (!sent.reusedSocket || code !== 'ECONNRESET' || this.#isClosed) throw error;
       }
@@ -111,13 +111,13 @@ function answerOf(request: ClientRequest, body: string): Promise<Outcome> {
   });
 }
 
-/** Seconds or a date (RFC 9110, 10.2.3) -> milliseconds from now. */
+/** Seconds, or a date (RFC 9110, 10.2.3) -> milliseconds from now. */
 function readRetryAfter(text = ''): number | undefined {
   const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.now();
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** A short body is read, so that the connection can be used again; with a long one it is closed. */
+/** Reads a short body, so that the connection can be reused; closes the connection of a long one. */
 function discard(answer: IncomingMessage): void {
   let bytes = 0;
   answer.on('error', () => {});

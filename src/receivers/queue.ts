@@ -1,4 +1,4 @@
-// What waits for one receiver beside one stream of events: scripts as functions, which any process may call.
+// The queue of one receiver at one stream of events. Any process may use it: its scripts are atomic.
 
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import { isErased } from '../flush/erasures.js';
@@ -12,8 +12,8 @@ const TAKE = loadScript<(string | number)[]>('deliveries-take');
 const SETTLE = loadScript<number>('deliveries-settle');
 
 const PAGE = 100;
-/** Lines that one call adds: a page of them is done in a few milliseconds. */
-const ADDED_AT_ONCE = 500;
+/** Lines added by one call, which takes Redis a few milliseconds. */
+const ADD_PER_CALL = 500;
 
 export interface Taken {
   readonly id: string;
@@ -21,13 +21,13 @@ export interface Taken {
   readonly line: string;
 }
 
-/** What became of a delivery. */
+/** The result of an attempt. */
 export interface Settled {
   readonly id: string;
-  /** `drop`: its visitor was erased; `forget`: the same of a dead letter */
+  /** `drop`: its visitor was erased; `forget`: a dead letter whose visitor was erased */
   readonly outcome: 'done' | 'again' | 'dead' | 'drop' | 'forget';
   readonly attempts?: number;
-  /** Milliseconds until it is due again. */
+  /** Milliseconds until the retry. */
   readonly againInMs?: number;
   readonly why?: string;
 }
@@ -35,31 +35,31 @@ export interface Settled {
 export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
-  readonly #isKnown: () => Promise<number>;
-  /** Bytes that may wait, and that dead letters may have. */
+  readonly #exists: () => Promise<number>;
+  /** Maximum bytes of pending deliveries, and of dead letters. */
   readonly highWater: number;
 
   constructor(redis: RedisClient, keys: Keys, stream: number, receiver: string, highWater: number) {
     this.#redis = redis;
     this.#keys = keys.deliveries(stream, receiver);
-    this.#isKnown = () => redis.hexists(keys.receivers, receiver);
+    this.#exists = () => redis.hexists(keys.receivers, receiver);
     this.highWater = highWater;
   }
 
-  /** @returns how many of those that wait became dead letters @throws Redis's errors */
+  /** @returns the number of pending deliveries that became dead letters @throws Redis's errors */
   async add(lines: readonly string[]): Promise<number> {
     const { queue, taken, state, dead } = this.#keys;
-    let buried = 0;
-    for (let i = 0; i < lines.length; i += ADDED_AT_ONCE) {
-      const args = [this.highWater, ...lines.slice(i, i + ADDED_AT_ONCE)];
-      buried += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
+    let deadLetters = 0;
+    for (let i = 0; i < lines.length; i += ADD_PER_CALL) {
+      const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
+      deadLetters += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
     }
-    // Removed meanwhile, it has nothing waiting any more.
-    if ((await this.#isKnown()) === 0) await this.clear();
-    return buried;
+    // The receiver may have been removed concurrently.
+    if ((await this.#exists()) === 0) await this.clear();
+    return deadLetters;
   }
 
-  /** Deliveries that no other process is given for `leaseMs`. @throws Redis's errors */
+  /** Leases deliveries for `leaseMs`. @throws Redis's errors */
   async take(count: number, leaseMs: number): Promise<Taken[]> {
     const { queue, taken, state } = this.#keys;
     const flat = await runScript(this.#redis, TAKE, [queue, taken, state], [count, leaseMs]);
@@ -69,13 +69,14 @@ export class DeliveryQueue {
     return found;
   }
 
-  /** Whether a delivery still waits. @throws Redis's errors */
+  /** False once the delivery has ended. @throws Redis's errors */
   async holds(id: string): Promise<boolean> {
     return (await this.#redis.xrange(this.#keys.queue, id, id)).length > 0;
   }
 
   /**
-   * @returns since when every attempt has failed, milliseconds since 1970; 0 where the last one has not
+   * Records the results of attempts.
+   * @returns time since which every attempt has failed, milliseconds since 1970; 0 if the last one succeeded
    * @throws Redis's errors
    */
   settle(settled: readonly Settled[]): Promise<number> {
@@ -101,17 +102,17 @@ export class DeliveryQueue {
     return { ...fields, pending: String(pending), dueAt: String(Math.min(addedAt, againAt)) };
   }
 
-  /** Begins anew to count since when attempts fail. @throws Redis's errors */
+  /** Resets the time since which attempts fail. @throws Redis's errors */
   async forgive(): Promise<void> {
     await this.#redis.hdel(this.#keys.state, 'failingSince');
   }
 
-  /** Drops all of it, figures too. @throws Redis's errors */
+  /** Deletes all keys. @throws Redis's errors */
   async clear(): Promise<void> {
     await this.#redis.unlink(...Object.values(this.#keys));
   }
 
-  /** Drops what is of erased visitors, dead letters too. @throws Redis's errors */
+  /** Drops deliveries and dead letters about erased visitors. @throws Redis's errors */
   async erase(erased: ErasedUntil): Promise<void> {
     for (const [key, outcome] of [
       [this.#keys.queue, 'drop'],
@@ -119,10 +120,10 @@ export class DeliveryQueue {
     ] as const) {
       for (let from = '-'; ; ) {
         const page = await this.#redis.xrange(key, from, '+', 'COUNT', PAGE);
-        const gone = page
+        const dropped = page
           .filter(([, [, line = '']]) => isErased(line, erased))
           .map(([id]) => ({ id, outcome }));
-        if (gone.length > 0) await this.settle(gone);
+        if (dropped.length > 0) await this.settle(dropped);
         if (page.length < PAGE) break;
         from = `(${page.at(-1)?.[0]}`;
       }

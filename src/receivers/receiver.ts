@@ -1,8 +1,8 @@
-// A receiver: an HTTP address of one of the shop's tools, what it is sent, and the secrets that sign it.
+// A receiver: the URL of one of the shop's tools, the types of its deliveries, and the secrets that sign them.
 
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 
-/** What a receiver may be sent. `test` goes out on request alone. */
+/** Types of deliveries. (`test` is sent only on request.) */
 export const DELIVERY_TYPES = [
   'add',
   'remove',
@@ -16,27 +16,26 @@ export const DELIVERY_TYPES = [
 export const EVERY_TYPE = '*';
 export type ReceiverType = (typeof DELIVERY_TYPES)[number] | typeof EVERY_TYPE;
 
-/** As it is kept in Redis, which has its secrets in clear: they have to sign. */
+/** Stored in Redis with secrets in clear, since they have to sign. */
 export interface Receiver {
   readonly id: string;
   readonly url: string;
   readonly types: readonly ReceiverType[];
-  /** Whether it is sent e-mail addresses and names. */
+  /** Deliveries contain e-mail address and names. */
   readonly includePersonal: boolean;
   readonly isEnabled: boolean;
-  /** Why `deliver` disabled it; absent where it is enabled, or was paused by a caller. */
+  /** Why `deliver` disabled it; absent if it is enabled, or paused by a caller. */
   readonly disabledWhy?: string | undefined;
   /** ISO 8601. */
   readonly createdAt: string;
   readonly secret: string;
-  /** Those before it, the latest first: each signs, too, until then, milliseconds since 1970. */
+  /** Previous secrets, latest first. Each also signs until `until`, milliseconds since 1970. */
   readonly previous: readonly { readonly secret: string; readonly until: number }[];
 }
 
-/** What a caller chooses. */
 export type NewReceiver = Pick<Receiver, 'url' | 'types' | 'includePersonal'>;
 
-/** What a caller changes; undefined stays. */
+/** Undefined fields stay. */
 export interface ReceiverChange {
   readonly url?: string | undefined;
   readonly types?: readonly ReceiverType[] | undefined;
@@ -48,7 +47,7 @@ export interface ReceiverChange {
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ROTATION_MS = 24 * 60 * 60_000;
-/** A rotation may be repeated, since its answer was lost: the header has to stay small. */
+/** A caller may repeat a rotation whose answer was lost; the header has to stay small. */
 const MAX_PREVIOUS = 4;
 
 export function createReceiver(
@@ -83,8 +82,8 @@ function newSecret(): string {
 }
 
 /**
- * The headers of a delivery, as Standard Webhooks says (specification 1.0.0, "Signature scheme").
- * @param id the same at each attempt @param now milliseconds since 1970
+ * The headers of a delivery, by Standard Webhooks 1.0.0, "Signature scheme".
+ * @param id the same for each attempt @param now milliseconds since 1970
  */
 export function signedHeaders(
   { secret, previous }: Pick<Receiver, 'secret' | 'previous'>,

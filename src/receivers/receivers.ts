@@ -1,5 +1,4 @@
-// The receivers of a deployment, in one hash: made, changed and removed by compare-and-set. And how each stands, over the
-// streams of all nodes.
+// The receivers of a deployment, in one hash, changed by compare-and-set; and the status of each, summed over all streams.
 
 import { ServiceError } from '../errors.js';
 import { changeField } from '../redis/hash.js';
@@ -22,13 +21,12 @@ import {
 import { type Stand, standOf } from './stand.js';
 
 const MAX_RECEIVERS = 20;
-/** Each lost round means that another request changed the same receiver. */
+/** Each failed round means a concurrent change of the same receiver. */
 const ROUNDS = 16;
 const UNKNOWN = 'There is no receiver of this id.';
 
 export class Receivers {
   readonly #store: Store;
-  /** Where they may be. */
   readonly addresses: Addresses;
   readonly #highWater: number;
 
@@ -39,7 +37,7 @@ export class Receivers {
     this.#highWater = highWater;
   }
 
-  /** The oldest first. @throws ServiceError `unavailable` */
+  /** Oldest first. @throws ServiceError `unavailable` */
   async list(): Promise<Receiver[]> {
     const { receivers } = this.#store.keys;
     const kept = await this.#store.call((client) => client.hvals(receivers));
@@ -54,8 +52,8 @@ export class Receivers {
   }
 
   /**
-   * @param id the same where the request is repeated: then the receiver is made once
-   * @throws ServiceError `invalid_request` for an address that may not be used, or where there are too many; `unavailable`
+   * @param id the same for a repeated request, which then makes no second receiver
+   * @throws ServiceError `invalid_request` for a refused URL or too many receivers; `unavailable`
    */
   async add(asked: NewReceiver, id?: string): Promise<Receiver> {
     await this.#checkUrl(asked.url);
@@ -75,10 +73,10 @@ export class Receivers {
     return parse(changed);
   }
 
-  /** Removes a receiver, and drops what waits for it. @throws ServiceError `not_found`, `unavailable` */
+  /** Removes a receiver and its queues. @throws ServiceError `not_found`, `unavailable` */
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
-    // Also where it is not known: an earlier removal may have ended before it came to this.
+    // Even if it does not exist: an earlier removal may have failed at this step.
     for (const queue of await this.queues(id)) await queue.clear();
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
@@ -98,20 +96,20 @@ export class Receivers {
     }
   }
 
-  /** As callers see one that was just made. It asks nothing more of Redis: a failure now would lose the secret. */
+  /** Describes a new receiver, without a call of Redis: a failure would lose the secret. */
   describeNew(receiver: Receiver): object {
     return describeReceiver(receiver, standOf([]), true);
   }
 
   /**
-   * As callers see it, with how it stands.
-   * @param isSecretNew whether its secret was just made @throws ServiceError `unavailable`
+   * Describes a receiver with its status.
+   * @param isSecretNew shows the secret @throws ServiceError `unavailable`
    */
   async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
     return describeReceiver(receiver, await this.standOf(receiver.id), isSecretNew);
   }
 
-  /** How it stands, over all streams. @throws ServiceError `unavailable` */
+  /** Status over all streams. @throws ServiceError `unavailable` */
   async standOf(id: string): Promise<Stand> {
     const states = await this.#store.call(async () =>
       Promise.all((await this.queues(id)).map((queue) => queue.state())),
@@ -119,7 +117,7 @@ export class Receivers {
     return standOf(states);
   }
 
-  /** What waits for it at each stream. @throws ServiceError `unavailable` */
+  /** Its queue at each stream. @throws ServiceError `unavailable` */
   async queues(id: string): Promise<DeliveryQueue[]> {
     return (await this.streams()).map((stream) => this.queueAt(stream, id));
   }
@@ -138,7 +136,7 @@ export class Receivers {
     return this.#store.call((client) => client.hget(receivers, id));
   }
 
-  /** @param to empty: it is removed @returns what it is now; undefined where it is not known @throws ServiceError `unavailable` */
+  /** @param to returns the new value, or '' to remove it @returns the new value; undefined if it does not exist @throws ServiceError `unavailable` */
   async #replace(id: string, to: (kept: string) => string): Promise<string | undefined> {
     for (let round = 0; round < ROUNDS; round++) {
       const kept = await this.#kept(id);

@@ -1,5 +1,5 @@
-// Sends again what ClickHouse has: events and purchases since a moment go into a receiver's queue once more, under the same
-// ids. Page by page, below the high-water mark: what is erased in the meantime is in no later page.
+// Replays events and purchases from ClickHouse: puts them into a receiver's queue again, with the same ids, page by page and
+// below the high-water mark.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -11,7 +11,7 @@ import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
 import { standOf } from './stand.js';
 
-/** Of a line, see Line in message.ts. (The condition on the time alone is what the sorting key is searched by.) */
+/** Columns of Line in message.ts. (ClickHouse searches the sorting key by the condition on the time alone.) */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
     session_id, device, locale, origin, payload
   FROM events_stored AS events
@@ -19,7 +19,7 @@ const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occ
     AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})
     AND type IN {types: Array(String)}
   ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
-/** As src/events/row.ts writes numbers. */
+/** Numbers as in src/events/row.ts. */
 const AS_LINES = {
   output_format_json_quote_decimals: 1,
   output_format_json_quote_64bit_integers: 0,
@@ -31,9 +31,9 @@ const WAIT_MS = 200;
 
 /**
  * @param since milliseconds since 1970
- * @param page rows that are read at once, other than PAGE in tests
- * @returns how many were queued
- * @throws StartupError where the receiver is disabled, ServiceError `not_found`, Redis's and ClickHouse's errors
+ * @param page rows of one query, other than PAGE in tests
+ * @returns the number of queued deliveries
+ * @throws StartupError if the receiver is disabled, ServiceError `not_found`, Redis's and ClickHouse's errors
  */
 export async function replay(
   clickhouse: ClickHouseClient,
@@ -50,7 +50,7 @@ export async function replay(
   for (let [at, after] = [since, NO_EVENT]; ; ) {
     const receiver = await untilRoom(receivers, id, queue);
     const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
-    // Before the rows: an erasure that is not among these takes 10 s at least until it drops what is queued (row-eraser.ts).
+    // Read before the rows: a later erasure drops queued deliveries after 10 s at the earliest (row-eraser.ts).
     const erasures = await readErasures(store.client, store.keys);
     const answer = await clickhouse.query({
       query: QUERY,
@@ -67,7 +67,7 @@ export async function replay(
   }
 }
 
-/** Waits until a page fits below the high-water mark, so that none of it becomes a dead letter. */
+/** Waits until a page fits below the high-water mark: else deliveries would become dead letters. */
 async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
   for (;;) {
     const receiver = await receivers.get(id);

@@ -1,7 +1,7 @@
-// Host names -> addresses, from /etc/hosts and from DNS with the search list of /etc/resolv.conf, by c-ares. Node's dns.lookup
-// blocks one of the few threads of a process for each name: a silent name server would delay every other receiver.
+// Resolves host names with /etc/hosts, and with c-ares and the search list of /etc/resolv.conf. Node's dns.lookup blocks one of
+// the few threads of a process, so a silent name server would delay all other receivers.
 //
-// Both files are read for each name, as the system does: they change while a process runs.
+// Both files are read for each name, as the system does.
 
 import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
@@ -14,18 +14,18 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 export interface ResolverOptions {
   readonly hostsFile?: string;
   readonly resolvConf?: string;
-  /** Name servers, as `address:port`, other than those of /etc/resolv.conf. */
+  /** Name servers, as `address:port`, instead of those in /etc/resolv.conf. */
   readonly servers?: readonly string[];
-  /** Milliseconds that one question may take before it is asked again, for twice as long. */
+  /** Milliseconds until a query is repeated, with twice the time. */
   readonly questionMs?: number;
-  /** Milliseconds that a name may take in all. */
+  /** Milliseconds for a name in total. */
   readonly limitMs?: number;
 }
 
 const LIMIT_MS = 10_000;
 const QUESTION_MS = 2_000;
 const TRIES = 2;
-/** The name does not exist, or not with this type: the next name of the search list may. */
+/** The name, or the record type, does not exist: try the next name of the search list. */
 const ABSENT = ['ENOTFOUND', 'ENODATA'];
 
 export function createResolve(options: ResolverOptions = {}): Resolve {
@@ -81,7 +81,7 @@ function inHosts(lines: readonly string[], host: string): LookupAddress[] {
   });
 }
 
-/** The names to ask for, in their order; see resolv.conf(5), `search` and `ndots`. */
+/** Names to query, in order; see resolv.conf(5), `search` and `ndots`. */
 function candidates(lines: readonly string[], host: string): string[] {
   if (host.endsWith('.')) return [host];
   const words = lines.map((line) => line.trim().split(/\s+/));

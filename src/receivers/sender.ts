@@ -1,32 +1,32 @@
-// Sends what waits for one receiver beside one stream: up to AT_ONCE deliveries at the same time.
+// Sends the deliveries of one receiver at one stream, up to MAX_CONCURRENT at a time:
 //
-//   take ──▶ in flight ──▶ settled: gone from Redis, due again, or a dead letter
+//   lease ──▶ send ──▶ record: delivered, retry, or dead letter
 //
-// No more are taken than can be sent at once, under a lease that is longer than an attempt. A process that dies anywhere leaves
-// the delivery in Redis, and any process sends it again when the lease has ended.
+// It leases only deliveries that it sends right away, for longer than an attempt takes. If the process dies, any other process
+// sends them again when the lease has ended.
 
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../backoff.js';
 import { type Attempted, type AttemptSpec, attempt } from './attempt.js';
 import { parseLine } from './message.js';
-import { ANSWER_MS, AT_ONCE, Connection } from './post.js';
+import { ANSWER_MS, Connection, MAX_CONCURRENT } from './post.js';
 import type { DeliveryQueue, Taken } from './queue.js';
 import type { Receiver } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
-/** How long a lease is, beyond what an answer may take: Redis is asked before and after. */
+/** A lease exceeds the time for an answer by so much, for calls of Redis before and after. */
 const LEASE_GRACE_MS = 15_000;
-/** How often new deliveries are looked for while there are none. */
+/** Interval of the check for new deliveries. */
 const POLL_MS = 200;
 const FAILING_MS = 5 * 24 * 60 * 60_000;
 
 export interface SenderSpec extends AttemptSpec {
   readonly receivers: Receivers;
-  /** Milliseconds that an answer may take; of post.ts where absent. */
+  /** Other than ANSWER_MS in tests. */
   readonly answerMs?: number | undefined;
-  /** Milliseconds for which a delivery is given to no other process; what `answerMs` needs where absent. */
+  /** Milliseconds of a lease, other than the default in tests. */
   readonly leaseMs?: number | undefined;
-  /** Milliseconds without a success after which a receiver is disabled. */
+  /** A receiver is disabled after so many milliseconds without a success; other than FAILING_MS in tests. */
   readonly failingMs?: number | undefined;
 }
 
@@ -39,7 +39,7 @@ export class ReceiverSender {
   #receiver: Receiver;
   #isEnding = false;
   #inFlight = 0;
-  /** Have ended, and are not recorded yet. */
+  /** Results that are not recorded yet. */
   readonly #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
@@ -56,40 +56,40 @@ export class ReceiverSender {
     return this.#receiver;
   }
 
-  /** What the next attempts are for: its address or its secret may be another one. It ends when it is disabled. */
+  /** Changes URL, secret or state of the receiver for the next attempts. Ends if it is disabled. */
   update(receiver: Receiver): void {
     this.#receiver = receiver;
     if (!receiver.isEnabled) this.end();
   }
 
-  /** Takes no more; `run` ends once what is in flight is settled. */
+  /** Leases no more; `run` ends when all results are recorded. */
   end(): void {
     this.#isEnding = true;
     this.#wake();
   }
 
-  /** Never throws. @param halt drops what is in flight */
-  async run(halt: AbortSignal): Promise<void> {
+  /** Never throws. @param abort drops deliveries in flight */
+  async run(abort: AbortSignal): Promise<void> {
     const drop = () => this.#connection.close();
-    halt.addEventListener('abort', drop);
+    abort.addEventListener('abort', drop);
     let failures = 0;
-    while (!halt.aborted && (!this.#isEnding || this.#inFlight + this.#settled.length > 0)) {
+    while (!abort.aborted && (!this.#isEnding || this.#inFlight + this.#settled.length > 0)) {
       try {
-        // In this order: what is not recorded although its lease has ended would be taken once more.
+        // Results first: a delivery that is not recorded when its lease ends would be sent again.
         const [hasSettled, hasTaken] = await Promise.all([this.#settle(), this.#take()]);
         failures = 0;
         if (!hasSettled && !hasTaken) await this.#nap();
       } catch (error) {
         failures++;
         this.#log.warn({ err: error, failures }, 'Redis failed and will be asked again');
-        await pause(backoffMs(failures), halt);
+        await pause(backoffMs(failures), abort);
       }
     }
-    halt.removeEventListener('abort', drop);
+    abort.removeEventListener('abort', drop);
     this.#connection.close();
   }
 
-  /** Until a delivery has ended, or there may be new ones. */
+  /** Waits for a result, or for POLL_MS. */
   #nap(): Promise<void> {
     if (this.#settled.length > 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -101,9 +101,9 @@ export class ReceiverSender {
     });
   }
 
-  /** Sends as many as may be in flight. @returns whether there were any */
+  /** Fills the free slots. @returns false if there was nothing to send */
   async #take(): Promise<boolean> {
-    const room = AT_ONCE - this.#inFlight;
+    const room = MAX_CONCURRENT - this.#inFlight;
     if (room === 0 || this.#isEnding) return false;
     const taken = await this.#queue.take(room, this.#leaseMs);
     for (const one of taken) this.#send(one);
@@ -130,7 +130,7 @@ export class ReceiverSender {
       });
   }
 
-  /** Records what became of deliveries. @returns whether there were any */
+  /** Records results. @returns false if there were none */
   async #settle(): Promise<boolean> {
     const settled = [...this.#settled];
     if (settled.length === 0) return false;
@@ -145,7 +145,7 @@ export class ReceiverSender {
     return true;
   }
 
-  /** Where no stream has had a success for so long. */
+  /** Disables the receiver if no stream has had a success for so long. */
   async #disableFailing(failingMs: number): Promise<void> {
     const { lastSuccessAt } = await this.#spec.receivers.standOf(this.#receiver.id);
     if (Date.now() - lastSuccessAt > failingMs) await this.#disable('no delivery succeeded for five days');
@@ -158,7 +158,7 @@ export class ReceiverSender {
       await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false, disabledWhy: why });
       this.#log.error({ why }, 'a receiver is disabled: it is sent nothing until it is resumed');
     } catch (error) {
-      // Removed meanwhile, or Redis is away: the next failure disables it.
+      // It was removed, or Redis is away: the next failure disables it.
       this.#log.warn({ err: error }, 'a receiver was not disabled');
     }
   }

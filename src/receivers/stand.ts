@@ -1,27 +1,26 @@
-// How a receiver stands, over its queues beside all streams: what the fields of their states mean in sum. (lua/deliveries-*.lua write
-// them.)
+// The status of a receiver, summed over its queues at all streams, whose states are written by lua/deliveries-*.lua.
 
-/** Figures of a receiver; times are milliseconds since 1970, 0 for never. */
+/** Times are milliseconds since 1970, 0 for never. */
 export interface Stand {
   readonly pending: number;
   readonly bytes: number;
   readonly delivered: number;
   readonly failures: number;
   readonly dead: number;
-  /** Of the last 60 to 65 minutes, as are `failuresInHour`. */
+  /** In the last 60 to 65 minutes, as are `failuresInHour`. */
   readonly deliveredInHour: number;
   readonly failuresInHour: number;
   readonly lastSuccessAt: number;
   readonly lastFailureAt: number;
   readonly lastError: string;
-  /** Milliseconds that the delivery which is due for longest has waited; 0 where none is due. */
+  /** Milliseconds since the oldest due delivery was due; 0 if none is. */
   readonly lateMs: number;
 }
 
-/** The fields of a queue's state, its length as `pending`, and as `dueAt` when its first delivery is due: `Infinity` for never. */
+/** The fields of a queue's state, with its length as `pending`, and the time of its next delivery, or `Infinity`, as `dueAt`. */
 export type QueueState = Readonly<Record<string, string>>;
 
-/** The steps in which the last hour is counted: those of an hour, and the one that is not over. */
+/** The last hour is counted in steps of five minutes: twelve, and the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
 
@@ -46,7 +45,7 @@ export function standOf(states: readonly QueueState[]): Stand {
   };
 }
 
-/** `[step, delivered, failures]` of those in the last hour. An older one stays in its slot until that is used again. */
+/** `[step, delivered, failures]` of the last hour's steps. Older ones stay in their slot until it is reused. */
 function stepsOfHour(state: QueueState): number[][] {
   const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
   const slots = Array.from({ length: STEPS }, (_, i) => (state[`recent${i}`] ?? '').split(' ').map(Number));
