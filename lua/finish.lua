@@ -1,13 +1,11 @@
 #!lua flags=allow-oom
--- Last step of a merge: the target has everything. The journal stays for some hours, in case a failover makes the target
--- forget.
+-- Last step of a merge: the target has everything, and so has a replica of its master.
 --
 -- KEYS[1] identity whose default profile it is   KEYS[2] the merged profile   KEYS[3..6] its journals
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the target, `<profile> <generation> <nonce>`
 -- ARGV[3] the guest's link before, `<profile> <generation> !<nonce>`   ARGV[4] its link from now on
--- ARGV[5] seconds for which the journal stays
 --
 -- Returns 1; 0 and nothing was done, where it was finished before.
 -- Errors: EXPIRED -1; nothing was done.
@@ -22,6 +20,6 @@ if redis.call('HGET', KEYS[1], '') == ARGV[3] then
   redis.call('HSET', KEYS[1], '', ARGV[4])
 end
 for i = 3, #KEYS do
-  redis.call('EXPIRE', KEYS[i], ARGV[5])
+  redis.call('UNLINK', KEYS[i])
 end
 return 1

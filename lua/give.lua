@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Second step of a merge, for one page of a journal: adds it to the target. What was added is noted beside the target, so
--- that a page that comes again adds nothing, and a profile that is merged a second time (because a failover made its side
--- forget the first) adds only what it has gained. Counts are added; of two items for one product and variant the target's
--- stays; facts that the target's profile does not have it gets.
+-- Second step of a merge, for one page of a journal: adds it to the target. What was added is noted beside the target, so that a
+-- page that comes again adds nothing. Nor does one of a merge that the target has noted as complete (join.lua). Counts are added;
+-- of two items for one product and variant the target's stays; facts that the target's profile does not have it gets.
 --
 -- KEYS[1] the target's profile   KEYS[2] what is added to: counts, items, profile or members of the target
 -- KEYS[3] what was added from this profile so far   KEYS[4] the target's members
@@ -10,8 +9,8 @@
 -- ARGV[1]   deadline, in milliseconds of this server's clock
 -- ARGV[2]   the target's generation   ARGV[3] the profile that is merged
 -- ARGV[4]   kind: v counts, i items, p profile, g members
--- ARGV[5]   seconds for which it is noted what was added
--- ARGV[6..] field, value, field, value, ...
+-- ARGV[5]   seconds for which it is noted what was added   ARGV[6] nonce of the merge
+-- ARGV[7..] field, value, field, value, ...
 --
 -- Returns 1; 0, and nothing was done, where the target is gone.
 -- Errors: EXPIRED -1; nothing was done.
@@ -21,23 +20,19 @@
 if redis.call('HGET', KEYS[1], 'generation') ~= ARGV[2] then
   return 0
 end
-redis.call('HSETNX', KEYS[4], ARGV[3], '')
+if redis.call('HSETNX', KEYS[4], ARGV[3], '') == 0 and redis.call('HGET', KEYS[4], ARGV[3]) == ARGV[6] then
+  return 1
+end
 local kind, bytes = ARGV[4], 0
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   local note = kind .. field
-  local added = redis.call('HGET', KEYS[3], note)
-  if kind == 'v' then
-    local gained = tonumber(value) - tonumber(added or 0)
-    if gained > 0 then
-      redis.call('HINCRBY', KEYS[2], field, string.format('%.0f', gained))
-      redis.call('HSET', KEYS[3], note, value)
-    end
-  elseif not added then
-    if redis.call('HSETNX', KEYS[2], field, value) == 1 and kind == 'i' then
-      bytes = bytes + #value
-    end
-    redis.call('HSET', KEYS[3], note, 1)
+  if redis.call('HSETNX', KEYS[3], note, 1) == 0 then
+    -- added before
+  elseif kind == 'v' then
+    redis.call('HINCRBY', KEYS[2], field, value)
+  elseif redis.call('HSETNX', KEYS[2], field, value) == 1 and kind == 'i' then
+    bytes = bytes + #value
   end
 end
 if bytes > 0 and redis.call('HEXISTS', KEYS[1], 'itemBytes') == 1 then

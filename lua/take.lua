@@ -26,8 +26,6 @@ end
 if ARGV[2] == '' then
   redis.call('HSET', KEYS[5], ARGV[5], '')
 end
--- A journal that is there is of an earlier merge, which a failover has made this side forget; its target has all of it.
-redis.call('UNLINK', KEYS[6], KEYS[7], KEYS[8], KEYS[9])
 for from, to in pairs({ [3] = 6, [4] = 7, [2] = 8, [5] = 9 }) do
   if redis.call('EXISTS', KEYS[from]) == 1 then
     redis.call('RENAME', KEYS[from], KEYS[to])

@@ -15,12 +15,18 @@ import { StartupError } from '../errors.js';
 import type { RedisClient } from '../redis/client.js';
 import { SCHEMA, versionOf } from '../redis/deployment.js';
 import type { Keys } from '../redis/keys.js';
+import type { FileSum } from './checked-file.js';
 import { dumpRedis, mastersOf, type OnProgress } from './dump-redis.js';
 import { dumpTable } from './dump-tables.js';
 import { type BackupFile, type Manifest, writeManifest } from './manifest.js';
 import { answerOf, TABLES } from './tables.js';
 
-export const REDIS_FILE = 'redis.gz';
+/** All keys, and profiles that were dumped again. */
+const REDIS_FILES = ['redis.gz', 'redis-merged.gz'] as const;
+export const redisPaths = (folder: string): [string, string] => [
+  join(folder, REDIS_FILES[0]),
+  join(folder, REDIS_FILES[1]),
+];
 export const fileOf = (table: string) => `${table}.tsv.gz`;
 
 export interface Databases {
@@ -62,12 +68,8 @@ export async function backUp(
   const { settings } = await settleSettings(clickhouse, database, unsettled);
   const beganAt = new Date().toISOString();
 
-  const {
-    keys: keyCounts,
-    masters,
-    ...sum
-  } = await dumpRedis(redis, keys, prefix, join(folder, REDIS_FILE), onProgress);
-  const files: BackupFile[] = [{ name: REDIS_FILE, ...sum }];
+  const dump = await dumpRedis(redis, keys, prefix, redisPaths(folder), onProgress);
+  const files: BackupFile[] = REDIS_FILES.map((name, i) => ({ name, ...(dump.files[i] as FileSum) }));
   const rows: Record<string, number> = {};
   for (const table of TABLES) {
     const name = fileOf(table);
@@ -83,7 +85,7 @@ export async function backUp(
     endedAt: new Date().toISOString(),
     keyPrefix: prefix,
     fingerprint,
-    redis: { version: versionOf(info), masters, schema: SCHEMA, keys: keyCounts },
+    redis: { version: versionOf(info), masters: dump.masters, schema: SCHEMA, keys: dump.keys },
     clickhouse: {
       version: await answerOf(clickhouse, 'SELECT version()'),
       migration: newestMigration(),

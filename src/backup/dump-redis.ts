@@ -1,17 +1,12 @@
 // All keys of a deployment into a file, while the service runs. Works wherever SCAN, DUMP and scripts do, so also on a managed
 // Redis, which has no PSYNC for its clients. Keys of other programs, under another prefix, are left alone.
 //
-//   names of profiles' keys (SCAN) ──▶ each profile, all of its keys in one step ──▶ names of all other keys (SCAN) ──▶ each of
-//   them ──▶ the lists of operations over several slots
+//   names of profiles' keys (SCAN) ──▶ each profile, all of its keys in one step ──▶ once more: profiles that a merge changed
+//   meanwhile (merged-dump.ts) ──▶ names of all other keys (SCAN) ──▶ each of them
 //
 // A profile is whole. What spans slots is not of one moment, and looks as it does after a failover that made some slots forget
-// the last minutes; the order makes sure that it is what src/identity/resume.ts and src/identity/links.ts mend:
-//
-// - A merge that the source's slot has and the target's has not: the lists of merges come last, so they name it. The first
-//   process that starts gives the target what the source's journal has. A target that is missing: the guest gets it back.
-// - One that the target's slot has and the source's has not: the target's notes of what it was given are read in one step
-//   with its counts. The guest's next merge adds only what it gained since.
-// - A share link, an index of addresses or wishers: written before the profile that it is for, and so read after it.
+// the last minutes; src/identity/links.ts mends that. A share link, an index of addresses or wishers is written before the
+// profile that it is for, and so read after it.
 
 import { mkdir, rm } from 'node:fs/promises';
 import type { Cluster, Redis } from 'ioredis';
@@ -21,8 +16,9 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { isNoScript, loadScript } from '../redis/scripts.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
-import { isOperations, kindOf } from './key-kinds.js';
-import { writeRecord } from './key-records.js';
+import { kindOf } from './key-kinds.js';
+import { writeDumpOf, writeRecord } from './key-records.js';
+import { MergedDump } from './merged-dump.js';
 import { NameSpool } from './name-spool.js';
 
 const DUMP_KEYS = loadScript('dump-keys');
@@ -30,44 +26,48 @@ const DUMP_KEYS = loadScript('dump-keys');
 const SCAN_COUNT = 1_000;
 /** Calls under way at once. */
 const AT_ONCE = 64;
-/** Fields of one HSCAN. */
-const FIELDS = 250;
-/** Members that are merged profiles; others are identities, digests and share codes. */
-const IS_PROFILE = /^[0-9a-z]+\.[^:]+$/;
+/** Members of one ZSCAN. */
+const PAGE_SIZE = 250;
 
 export type OnProgress = (what: string, count: number) => void;
 
-export interface DumpedKeys extends FileSum {
-  /** By kind. */
+export interface DumpedKeys {
+  readonly files: readonly [all: FileSum, again: FileSum];
+  /** By kind. Those of profiles that were dumped again count each time. */
   readonly keys: Readonly<Record<string, number>>;
   readonly masters: number;
 }
 
-/** @throws StartupError if slots of a cluster moved meanwhile; Redis's errors, and the disk's */
+/**
+ * @param paths of new files: of all keys, and of profiles that were dumped again; see key-records.ts
+ * @throws StartupError if slots of a cluster moved meanwhile; Redis's errors, and the disk's
+ */
 export async function dumpRedis(
   client: RedisClient,
   keys: Keys,
   prefix: string,
-  path: string,
+  paths: readonly [all: string, again: string],
   onProgress: OnProgress,
 ): Promise<DumpedKeys> {
   const slots = await slotsOf(client);
-  const file = createChecked(path);
-  const dump = new Dump(client, keys, `${prefix}:`, file, onProgress);
-  const folder = `${path}.names`;
+  const [all, again] = [createChecked(paths[0]), createChecked(paths[1])];
+  const dump = new Dump(client, keys, `${prefix}:`, all, onProgress);
+  const folder = `${paths[0]}.names`;
   await mkdir(folder, { mode: 0o700 });
-  let sum: FileSum;
+  let files: DumpedKeys['files'];
   try {
-    await dump.profiles(new NameSpool(folder));
+    const began = await earliestTime(client);
+    const wasPending = await dump.profiles(new NameSpool(folder));
+    await dump.merged(again, began, wasPending);
     await dump.others(new NameSpool(folder));
   } finally {
-    sum = await file.close();
+    files = [await all.close(), await again.close()];
     await rm(folder, { recursive: true, force: true });
   }
   // A key of a slot that moves may be at neither node when its names are read.
   if ((await slotsOf(client)) !== slots)
     throw new StartupError('Slots of the Redis Cluster moved during the backup: make another one.');
-  return { ...sum, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
+  return { files, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
 }
 
 class Dump {
@@ -89,11 +89,16 @@ class Dump {
     this.#onProgress = onProgress;
   }
 
-  async profiles(spool: NameSpool): Promise<void> {
+  /** @returns the sources of merges that were pending before the first profile was read */
+  async profiles(spool: NameSpool): Promise<Set<string>> {
+    const pending = new Set<string>();
     for await (const key of this.#names()) {
-      const profileId = this.#kindOf(key)?.profileId;
+      const { kind, profileId } = this.#kindOf(key) ?? {};
       if (profileId !== undefined) await spool.add(profileId, key);
+      else if (kind === 'pending') pending.add(key);
     }
+    const sources = new Set<string>();
+    for (const key of pending) await this.#addMerging(key, sources);
     for await (const names of spool.parts()) {
       const byProfile = new Map<string, string[]>();
       for (const key of names) {
@@ -102,33 +107,78 @@ class Dump {
         if (found) found.push(key);
         else byProfile.set(profileId, [key]);
       }
-      await this.#each(byProfile, ([profileId, found]) => this.#dumpProfile(profileId, found));
+      await this.#each(byProfile, async ([profileId, found]) => {
+        const all = [...new Set([...found, ...this.#keys.allOf(profileId)])];
+        await this.#write(this.#file, all, await this.#read(all));
+      });
     }
+    return sources;
+  }
+
+  /** @param key of pending operations, see src/identity/pending.ts */
+  async #addMerging(key: string, sources: Set<string>): Promise<void> {
+    let cursor = '0';
+    do {
+      const [next, found] = await this.#client.zscan(key, cursor, 'COUNT', PAGE_SIZE);
+      cursor = next;
+      for (const operation of found) {
+        const [task, source] = operation.split(' ');
+        if (task === 'merge') sources.add(source as string);
+      }
+    } while (cursor !== '0');
+  }
+
+  async merged(file: CheckedFile, began: number, wasPending: ReadonlySet<string>): Promise<void> {
+    const dump = {
+      read: (names: readonly string[]) => this.#read(names),
+      write: async (profileId: string, names: readonly string[], values: readonly unknown[]) => {
+        await writeDumpOf(file, profileId);
+        await this.#write(file, names, values);
+      },
+    };
+    const merged = new MergedDump(this.#client, this.#keys, dump, began, wasPending);
+    for (const source of wasPending) await merged.source(source);
+    for await (const found of this.#pages('{*}:p:*')) {
+      const targets = await Promise.all(found.map((key) => this.#client.hget(key, 'target')));
+      for (const [i, key] of found.entries()) {
+        const [source, target] = [this.#kindOf(key)?.profileId, targets[i]];
+        if (source && target && merged.isRecent(source, target)) await merged.source(source);
+      }
+    }
+    await merged.targets();
   }
 
   async others(spool: NameSpool): Promise<void> {
-    const operations = new Set<string>();
     for await (const key of this.#names()) {
-      const { kind, profileId } = this.#kindOf(key) ?? {};
-      if (kind === undefined || profileId !== undefined) continue;
-      if (isOperations(kind)) operations.add(key);
-      else await spool.add(key, key);
+      const kind = this.#kindOf(key);
+      if (kind !== undefined && kind.profileId === undefined) await spool.add(key, key);
     }
-    const dumpOne = async (key: string) => this.#write([key], await this.#read(key, [key], ''));
-    for await (const names of spool.parts()) await this.#each(names, dumpOne);
-    await this.#each(operations, dumpOne);
+    for await (const names of spool.parts())
+      await this.#each(names, async (key) => this.#write(this.#file, [key], await this.#read([key])));
   }
 
   async *#names(): AsyncGenerator<string> {
     let count = 0;
+    for await (const found of this.#pages('*')) {
+      count += found.length;
+      this.#onProgress('Redis, names of keys', count);
+      yield* found;
+    }
+  }
+
+  async *#pages(pattern: string): AsyncGenerator<readonly string[]> {
     for (const node of mastersOf(this.#client)) {
       let cursor = '0';
       do {
-        const [next, found] = await node.scan(cursor, 'MATCH', `${this.#prefix}*`, 'COUNT', SCAN_COUNT);
+        const [next, found] = await node.scan(
+          cursor,
+          'MATCH',
+          `${this.#prefix}${pattern}`,
+          'COUNT',
+          SCAN_COUNT,
+        );
         cursor = next;
-        count += found.length;
-        this.#onProgress('Redis, names of keys', count);
-        yield* found;
+        yield found;
       } while (cursor !== '0');
     }
   }
@@ -153,38 +203,9 @@ class Dump {
     await work();
   }
 
-  /** A merge may begin meanwhile: its note belongs to what the profile has. The number of members tells. */
-  async #dumpProfile(profileId: string, found: readonly string[]): Promise<void> {
-    const members = this.#keys.members(profileId);
-    let names = [...new Set([...found, ...this.#keys.allOf(profileId)])];
-    let count = 0;
-    for (;;) {
-      const values = await this.#read(members, names, count);
-      if (values.length > 0) return await this.#write(names, values);
-      const read = await this.#membersOf(profileId);
-      count = read.count;
-      names = [...new Set([...names, ...read.notes])];
-    }
-  }
-
-  /** How many members there are, and the keys of notes that their merges may have. */
-  async #membersOf(profileId: string): Promise<{ count: number; notes: string[] }> {
-    const members = this.#keys.members(profileId);
-    const fields = new Set<string>();
-    let cursor = '0';
-    do {
-      const [next, found] = await this.#client.hscan(members, cursor, 'COUNT', FIELDS);
-      cursor = next;
-      for (let i = 0; i < found.length; i += 2) fields.add(found[i] as string);
-    } while (cursor !== '0');
-    const generation = await this.#client.hget(this.#keys.profile(profileId), 'generation');
-    const merged = generation === null ? [] : [...fields].filter((field) => IS_PROFILE.test(field));
-    const notes = merged.map((from) => this.#keys.applied(profileId, generation as string, from));
-    return { count: fields.size, notes };
-  }
-
-  async #read(first: string, names: readonly string[], fields: number | ''): Promise<unknown[]> {
-    const list = [names.length + 1, first, ...names, fields];
+  /** @returns for each key the moment at which it ends and its value, see lua/dump-keys.lua */
+  async #read(names: readonly string[]): Promise<unknown[]> {
+    const list = [names.length, ...names];
     try {
       return (await this.#client.callBuffer('evalsha', DUMP_KEYS.sha, ...list)) as unknown[];
     } catch (error) {
@@ -193,11 +214,11 @@ class Dump {
     }
   }
 
-  async #write(names: readonly string[], values: readonly unknown[]): Promise<void> {
+  async #write(file: CheckedFile, names: readonly string[], values: readonly unknown[]): Promise<void> {
     for (const [i, key] of names.entries()) {
       const [endsAt, payload] = [Number(values[2 * i]), values[2 * i + 1] as Buffer | null];
       if (payload === null) continue; // it is gone
-      await writeRecord(this.#file, { key, endsAt, payload });
+      await writeRecord(file, { key, endsAt, payload });
       const kind = this.#kindOf(key)?.kind as string;
       this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
       this.#onProgress('Redis, keys', ++this.#count);
@@ -214,4 +235,10 @@ async function slotsOf(client: RedisClient): Promise<string> {
   if (!client.isCluster) return '';
   const ranges = (await client.cluster('SLOTS')) as unknown as [number, number, [string, number]][];
   return JSON.stringify(ranges.map(([from, to, [host, port]]) => [from, to, host, port]).sort());
+}
+
+/** Milliseconds since 1970, by the clock that is behind the others. */
+async function earliestTime(client: RedisClient): Promise<number> {
+  const times = await Promise.all(mastersOf(client).map((node) => node.time()));
+  return Math.min(...times.map(([seconds]) => Number(seconds) * 1_000));
 }

@@ -1,4 +1,4 @@
-// What a backup has to know of a key's name: whose it is, and when it is to be read. src/redis/keys.ts spells them.
+// What a backup has to know of a key's name: whose it is. src/redis/keys.ts spells them.
 
 export interface KeyKind {
   /** Its short name in src/redis/keys.ts, for counts. */
@@ -19,9 +19,4 @@ export function kindOf(name: string): KeyKind | undefined {
   if (ofProfile !== undefined) return { kind: ofProfile, profileId: `${bucket}.${hash}` };
   const [, tag, kind] = TAGGED.exec(name) ?? [];
   return { kind: kind ?? tag ?? name.replace(/\{.*/s, ''), profileId: undefined };
-}
-
-/** Lists of operations over several slots: read after all that such an operation changes. */
-export function isOperations(kind: string): boolean {
-  return kind === 'pending' || kind === 'merges';
 }

@@ -1,7 +1,9 @@
-// The file of Redis's keys: for each its name, when it ends, and what DUMP gives, each text behind its length.
+// The files of Redis's keys: for each its name, when it ends, and what DUMP gives, each text behind its length. A second file has
+// profiles that were dumped again: before the keys of each dump a record without a value, under the profile's id.
 
 import { StartupError } from '../errors.js';
-import type { CheckedFile } from './checked-file.js';
+import { type CheckedFile, readChecked } from './checked-file.js';
+import { kindOf } from './key-kinds.js';
 
 export interface KeyRecord {
   readonly key: string;
@@ -22,12 +24,41 @@ export async function writeRecord(file: CheckedFile, { key, endsAt, payload }: K
   await file.write(Buffer.concat([head, name, payload]));
 }
 
+/** Before the keys of a profile that is dumped again. */
+export function writeDumpOf(file: CheckedFile, profileId: string): Promise<void> {
+  return writeRecord(file, { key: profileId, endsAt: -1, payload: Buffer.alloc(0) });
+}
+
+/**
+ * Each key of a backup once: of a profile that was dumped again, the keys of its last dump.
+ * @param prefix with its colon @throws StartupError if a file's last record is not whole; the disk's error
+ */
+export async function* readDump(
+  [all, again]: readonly [string, string],
+  prefix: string,
+): AsyncGenerator<KeyRecord> {
+  const lastDumps = new Map<string, number>();
+  let dumps = 0;
+  for await (const { key, payload } of readRecords(again))
+    if (payload.length === 0) lastDumps.set(key, ++dumps);
+  for await (const record of readRecords(all)) {
+    const profileId = kindOf(record.key.slice(prefix.length))?.profileId;
+    if (profileId === undefined || !lastDumps.has(profileId)) yield record;
+  }
+  dumps = 0;
+  let isLast = false;
+  for await (const record of readRecords(again)) {
+    if (record.payload.length === 0) isLast = lastDumps.get(record.key) === ++dumps;
+    else if (isLast) yield record;
+  }
+}
+
 /** @throws StartupError if the last record is not whole */
-export async function* readRecords(chunks: AsyncIterable<Buffer>): AsyncGenerator<KeyRecord> {
+async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   let parts: Buffer[] = [];
   let size = 0;
   let wanted = HEAD_BYTES;
-  for await (const chunk of chunks) {
+  for await (const chunk of readChecked(path)) {
     parts.push(chunk);
     size += chunk.length;
     if (size < wanted) continue; // a large value comes in many chunks

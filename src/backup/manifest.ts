@@ -28,7 +28,7 @@ export interface Manifest {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** Keys by their kind; see key-kinds.ts. */
+    /** Keys by their kind, see key-kinds.ts; those of a profile that was dumped again count each time. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {

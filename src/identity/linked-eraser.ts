@@ -73,7 +73,7 @@ export class LinkedEraser {
    * completed by src/identity/resume.ts. @throws ServiceError `unavailable`
    */
   async completeOf(member: string): Promise<void> {
-    for await (const page of this.#pending.pages('pending')) {
+    for await (const page of this.#pending.pages()) {
       const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
       for (const [profileId, generation] of left.filter((one) => one !== undefined))
         await this.removeLeftovers(profileId, generation);

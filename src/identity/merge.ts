@@ -5,9 +5,10 @@
 //
 // Each step is one script, runs for a few milliseconds at most and is safe to repeat. A request of that visitor finishes a
 // merge that it finds; src/identity/resume.ts finishes those that no request finds. What was added is noted beside the target,
-// field by field, until some hours after the last step: a page that comes again adds nothing. The journal stays as long: after
-// a failover a target that has forgotten a merge gets it again. A guest whose own side has forgotten it is a guest again, and
-// the next merge adds only what it gained since.
+// field by field, until the last step: a page that comes again adds nothing.
+//
+// Before anything is given, and before the journal goes, one replica has the step before, if the master has one: a failover to
+// it makes neither side forget its half.
 //
 // What is merged is a guest, a session's linked profile that no customer owns, or, after a failover, another profile of the
 // same customer.
@@ -16,12 +17,13 @@ import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
-import type { Keys } from '../redis/keys.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
+import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Wishers } from '../wishlist/wishers.js';
 import { type Link, type Links, linkTo } from './links.js';
-import { JOURNAL_S, type Pending } from './pending.js';
+import type { Pending } from './pending.js';
 
 const TAKE = loadScript<string>('take');
 const GIVE = loadScript<number>('give');
@@ -88,7 +90,9 @@ export class Merger {
    * @throws ServiceError `unavailable`, also where a large merge goes on for longer than a request waits
    */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
-    const nonce = `${Date.now()}.${randomBytes(9).toString('base64url')}`;
+    // By the node's clock: a backup compares it with the moment at which it began.
+    const now = this.#store.timeAt(this.#store.addressOf(bucketOf(profileId)), performance.now());
+    const nonce = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, nonce, isFinished: false };
     await this.#pending.begin(profileId, mergeOf(profileId, target));
     const touched = this.#movedKeys(profileId, generation === '');
@@ -120,7 +124,7 @@ export class Merger {
   }
 
   /**
-   * Takes a merge back whose target is gone.
+   * Takes a merge back that is not finished and whose target is gone.
    * @returns false where the profile has another target by now, or the guest another link
    */
   async restore(profileId: string, target: Target): Promise<boolean> {
@@ -154,6 +158,7 @@ export class Merger {
     const { profileId: into, generation } = link;
     const journal = keys.journal(from);
     const merged = [from];
+    await this.#store.onReplica(bucketOf(from));
     for (const [i, { kind, keyOf, page }] of BELONGINGS.entries()) {
       let cursor = '0';
       do {
@@ -167,12 +172,12 @@ export class Merger {
         const wished = kind === 'i' ? fields.filter((_, at) => at % 2 === 0) : [];
         // In the index of wishers before the items are there, as an addition does it.
         await this.#wishers?.addAll(wished, into);
-        if (!(await this.#give(from, link, kind, keyOf(keys, into), given))) return false;
+        if (!(await this.#give(from, target, kind, keyOf(keys, into), given))) return false;
         await this.#wishers?.remove(wished, from);
         // A share code goes on leading here: an erasure of the target has to find it.
         const code = kind === 'p' ? fieldIn('share', fields) : undefined;
         const member = code === undefined ? [] : [`#${code}`, ''];
-        if (!(await this.#give(from, link, 'g', keys.members(into), member))) return false;
+        if (!(await this.#give(from, target, 'g', keys.members(into), member))) return false;
       } while (cursor !== '0');
     }
     // A try that begins again appends the same again: analysts see an event's id once.
@@ -186,36 +191,29 @@ export class Merger {
       ),
     );
     if (!(await this.#links.join(link, from, nonce))) return false;
+    await this.#store.onReplica(bucketOf(into));
     const touched = [keys.identity(from), keys.profile(from), ...journal];
     const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
-    await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links, JOURNAL_S]);
-    // What was added need not be noted for longer than the journal stays.
-    await this.#store.change(GIVE, this.#givenKeys(from, link, keys.counts(into)), [
-      generation,
-      from,
-      'v',
-      JOURNAL_S,
-    ]);
-    await this.#pending.keep(from, mergeOf(from, target));
+    await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
+    await removeKeys(this.#store, [keys.applied(into, generation, from)]);
+    await this.#pending.end(from, mergeOf(from, target));
     return true;
   }
 
   /** Adds a page of a journal to a key of the target. @returns false where the target is gone */
   async #give(
     from: string,
-    into: Link,
+    { link: { profileId, generation }, nonce }: Target,
     kind: string,
     key: string,
     fields: readonly string[],
   ): Promise<boolean> {
     if (fields.length === 0) return true;
-    const args = [into.generation, from, kind, UNFINISHED_S, ...fields];
-    return (await this.#store.change(GIVE, this.#givenKeys(from, into, key), args)) === 1;
-  }
-
-  #givenKeys(from: string, { profileId, generation }: Link, key: string): string[] {
     const { keys } = this.#store;
-    return [keys.profile(profileId), key, keys.applied(profileId, generation, from), keys.members(profileId)];
+    const applied = keys.applied(profileId, generation, from);
+    const touched = [keys.profile(profileId), key, applied, keys.members(profileId)];
+    const args = [generation, from, kind, UNFINISHED_S, nonce, ...fields];
+    return (await this.#store.change(GIVE, touched, args)) === 1;
   }
 
   /** Keys that a merge moves aside, and the journal. */

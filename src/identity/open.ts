@@ -99,7 +99,7 @@ export function openIdentity(
     named: new NamedVisitors(links, redirects, emails),
     eraser: new Eraser(store, links, redirects, emails, linkedEraser, wishers, erased),
     shopEraser: new ShopEraser(store, pending),
-    resume: new Resume(store, pending, merger, redirects, linkedEraser, failed),
+    resume: new Resume(pending, merger, redirects, linkedEraser, failed),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
     manyVisits: new ManyVisits(visitors, counting),

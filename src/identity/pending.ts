@@ -1,12 +1,10 @@
-// Operations that take several steps in several slots: each is written down before it begins and struck out when it has ended,
-// so that src/identity/resume.ts finds what a process has left half done. Merges stay in a list of the last hours: after a
-// failover each of them is looked at.
+// Operations that take several steps in several slots: each is written down before it begins and removed when it has ended, so that
+// src/identity/resume.ts finds what a process has left half done.
 //
 //   merge <profile> <target's profile> <its generation> <nonce>
 //   erase <profile> <its generation>
 //
-// Each node has these lists beside its streams. An operation is in those of its profile's node: a failover that makes the
-// target of a merge forget it does not make the list forget it, too.
+// Each node has a list beside its streams. An operation is in that of its profile's node: a failover forgets both or neither.
 
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -14,8 +12,6 @@ import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-/** Seconds for which a merge and its journal are kept: far longer than a failover goes unnoticed. */
-export const JOURNAL_S = 6 * 60 * 60;
 const PENDING = loadScript<number>('pending');
 /** Operations of one page. */
 const PAGE = 250;
@@ -37,11 +33,6 @@ export class Pending {
     return this.#change('end', this.#streamOf(profileId), operation);
   }
 
-  /** Of a merge: it has ended. @param profileId that was merged @throws ServiceError `unavailable` */
-  keep(profileId: string, operation: string): Promise<void> {
-    return this.#change('keep', this.#streamOf(profileId), operation);
-  }
-
   /** Strikes an operation out wherever it is: its profile's slot may have moved since. @throws ServiceError `unavailable` */
   async forget(operation: string): Promise<void> {
     for (const stream of await this.#streams()) await this.#change('end', stream, operation);
@@ -50,18 +41,16 @@ export class Pending {
   /** Strikes all out. @throws ServiceError `unavailable` */
   async clear(): Promise<void> {
     const { keys } = this.#store;
-    for (const stream of await this.#streams())
-      await removeKeys(this.#store, [keys.pending(stream), keys.merges(stream)]);
+    for (const stream of await this.#streams()) await removeKeys(this.#store, [keys.pending(stream)]);
   }
 
   /**
-   * Pending operations, or the merges of the last hours, in pages. An operation may come twice; one that begins or ends
-   * meanwhile may be missing.
+   * Pending operations, in pages. An operation may come twice; one that begins or ends during the scan may be missing.
    * @throws ServiceError `unavailable`
    */
-  async *pages(which: 'pending' | 'merges'): AsyncGenerator<readonly string[]> {
+  async *pages(): AsyncGenerator<readonly string[]> {
     for (const stream of await this.#streams()) {
-      const key = this.#store.keys[which](stream);
+      const key = this.#store.keys.pending(stream);
       let cursor = '0';
       do {
         const from = cursor;
@@ -72,10 +61,8 @@ export class Pending {
     }
   }
 
-  async #change(what: 'begin' | 'end' | 'keep', stream: number, operation: string): Promise<void> {
-    const { keys } = this.#store;
-    const touched = [keys.pending(stream), keys.merges(stream)];
-    await this.#store.change(PENDING, touched, [what, JOURNAL_S, operation]);
+  async #change(what: 'begin' | 'end', stream: number, operation: string): Promise<void> {
+    await this.#store.change(PENDING, [this.#store.keys.pending(stream)], [what, operation]);
   }
 
   #streamOf(profileId: string): number {

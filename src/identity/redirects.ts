@@ -117,21 +117,17 @@ export class Redirects {
   }
 
   /**
-   * What becomes of a merge whose target is gone: it goes with one that was erased and had it; else, of one that a failover has
-   * forgotten, or that never had it, the profile has again what is in its journal. @throws ServiceError `unavailable`
+   * A merge's target is gone. If it was erased with what it was given, or had all of it, the source goes, too; else the source is
+   * restored from its journal. @throws ServiceError `unavailable`
    */
   async undo(profileId: string, target: Target): Promise<void> {
-    const { keys } = this.#store;
     const { link, isFinished } = target;
-    const [left] = keys.leftovers(link.profileId, link.generation);
+    const [left] = this.#store.keys.leftovers(link.profileId, link.generation);
     if ((await this.#store.call((client) => client.exists(left))) === 1) {
       await this.#finishErasure(link.profileId, link.generation);
       if ((await this.#merger.targetOf(profileId))?.nonce !== target.nonce) return;
     }
-    // Of a merge that is not finished, what was given and erased would be among its leftovers.
-    const erased = keys.erased(link.profileId, link.generation);
-    const wasErased = isFinished && (await this.#store.call((client) => client.exists(erased))) === 1;
-    if (wasErased) await this.#merger.clear(profileId, target);
+    if (isFinished) await this.#merger.clear(profileId, target);
     else await this.#merger.restore(profileId, target);
   }
 

@@ -10,7 +10,8 @@ import type { Cluster, Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
-import { inWords, refusesWrites } from './failures.js';
+import { before } from './deadline.js';
+import { inWords, refusesWrites, toServiceError } from './failures.js';
 import type { Keys } from './keys.js';
 import { type DeploymentLostError, Marks, slotOf } from './marks.js';
 import { RedisNode } from './node.js';
@@ -63,10 +64,7 @@ export class RedisHealth {
   readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
   /** Where there is no cluster. */
   readonly #only: RedisNode | undefined;
-  readonly #failoverListeners: (() => void)[] = [];
   readonly #timers: NodeJS.Timeout[];
-  /** By slot. */
-  #owners: (string | undefined)[] = [];
   #masters: ReadonlySet<string | undefined> = new Set();
   #waiters: Waiter[] = [];
   #polling: NodeJS.Timeout | undefined;
@@ -197,9 +195,15 @@ export class RedisHealth {
     await Promise.allSettled(nodes.map((node) => node.look()));
   }
 
-  /** Calls the listener when a master's run id or replication id changed, or the master of slots did. */
-  onFailover(listener: () => void): void {
-    this.#failoverListeners.push(listener);
+  /** See Store. @param deadline of our monotonic clock */
+  async onReplica(tag: string, deadline: number): Promise<void> {
+    const slot = this.slotOf(`{${tag}}`);
+    const node = this.nodeOf(slot);
+    const master = node?.isUp ? node : await this.untilUp(slot, deadline);
+    if (!master.hasReplica) return;
+    await before(deadline, master.replicated(1, deadline)).catch((error) => {
+      throw toServiceError(error);
+    });
   }
 
   close(): void {
@@ -251,8 +255,6 @@ export class RedisHealth {
   #readTable(): void {
     const cluster = this.#cluster as Cluster;
     const owners = cluster.slots.map((addresses) => addresses?.[0]);
-    const before = this.#owners;
-    this.#owners = owners;
     this.#masters = new Set(owners);
     this.#readNodes();
     for (const [address, node] of this.#nodes) {
@@ -260,8 +262,6 @@ export class RedisHealth {
       // Its stream has moved with the slot: another one is found now, and not in two seconds.
       else if (node.isUp && !node.hasMark) node.look().catch(this.#spec.onError);
     }
-    if (owners.some((owner, slot) => before[slot] !== undefined && before[slot] !== owner))
-      this.#failedOver();
   }
 
   #readNodes(): void {
@@ -285,13 +285,8 @@ export class RedisHealth {
       onMoved: (slot, to) => this.moved(slot, to),
       onError,
       onReplicated,
-      onFailover: () => this.#failedOver(),
     });
     this.#nodes.set(address ?? '', node);
     return node;
-  }
-
-  #failedOver(): void {
-    for (const listener of this.#failoverListeners) listener();
   }
 }

@@ -52,8 +52,6 @@ export interface Keys extends StreamKeys {
   erased(profileId: string, generation: string): string;
   /** sorted set, at each node: operations of several steps that are under way -> when they began, milliseconds */
   pending(stream: number): string;
-  /** sorted set, at each node: merges of the last hours -> when they ended, milliseconds */
-  merges(stream: number): string;
   /** string: the answer of an operation with an idempotency key, at the profile that it changed */
   operation(profileId: string, operationId: string): string;
   /** hash: the first request under an idempotency key, and its answer */
@@ -155,7 +153,6 @@ export function createKeys(prefix: string): Keys {
     ],
     erased: (profileId, generation) => `${prefix}:{${bucketOf(profileId)}}:e:${generation}`,
     pending: (stream) => `${prefix}:{${streamTag(stream)}}:pending`,
-    merges: (stream) => `${prefix}:{${streamTag(stream)}}:merges`,
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
     share: (code) => `${prefix}:{share:${code}}`,
     request: (digest) => `${prefix}:{request:${digest}}`,

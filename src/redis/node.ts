@@ -31,14 +31,14 @@ export interface NodeSpec {
   readonly onError: (error: Error) => void;
   /** Told how long each wait for replicas took, in milliseconds, failed ones too. */
   readonly onReplicated: ((ms: number) => void) | undefined;
-  /** Told when another server, or one with another history, answers in its place. */
-  readonly onFailover: () => void;
 }
 
 const PROBE = loadScript('probe');
 /** Erasures are waited for also while Redis is at its `maxmemory`. */
 const PROBE_AT_MAXMEMORY = `#!lua flags=allow-oom\n${PROBE.source}`;
 const LOOK_AGAIN_MS = 100;
+/** Milliseconds for which a replica that is not connected any more counts as one. */
+const REPLICA_MS = 15_000;
 
 export class RedisNode {
   readonly address: string | undefined;
@@ -50,8 +50,7 @@ export class RedisNode {
   /** Why the last look failed. */
   #failed: Error | undefined;
   #downSince = performance.now();
-  /** Run id and replication id. */
-  #history: string | undefined;
+  #replicaSeenAt = Number.NEGATIVE_INFINITY;
   #replicated: Promise<void> | undefined;
   /** The latest of those that share `#replicated`. */
   #replicatedDeadline = 0;
@@ -80,6 +79,11 @@ export class RedisNode {
   /** Whether the slot of its mark, and so of its streams, is still its own. */
   get hasMark(): boolean {
     return this.#mark === undefined || this.#spec.has(this.#mark.slot);
+  }
+
+  /** Whether a replica follows it, or did a moment ago: a fail-over may make that one the master. */
+  get hasReplica(): boolean {
+    return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }
 
   /** Its data are gone. */
@@ -139,7 +143,7 @@ export class RedisNode {
     const { address, onError } = this.#spec;
     if (found) {
       this.#lost = undefined;
-      await before(deadline, this.#compareHistory(redis)).catch((error) => {
+      await before(deadline, this.#countReplicas(redis)).catch((error) => {
         if (!isRefused(error)) throw error; // one may do without INFO
       });
       return;
@@ -258,12 +262,9 @@ export class RedisNode {
     }
   }
 
-  async #compareHistory(redis: Redis): Promise<void> {
-    const [server, replication] = await Promise.all([redis.info('server'), redis.info('replication')]);
-    const history = `${/^run_id:\w+/m.exec(server)} ${/^master_replid:\w+/m.exec(replication)}`;
-    const before = this.#history;
-    this.#history = history;
-    if (before !== undefined && before !== history) this.#spec.onFailover();
+  async #countReplicas(redis: Redis): Promise<void> {
+    const replication = await redis.info('replication');
+    if (/^connected_slaves:[1-9]/m.test(replication)) this.#replicaSeenAt = performance.now();
   }
 }
 

@@ -242,9 +242,12 @@ export class Store {
     return this.#health.timeAt(address, time);
   }
 
-  /** Calls the listener when another server answers in a master's place, or one with another history: writes may be lost. */
-  onFailover(listener: () => void): void {
-    this.#health.onFailover(listener);
+  /**
+   * Resolves when a replica of the master that has a hash tag's slot has what was written there up to now; at once if that master
+   * has no replica. @throws ServiceError `unavailable`
+   */
+  onReplica(tag: string): Promise<void> {
+    return this.#health.onReplica(tag, performance.now() + this.timeoutMs);
   }
 
   close(): void {

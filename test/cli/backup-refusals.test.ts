@@ -88,7 +88,9 @@ t.test('what is no backup, and a target that is not empty, is refused', async (t
     const path = join(folder, name);
     const bytes = await readFile(path);
     const middle = Math.floor(bytes.length / 2);
-    await writeFile(path, Buffer.concat([bytes.subarray(0, middle), bytes.subarray(middle + 1)]));
+    const damaged = Buffer.from(bytes);
+    damaged[middle] = (damaged[middle] as number) ^ 0xff;
+    await writeFile(path, damaged);
     await refused('restore', folder, empty, /damaged/);
     await writeFile(path, bytes);
   }

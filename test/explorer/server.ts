@@ -125,7 +125,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     perform,
     async resume() {
       // What was under way at the last look, too.
-      for (let look = 0; look < 2; look++) await identity.resume.run(false);
+      for (let look = 0; look < 2; look++) await identity.resume.run();
     },
     defaultProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
     async keysOf(profiles, people) {

@@ -126,8 +126,8 @@ t.test('callers', async (t) => {
   const unknown = { customerId: '1174', sessionId: 'other', code: 'A'.repeat(16) };
 
   // What a process asks by itself: for its marks, for operations that are left, for requests of the shop's that are open.
-  const { meta, merges, pending, compliance } = createKeys(app.prefix);
-  const own = keyPattern(meta, merges(0), pending(0), compliance);
+  const { meta, pending, compliance } = createKeys(app.prefix);
+  const own = keyPattern(meta, pending(0), compliance);
   /** Watches what Redis is asked from now on, but what a process asks by itself. */
   const watch = async () => {
     const asked: string[] = [];

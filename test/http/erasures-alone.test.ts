@@ -111,7 +111,7 @@ t.test('an interrupted erasure that fails leaves others to be completed, and DEL
     json: { erased: false },
   });
   t.equal(await client.exists(left), 1, 'it completes no erasure of another visitor');
-  for (let look = 0; look < 2; look++) await server.resume.run(false);
+  for (let look = 0; look < 2; look++) await server.resume.run();
   t.equal(await client.exists(left, keys.share('code')), 0, 'the other one is completed');
   t.same(await client.zrange(keys.pending(0), '0', '-1'), ['erase 0.broken generation']);
 });

@@ -151,7 +151,7 @@ t.test('injection', async (t) => {
 
   t.test('so Redis has the keys and was given the commands of the program, and no others', async (t) => {
     const isOurs = keyPattern(
-      ...[keys.meta, keys.settings, keys.merges(0), keys.pending(0), keys.share('*'), keys.request('*')],
+      ...[keys.meta, keys.settings, keys.pending(0), keys.share('*'), keys.request('*')],
       ...keys.allOf('*.*'),
       keys.erased('*.*', '*'),
       keys.applied('*.*', '*', '*.*'),

@@ -291,7 +291,7 @@ t.test('one erasure of a shop stands for all, and beside a look at merges, too',
     await client.zadd(requests, 1, 'digest');
     let isOver = false;
     const look = async () => {
-      while (isLookedAt && !isOver) await server.resume.run(true);
+      while (isLookedAt && !isOver) await server.resume.run();
     };
     const looking = look();
     await server.shopEraser.erase();
@@ -502,7 +502,7 @@ eachRedis(t, async (t, redis) => {
       await other.eraser.erase(name);
       t.same(await left(), [], `ended after step ${steps}`);
     }
-    for (let look = 0; look < 2; look++) await other.resume.run(false);
+    for (let look = 0; look < 2; look++) await other.resume.run();
     t.notOk((await allKeys(redis, prefix)).some((key) => key.endsWith(':pending')));
   });
 

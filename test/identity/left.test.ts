@@ -32,7 +32,7 @@ function newNames() {
 
 /** Completes what is left, as each process does within a minute. */
 async function resume(server: Server): Promise<void> {
-  for (let look = 0; look < 2; look++) await server.resume.run(false);
+  for (let look = 0; look < 2; look++) await server.resume.run();
 }
 
 /** Ends a process after each step of what it does. @param round prepares, and answers what it does and what is true then */
@@ -190,7 +190,7 @@ eachRedis(t, async (t, redis) => {
           const before = await count(other, session);
           await other.profiles.keep({ ...session, email }, true, true);
           const digest = other.emails.digest(email);
-          await other.resume.run(false);
+          await other.resume.run();
           const cameBack = before === 1;
           await resume(other);
           if (!cameBack) return;
