@@ -8,13 +8,13 @@ import { Pools } from './traffic/pools.js';
 export interface Bench {
   readonly settings: BenchSettings;
   readonly pools: Pools;
-  /** Says what is being done. */
+  /** Reports progress. */
   readonly say: (sentence: string) => void;
   /** The path of a new folder. */
   folder(): string;
 }
 
-/** @param dir folder for all that the run makes; the caller removes it */
+/** @param dir folder for all files of the run; the caller removes it */
 export function createBench(dir: string, settings: BenchSettings, say: (sentence: string) => void): Bench {
   const pools = join(dir, 'pools');
   mkdirSync(pools);
@@ -22,7 +22,7 @@ export function createBench(dir: string, settings: BenchSettings, say: (sentence
   return { settings, say, pools: new Pools(pools, settings), folder: () => join(dir, `f${folders++}`) };
 }
 
-/** Whether a section or a case is among those asked for. */
-export function isWanted({ settings: { only } }: Bench, name: string): boolean {
+/** True if ONLY names this section, group or case, or is missing. */
+export function isWanted({ settings: { only } }: Pick<Bench, 'settings'>, name: string): boolean {
   return only === undefined || only.test(name);
 }

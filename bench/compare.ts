@@ -1,6 +1,6 @@
 // `make bench-compare BASE=<commit>`: this tree against another commit, in slices of a second in turn, by CPU per
-// operation. This tree takes part twice, which tells how far apart two equal things come out here and now: the noise
-// band. Exits with 1 where this tree takes more CPU than the other by more than that.
+// operation. This tree takes part twice: the distance between two equal entrants is the noise. Exits with 1 if this tree
+// takes more CPU than the other by more than the noise.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync } from 'node:fs';
@@ -9,22 +9,24 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { type Bench, createBench, isWanted } from './bench.js';
 import { type Case, COMPARED } from './cases.js';
 import { runProgram } from './program.js';
-import { Entrant, runStarts } from './sections/slices.js';
+import { Entrant } from './sections/entrant.js';
+import { runStarts } from './sections/slices.js';
+import { requireProgram } from './servers/programs.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
 import { cpuUs, medianOf, type Series, type Slice } from './slice.js';
 import { noiseOfMedian } from './statistics.js';
 
-/** Fewer than for figures that are quoted: both sides have the same. */
-const VISITORS = 20_000;
-/** What is smaller than this is not worth an alarm, however quiet the machine is. */
+/** A smaller difference is not worth an alarm, however quiet the machine is. */
 const LEAST_BAND = 0.02;
 
 await runProgram('bench-compare', async (dir) => {
   const [base = ''] = process.argv.slice(2);
+  requireProgram('wrk');
   if (base === '') throw new Error('make bench-compare BASE=<commit>');
   const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
-  const bench = createBench(dir, { ...readSettings(process.env), visitors: VISITORS }, say);
+  const settings = readSettings(process.env);
+  const bench = createBench(dir, { ...settings, starts: Math.max(2, settings.starts) }, say);
   say(`building ${base}`);
   const other = checkOut(base, join(dir, 'base'));
   let slower = false;
@@ -33,7 +35,7 @@ await runProgram('bench-compare', async (dir) => {
   return slower ? 1 : 0;
 });
 
-/** Whether this tree takes more CPU than the other one by more than the noise. */
+/** True if this tree takes more CPU than the other one by more than the noise. */
 async function compare(bench: Bench, one: Case, other: URL): Promise<boolean> {
   const results = await runStarts(bench, () => [
     new Entrant(bench, one, 'this tree'),
@@ -46,7 +48,7 @@ async function compare(bench: Bench, one: Case, other: URL): Promise<boolean> {
     Series,
   ];
   const cost = (slice: Slice) => cpuUs(slice, 'server', 'redis');
-  // What differs between two processes stays as long as they live, so it is as many chances as there are starts.
+  // Two processes differ for as long as they live, so each start is one sample.
   const ratios = itself.flatMap((slice, i) => cost(slice) / cost(ours[i] as Slice));
   const band = Math.max(LEAST_BAND, noiseOfMedian(ratios, bench.settings.starts));
   const { value, isDisturbed } = medianOf([ours, theirs], (a, b) => cost(a) / cost(b));
@@ -60,9 +62,9 @@ async function compare(bench: Bench, one: Case, other: URL): Promise<boolean> {
   return verdict === 'WORSE';
 }
 
-/** The commit in a worktree of its own, built. @throws where it is none, or has no `serve` */
+/** The commit in a worktree of its own, built. @throws if it is no commit or does not build */
 function checkOut(commit: string, tree: string): URL {
-  // Before the folder that it is in goes.
+  // Before runProgram removes its folder.
   process.prependListener('exit', () => existsSync(tree) && git('worktree', 'remove', '--force', tree));
   git('worktree', 'add', '--quiet', '--detach', tree, commit);
   const here = fileURLToPath(ROOT);
@@ -72,7 +74,7 @@ function checkOut(commit: string, tree: string): URL {
   try {
     run(tree, join(tree, 'node_modules/.bin/tsc'));
   } catch {
-    // Types may be wrong in its tests; what counts is whether it runs.
+    // Only its tests may have wrong types: the check below tells.
   }
   if (!existsSync(join(tree, 'dist/src/main.js'))) throw new Error(`${commit} does not build`);
   return pathToFileURL(`${tree}/`);

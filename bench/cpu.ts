@@ -25,12 +25,6 @@ function sumOf(pid: number, ...fields: readonly number[]): number {
   return fields.reduce((sum, field) => sum + Number(values[field]), 0) / TICKS_PER_SECOND;
 }
 
-/** Seconds for which the main thread of a process wanted a core and another had it. */
-export function waitedSeconds(pid: number): number {
-  const [, waitedNs] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ');
-  return Number(waitedNs) / 1e9;
-}
-
 export interface MachineCpu {
   /** Seconds that all cores together could have worked so far. */
   readonly capacity: number;

@@ -1,197 +1,130 @@
-// The figures to be reached, as data: how each is computed from the results, and its bound.
+// The ratios to reach, as data: how each is computed from the results of one run, and its bound. All of them are ratios
+// of two measurements of that run: absolute figures are the machine's.
 
 import type { GroupName } from './cases.js';
 import type { Results } from './results.js';
-import type { CaseResult } from './sections/slices.js';
 import type { Part } from './servers/target.js';
 import { cpuUs, type Figure, medianOf, type Slice } from './slice.js';
 
-export interface Aim {
+type Ratio = (results: Results) => Figure | undefined;
+
+export interface Goal {
   readonly title: string;
   readonly reach: { readonly atLeast: number } | { readonly atMost: number };
-  readonly unit: string | undefined;
-  /** undefined where a part of it was not measured. */
-  readonly of: (results: Results) => Figure | number | undefined;
-}
-
-/** Computed slice by slice from two cases. */
-function compare(
-  ours: CaseResult | undefined,
-  theirs: CaseResult | undefined,
-  figure: (ours: Slice, theirs: Slice) => number,
-): Figure | undefined {
-  return ours && theirs && medianOf([ours.slices, theirs.slices], figure);
-}
-
-/** The same for two cases of a group. */
-function within(
-  group: GroupName,
-  ours: string,
-  theirs: string,
-  figure: (ours: Slice, theirs: Slice) => number,
-): Aim['of'] {
-  return ({ groups }) => compare(groups?.[group]?.[ours], groups?.[group]?.[theirs], figure);
-}
-
-/** One case's requests per second to another's. */
-const rates = (a: Slice, b: Slice) => a.perSecond / b.perSecond;
-
-/** One case's CPU per operation to another's, of these parts. */
-function cpu(group: GroupName, ours: string, theirs: string, ...parts: Part[]): Aim['of'] {
-  return within(group, ours, theirs, (a, b) => cpuUs(a, ...parts) / cpuUs(b, ...parts));
-}
-
-function ratio(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? undefined : a / b;
-}
-
-/** What bare uWebSockets.js takes per visit on the machine and in the hour for which the aims below were set. */
-const BARE_US = 12.5;
-
-/** Microseconds of CPU per operation as they would have been in that hour. */
-function scaled(group: GroupName, name: string, part: Part): Aim['of'] {
-  return within(group, name, 'bare', (a, b) => (cpuUs(a, part) * BARE_US) / cpuUs(b, 'server'));
+  /** undefined if a part of it was not measured. */
+  readonly of: Ratio;
 }
 
 const BOTH = ['server', 'redis'] as const;
 
-/** A figure with a lower bound. */
-const atLeast = (bound: number, title: string, of: Aim['of'], unit?: string): Aim => ({
-  title,
-  reach: { atLeast: bound },
-  of,
-  unit,
-});
+/** Compares two cases of a group slice by slice. */
+function within(group: GroupName, a: string, b: string, figure: (a: Slice, b: Slice) => number): Ratio {
+  return ({ groups }) => {
+    const [ours, theirs] = [groups?.[group]?.[a], groups?.[group]?.[b]];
+    return ours && theirs && medianOf([ours.slices, theirs.slices], figure);
+  };
+}
 
-/** A figure with an upper bound. */
-const atMost = (bound: number, title: string, of: Aim['of'], unit?: string): Aim => ({
-  title,
-  reach: { atMost: bound },
-  of,
-  unit,
-});
+/** Requests per second. */
+const rate = (group: GroupName, a: string, b: string) =>
+  within(group, a, b, (ours, theirs) => ours.perSecond / theirs.perSecond);
 
-const AIMS: readonly Aim[] = [
-  atMost(1.1, 'visit: CPU of server and Redis against the floor', cpu('visits', 'visit', 'floor', ...BOTH)),
-  atMost(1.75, "visit: server's CPU against bare uWebSockets.js", cpu('visits', 'visit', 'bare', 'server')),
-  atLeast(
-    0.9,
-    'visit: requests/s against webdis HINCRBY',
-    within('visits', 'visit', 'webdis-hincrby', rates),
+/** CPU per operation, of these parts. */
+const cpu = (group: GroupName, a: string, b: string, ...parts: readonly Part[]) =>
+  within(group, a, b, (ours, theirs) => cpuUs(ours, ...parts) / cpuUs(theirs, ...parts));
+
+function plain(a: number | undefined, b: number | undefined): Figure | undefined {
+  return a === undefined || b === undefined ? undefined : { value: a / b, isDisturbed: false };
+}
+
+const atLeast = (bound: number, title: string, of: Ratio): Goal => ({ title, reach: { atLeast: bound }, of });
+const atMost = (bound: number, title: string, of: Ratio): Goal => ({ title, reach: { atMost: bound }, of });
+
+export const GOALS = {
+  floor: atMost(
+    1.07,
+    "visit: CPU of server and Redis / the floor's",
+    cpu('visits', 'visit', 'floor', ...BOTH),
   ),
-  atLeast(2, 'visit: requests/s against Fastify with ioredis', within('visits', 'visit', 'fastify', rates)),
-  atMost(1.15, "visit log: Redis's CPU, on against off", cpu('visits', 'visit', 'visit-unlogged', 'redis')),
-  atMost(1.05, "visit log: server's CPU, on against off", cpu('visits', 'visit', 'visit-unlogged', 'server')),
-  atMost(70, 'visit log: bytes of a visit that waits', ({ visitLog }) => visitLog?.waitingBytes),
-  atLeast(400_000, 'visit log: visits flushed per second', ({ visitLog }) => visitLog?.flushed),
-  atMost(
-    12,
-    'visit log: bytes of a visit on disk, merged',
-    ({ visitLog }) => visitLog?.diskMerged.bytesPerRow,
+  bare: atMost(1.75, "visit: server's CPU / bare uWebSockets.js", cpu('visits', 'visit', 'bare', 'server')),
+  webdis: atLeast(
+    0.95,
+    'visit, flusher running: requests/s / webdis HINCRBY',
+    rate('visits', 'visit-flushed', 'webdis-hincrby'),
   ),
-  atMost(0.8, "read: CPU against a visit's", cpu('visits', 'read', 'visit', ...BOTH)),
-  atLeast(0.95, 'read: requests/s against webdis HGET', within('visits', 'read', 'webdis-hget', rates)),
-  atMost(
-    1.35,
-    "event: CPU of server and Redis against a visit's",
+  nginx: atLeast(
+    1.3,
+    'visit, flusher running: requests/s / nginx with Lua',
+    rate('visits', 'visit-flushed', 'nginx-hincrby'),
+  ),
+  fastify: atLeast(
+    1.8,
+    'visit, flusher running: requests/s / Fastify with ioredis',
+    rate('visits', 'visit-flushed', 'fastify'),
+  ),
+  read: atLeast(1.1, 'read: requests/s / webdis HGET', rate('visits', 'read', 'webdis-hget')),
+  event: atMost(
+    1.4,
+    "event: CPU of server and Redis / a visit's",
     cpu('wishlist', 'event', 'visit', ...BOTH),
   ),
-  atMost(
-    60,
-    "/item/add: server's CPU, scaled by bare's drift",
-    scaled('wishlist', 'item-add', 'server'),
-    'µs',
+  itemAdd: atMost(
+    2.5,
+    "item/add: CPU of server and Redis / a visit's",
+    cpu('wishlist', 'item-add', 'visit', ...BOTH),
   ),
-  atMost(20, "/item/add: Redis's CPU, scaled by bare's drift", scaled('wishlist', 'item-add', 'redis'), 'µs'),
-  atLeast(
-    5,
-    "visits in batches of 100: visits per CPU second against single visits'",
-    within('relays', 'visit-batch', 'visit', (a, b) => cpuUs(b, ...BOTH) / cpuUs(a, ...BOTH)),
+  batch: atMost(
+    0.2,
+    "visit in batches of 100: CPU of server and Redis / a single visit's",
+    cpu('wishlist', 'visit-batch', 'visit', ...BOTH),
   ),
-  ...([400, 401, 413] as const).map((status) =>
-    atMost(
-      1,
-      `a flood of ${status}s: CPU per request against a visit's`,
-      cpu('relays', `flood-${status}`, 'visit', ...BOTH),
-    ),
-  ),
-  atMost(
-    1.15,
-    "visit on a cluster of 3 masters: all Redis's CPU against one server's",
-    cpu('scale', 'visit-cluster', 'visit', 'redis'),
-  ),
-  atMost(1.15, 'the same at 512 connections', cpu('scale', 'visit-cluster-busy', 'visit-busy', 'redis')),
-  atMost(
-    2,
-    'p99 at half peak against bare uWebSockets.js at that rate',
+  latency: atMost(
+    3,
+    'p99 at half of the peak / bare uWebSockets.js at that rate',
     ({ latency }) =>
-      latency && medianOf([latency.runs.visit, latency.runs.bare], (ours, bare) => ours.p99Ms / bare.p99Ms),
+      latency && medianOf([latency.runs.visit, latency.runs.bare], (ours, limit) => ours.p99Ms / limit.p99Ms),
   ),
-  atLeast(0.85, 'flusher against direct insert of the same bytes', ({ flusher }) =>
-    ratio(flusher?.flushed, flusher?.direct),
+  cluster: atMost(
+    1.3,
+    "cluster of 3 masters: all Redis's CPU / one Redis's",
+    cpu('cluster', 'visit-cluster', 'visit', 'redis'),
   ),
-  atLeast(150_000, 'flusher', ({ flusher }) => flusher?.flushed, 'rows/s'),
-  atLeast(5_000, 'deliveries of one process', ({ deliveries }) => deliveries?.perSecond, '/s'),
-  atMost(71, 'Redis per identity', ({ growth }) => growth?.bytesPerIdentity, 'B'),
-  atMost(
-    165,
-    'Redis per visitor with one product, with its TTL',
-    ({ growth }) => growth?.bytesPerVisitor,
-    'B',
+  clusterBusy: atMost(
+    1.15,
+    'the same with 512 connections',
+    cpu('cluster', 'cluster-busy', 'visit-busy', 'redis'),
   ),
-  atMost(
-    18,
-    'Redis per pending event beyond its own line',
-    ({ flusher }) => flusher?.redisBytesBeyondLine,
-    'B',
+  flusher: atLeast(0.85, 'flusher: rows/s / direct inserts of the same blocks', ({ flusher }) =>
+    plain(flusher?.flushed, flusher?.direct),
   ),
-  atLeast(0.85, 'visits with 10 million visitors against 10 thousand', ({ growth: { cases } = {} }) =>
-    compare(cases?.['10,000,000 visitors'], cases?.['10,000 visitors'], rates),
+  pending: atMost(1.04, 'Redis per pending event / bytes of its line', ({ flusher }) =>
+    plain(flusher?.redisBytes, flusher?.lineBytes),
   ),
-  atMost(
-    5,
-    "Redis's longest pause while a shop is erased",
-    ({ rights }) => rights?.shop.meanwhile.pauseMs,
-    'ms',
+  growth: atLeast(0.8, 'requests/s with many guests / with few', ({ growth }) => {
+    const { few, many } = growth?.cases ?? {};
+    return few && many && medianOf([many.slices, few.slices], (a, b) => a.perSecond / b.perSecond);
+  }),
+  guest: atMost(1.21, 'Redis per guest with one product / a hash with one field', ({ growth }) =>
+    plain(growth?.guestBytes, growth?.hashBytes),
   ),
-  atMost(
-    1_000,
-    'compliance webhook, longest answer under load',
-    ({ rights }) => rights?.webhooks.longestMs,
-    'ms',
-  ),
-  atMost(
-    60,
-    'ClickHouse disk per event, parts merged',
-    ({ flusher }) => flusher?.diskMerged.bytesPerRow,
-    'B',
-  ),
-  atMost(3_000, 'ready after start, installed, empty data folder', ({ start }) => start?.readyMs, 'ms'),
-];
+} as const satisfies Readonly<Record<string, Goal>>;
 
 export interface Measured {
   readonly title: string;
-  /** With its unit. */
   readonly value: string;
   readonly isDisturbed: boolean;
   readonly reach: string;
   readonly reached: boolean;
 }
 
-/** Every figure whose parts were measured. */
+/** Every ratio whose parts were measured. */
 export function measuredFigures(results: Results): Measured[] {
-  return AIMS.flatMap(({ title, reach, unit, of }) => {
+  return Object.values<Goal>(GOALS).flatMap(({ title, reach, of }) => {
     const found = of(results);
     if (found === undefined) return [];
-    const { value, isDisturbed } = typeof found === 'number' ? { value: found, isDisturbed: false } : found;
+    const { value, isDisturbed } = found;
     const [sign, bound] = 'atLeast' in reach ? ['≥', reach.atLeast] : ['≤', reach.atMost];
-    const reached = 'atLeast' in reach ? value >= bound : value <= bound;
-    return [{ title, value: show(value, unit), isDisturbed, reach: `${sign} ${show(bound, unit)}`, reached }];
+    const reached = sign === '≥' ? value >= bound : value <= bound;
+    return [{ title, value: value.toFixed(2), isDisturbed, reach: `${sign} ${bound.toFixed(2)}`, reached }];
   });
-}
-
-function show(value: number, unit: string | undefined): string {
-  if (unit === undefined) return value.toFixed(2);
-  const digits = value < 1_000 && !Number.isInteger(value) ? 1 : 0;
-  return `${value.toLocaleString('en', { maximumFractionDigits: digits })} ${unit}`;
 }

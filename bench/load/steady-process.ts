@@ -1,131 +1,109 @@
-// The process behind steady.ts: reads its order from the command line, sends its result to its parent, ends.
+// The process behind steady.ts: it sends requests at random times (a Poisson process) over keep-alive connections, one in
+// flight on each, and reports the latencies to its parent. A request that finds no free connection waits, and is timed from
+// when it was due all the same.
 
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { createRandom } from '../demo/random.js';
 import { percentile } from '../statistics.js';
-import { runArrivals } from './arrivals.js';
-import { Connection } from './connection.js';
-import type { SteadyOrder, SteadyResult, Timed } from './steady.js';
+import type { SteadyOrder, SteadyResult } from './steady.js';
 
 const CONNECTIONS = 256;
-/** Milliseconds that the last answers may take. */
 const LAST_ANSWERS_MS = 10_000;
-const SLOWEST = 100;
+/** Node's timers have a resolution of 1 ms. A busy loop would take the processor that the server needs. */
+const LONGEST_SLEEP_MS = 0.05;
+const SHORTEST_SLEEP_MS = 0.005;
+const HEADERS_END = '\r\n\r\n';
+const CONTENT_LENGTH = /\r\ncontent-length: *(\d+)/i;
 
 const order = JSON.parse(process.argv[2] ?? '{}') as SteadyOrder;
-const requests = readRequests(order.file);
+const requests = readFileSync(order.file, 'latin1').split('\0').slice(0, -1);
+const random = createRandom(order.port);
 
-const free: Connection[] = [];
-const waiting: number[] = []; // intended times
-let waitingFrom = 0;
-let mostWaiting = 0;
+// By number of the request. Allocated at once: an array that grows would hold up the generator.
+const room = Math.ceil((order.settleSeconds + order.seconds) * order.rate * 1.5) + 1_000;
+const due = new Float64Array(room);
+const sentAfter = new Float64Array(room);
+const answeredAfter = new Float64Array(room);
+let arrived = 0;
 let sent = 0;
 let answered = 0;
 let failed = 0;
-// All are kept, and those of the time that is not measured left out at the end: code that is new when the measuring
-// begins, or an array that grows, holds up the generator just then.
-const room = Math.ceil((order.settleSeconds + order.seconds) * order.rate * 1.5) + 1_000;
-const noted = () => ({ due: new Float64Array(room), ms: new Float64Array(room), count: 0 });
-const answeredAfter = noted();
-const sentAfter = noted();
-/** How late those of answeredAfter were sent. */
-const sentMs = new Float64Array(room);
 
-const connections = await Promise.all(
-  Array.from({ length: CONNECTIONS }, () => Connection.open(order.port, settled)),
-);
-free.push(...connections);
-
+const free = await Promise.all(Array.from({ length: CONNECTIONS }, open));
+const inFlight = new Map<Socket, number>();
 const begin = performance.now() + 5;
 const measured = begin + order.settleSeconds * 1_000;
 const end = measured + order.seconds * 1_000;
-await runArrivals({
-  rate: order.rate,
-  begin,
-  end,
-  random: createRandom(order.port),
-  arrive: send,
-  isOver: (now) => answered + failed === sent || now > end + LAST_ANSWERS_MS,
-});
-finish();
+const gap = () => (-Math.log(1 - random.next()) * 1_000) / order.rate;
+const cell = new Int32Array(new SharedArrayBuffer(4));
+let next = begin + gap();
+setImmediate(tick);
 
-function send(intended: number): void {
-  sent++;
-  note(sentAfter, intended);
-  const connection = free.pop();
-  if (connection !== undefined) {
-    connection.send(requests[sent % requests.length] as Buffer, intended);
+/** Sends all requests that are due, sleeps until the next one and lets answers be read. */
+function tick(): void {
+  const now = performance.now();
+  for (; next <= now && next < end; next += gap()) {
+    due[arrived] = next;
+    sentAfter[arrived++] = performance.now() - next;
+    const socket = free.pop();
+    if (socket !== undefined) sendNext(socket);
+  }
+  if (next >= end && (answered + failed === arrived || now > end + LAST_ANSWERS_MS)) {
+    process.send?.(result(), undefined, {}, () => process.exit(0));
     return;
   }
-  waiting.push(intended);
-  mostWaiting = Math.max(mostWaiting, waiting.length - waitingFrom);
+  const rest = Math.min(next - performance.now(), LONGEST_SLEEP_MS);
+  if (rest > SHORTEST_SLEEP_MS) Atomics.wait(cell, 0, 0, rest);
+  setImmediate(tick);
 }
 
-function settled(connection: Connection, intended: number, ok: boolean): void {
-  if (ok) answered++;
-  else failed++;
-  sentMs[answeredAfter.count] = connection.sentAt - intended;
-  note(answeredAfter, intended);
-  if (waitingFrom === waiting.length) {
-    free.push(connection);
-    return;
-  }
-  connection.send(requests[answered % requests.length] as Buffer, waiting[waitingFrom++] as number);
+function sendNext(socket: Socket): void {
+  const number = sent++;
+  inFlight.set(socket, number);
+  socket.write(requests[number % requests.length] as string, 'latin1');
 }
 
-/** Notes how long after it was due something has happened. */
-function note(list: typeof sentAfter, due: number): void {
-  list.due[list.count] = due;
-  list.ms[list.count++] = performance.now() - due;
+async function open(): Promise<Socket> {
+  const socket = connect({ port: order.port, host: '127.0.0.1', noDelay: true });
+  await once(socket, 'connect');
+  let text = '';
+  socket.setEncoding('latin1').on('data', (part: string) => {
+    text += part;
+    const headers = text.indexOf(HEADERS_END);
+    if (headers < 0) return;
+    const length = Number(CONTENT_LENGTH.exec(text)?.[1] ?? 0);
+    if (text.length < headers + HEADERS_END.length + length) return;
+    const number = inFlight.get(socket) as number;
+    inFlight.delete(socket);
+    answeredAfter[number] = performance.now() - (due[number] as number);
+    if (text.startsWith('HTTP/1.1 2')) answered++;
+    else failed++;
+    text = '';
+    if (sent < arrived) sendNext(socket);
+    else free.push(socket);
+  });
+  socket.on('error', () => socket.destroy());
+  socket.on('close', () => {
+    if (inFlight.has(socket)) throw new Error('the server closed a connection under a request');
+  });
+  return socket;
 }
 
-/** Of what was due in the measured time, milliseconds, in order. */
-function measuredOf({ due, ms, count }: typeof sentAfter): Float64Array {
-  return ms
-    .subarray(0, count)
-    .filter((_, i) => (due[i] as number) >= measured)
-    .sort();
-}
-
-/** Those of the measured ones that took longest. */
-function slowest({ due, ms, count }: typeof answeredAfter): Timed[] {
-  const clock = Number(process.hrtime.bigint()) / 1e6 - performance.now();
-  return Array.from({ length: count }, (_, i) => i)
-    .filter((i) => (due[i] as number) >= measured)
-    .sort((a, b) => (ms[b] as number) - (ms[a] as number))
-    .slice(0, SLOWEST)
-    .map((i) => {
-      const at = clock + (due[i] as number);
-      return { due: at, sent: at + (sentMs[i] as number), answered: at + (ms[i] as number) };
-    });
-}
-
-function finish(): void {
-  const latencies = measuredOf(answeredAfter);
-  const lateness = measuredOf(sentAfter);
-  const { user, system } = process.cpuUsage();
-  const result: SteadyResult = {
-    sent,
+function result(): SteadyResult {
+  const inTime = (ms: Float64Array) =>
+    ms
+      .subarray(0, arrived)
+      .filter((_, number) => (due[number] as number) >= measured)
+      .sort();
+  const latencies = inTime(answeredAfter);
+  return {
     answered,
-    failed: sent - answered,
+    failed: arrived - answered,
     p50Ms: percentile(latencies, 0.5),
     p99Ms: percentile(latencies, 0.99),
     maxMs: percentile(latencies, 1),
-    generatorLateP99Ms: percentile(lateness, 0.99),
-    mostWaiting,
-    cpuSeconds: (user + system) / 1e6,
-    slowest: slowest(answeredAfter),
+    generatorLateP99Ms: percentile(inTime(sentAfter), 0.99),
   };
-  process.send?.(result, undefined, {}, () => process.exit(0));
-}
-
-function readRequests(file: string): Buffer[] {
-  const bytes = readFileSync(file);
-  const list: Buffer[] = [];
-  for (let from = 0; from < bytes.length; ) {
-    const to = bytes.indexOf(0, from);
-    list.push(bytes.subarray(from, to));
-    from = to + 1;
-  }
-  return list;
 }

@@ -1,68 +1,42 @@
-// Load at a fixed rate that does not depend on the server (an open model): random arrivals, as from many independent
-// visitors (see arrivals.ts). Each request is timed from the moment when it was due. So a pause of the server counts for
-// every request that was due during it, which a closed loop such as wrk's misses (coordinated omission).
+// Load at a fixed rate that does not depend on the server (an open model). Each request is timed from the moment when it was
+// due, so a pause of the server counts for every request that was due during it. A closed loop such as wrk's misses these.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Pool } from '../traffic/pools.js';
 
-export interface Steady {
+interface Steady {
   readonly port: number;
-  readonly pool: Pool;
   /** Requests per second. */
   readonly rate: number;
-  /** Seconds that are measured, after … */
+  /** Seconds that are measured, and seconds before them. */
   readonly seconds: number;
-  /** … these, which are not. */
   readonly settleSeconds: number;
 }
 
-/** What the process is told, as the one argument. */
-export interface SteadyOrder extends Omit<Steady, 'pool'> {
+/** The one argument of the process. */
+export interface SteadyOrder extends Steady {
   readonly file: string;
 }
 
-/** Milliseconds of the machine's monotonic clock (process.hrtime), which all processes share. */
-export interface Timed {
-  readonly due: number;
-  readonly sent: number;
-  readonly answered: number;
-}
-
 export interface SteadyResult {
-  /** All requests, the unmeasured ones too. */
-  readonly sent: number;
+  /** With those before the measured seconds; failed: no answer, or not 2xx. */
   readonly answered: number;
-  /** Not 2xx, or a broken connection. */
   readonly failed: number;
-  /** Of the measured ones, milliseconds. */
+  /** Milliseconds, of the measured requests. */
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** What the generator itself was late by, 99th percentile: the error of the figures above. */
+  /** By how much the generator sent late: the error of the latencies. */
   readonly generatorLateP99Ms: number;
-  /** Most requests that found every connection taken, at once. */
-  readonly mostWaiting: number;
-  /** CPU seconds of the generator. */
-  readonly cpuSeconds: number;
-  /** The hundred of the measured ones that were answered latest after they were due. */
-  readonly slowest: readonly Timed[];
 }
 
 const PROCESS = new URL('./steady-process.js', import.meta.url);
 
-/**
- * Runs in a process of its own, and resolves when that has ended.
- * @param onStart told of its pid
- * @throws where that fails
- */
-export async function runSteady(
-  { pool, ...spec }: Steady,
-  onStart: (pid: number) => void = () => {},
-): Promise<SteadyResult> {
-  const order: SteadyOrder = { ...spec, file: pool.file };
-  const child = fork(PROCESS, [JSON.stringify(order)], { serialization: 'advanced' });
-  if (child.pid !== undefined) onStart(child.pid);
+/** Runs in a process of its own. @throws if that fails */
+export async function runSteady(steady: Steady, pool: Pool): Promise<SteadyResult> {
+  const order: SteadyOrder = { ...steady, file: pool.file };
+  const child = fork(PROCESS, [JSON.stringify(order)]);
   let result: SteadyResult | undefined;
   child.once('message', (message) => {
     result = message as SteadyResult;

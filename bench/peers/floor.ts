@@ -1,18 +1,17 @@
-// The floor: the least code on uWebSockets.js and ioredis that does all that the contract asks of a warm, anonymous
-// visit: headers, media type, bounds, UTF-8, JSON schema, normalised ids, profile id, request id, and one numbered
-// batch with a deadline per turn of the event loop, whose script does one HINCRBY per visit. Callback style, one object
-// per request, which is also the batch's operation; profile ids of a turn are made together, and so are its answers, as the
-// service does (src/turn.ts). It leaves out what a warm visit does not need (credentials, bodies
-// in pieces, retries, merges, overload: such a request loses its connection), so nothing real can be cheaper by much.
+// The floor: the least code on uWebSockets.js and ioredis that does what the contract asks of a warm, anonymous visit:
+// headers, media type, bounds, UTF-8, JSON schema, normalised ids, profile id, request id, and one numbered batch with a
+// deadline per tick of the event loop, whose script does one HINCRBY per visit. One object per request is also the batch's
+// operation. Ids are checked and profile ids made by the service's own functions. It leaves out what a warm visit does not
+// need (credentials, bodies in pieces, retries, merges, overload: such a request loses its connection).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isUtf8 } from 'node:buffer';
-import { hash } from 'node:crypto';
 import { Ajv } from 'ajv';
 import { Command, Redis } from 'ioredis';
 import { loadUws } from '../../src/http/uws.js';
-
-// What a valid visit is.
+import { createProfileIds } from '../../src/identity/profile-id.js';
+import { fitsBytes, isPlainText, isVisitorId, MAX_ID_BYTES, normaliseId } from '../../src/identity-rules.js';
+import { bucketOf } from '../../src/redis/keys.js';
 
 interface Body {
   readonly identity: { readonly sessionId: string };
@@ -20,38 +19,17 @@ interface Body {
 }
 
 const MAX_BODY = 65_536;
-const MAX_ID_BYTES = 255;
 const MEDIA_TYPE = /^(application\/json|text\/plain)[ \t]*(;|$)/i;
-const CONTROL = /\p{Cc}/u;
-const JUNK = new Set('null,undefined,nan,0,-1,none,guest,anonymous,[object object],true,false'.split(','));
-const LONGEST_JUNK = 15;
-
-function fits(text: string, max: number): boolean {
-  return text.length * 3 <= max || Buffer.byteLength(text) <= max;
-}
-
-function isPlain(text: string): boolean {
-  return !CONTROL.test(text) && text.isWellFormed();
-}
-
-function normalise(id: string): string {
-  const text = id.trim();
-  return text.startsWith('gid:') ? text.slice(text.lastIndexOf('/') + 1) : text;
-}
-
-function isId(text: string): boolean {
-  const id = normalise(text);
-  const isJunk = id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase());
-  return id !== '' && fits(id, MAX_ID_BYTES) && isPlain(id) && !isJunk;
-}
-
 const id = { type: ['string', 'null'], format: 'id' };
 const text = { type: ['string', 'null'], format: 'text' };
 
 const isVisit = new Ajv({ allErrors: true, allowUnionTypes: true })
-  .addFormat('id', isId)
-  .addFormat('handle', (handle: string) => handle !== '' && fits(handle, MAX_ID_BYTES) && isPlain(handle))
-  .addFormat('text', (value: string) => fits(value, 64) && isPlain(value))
+  .addFormat('id', isVisitorId)
+  .addFormat(
+    'handle',
+    (handle: string) => handle !== '' && fitsBytes(handle, MAX_ID_BYTES) && isPlainText(handle),
+  )
+  .addFormat('text', (value: string) => fitsBytes(value, 64) && isPlainText(value))
   .compile<Body>({
     type: 'object',
     required: ['identity', 'productHandle'],
@@ -60,33 +38,17 @@ const isVisit = new Ajv({ allErrors: true, allowUnionTypes: true })
         type: 'object',
         required: ['sessionId'],
         properties: {
-          customerId: { type: 'null' },
-          sessionId: { ...id, type: 'string' },
-          device: text,
-          locale: text,
-          email: text,
-          firstName: text,
-          lastName: text,
+          ...{ customerId: { type: 'null' }, sessionId: { ...id, type: 'string' } },
+          ...{ device: text, locale: text, email: text, firstName: text, lastName: text },
         },
       },
       productHandle: { type: 'string', format: 'handle' },
     },
   });
 
-// Profile ids: bucket and hash, cut from one digest.
+const profileIds = createProfileIds('a salt of fixed length!!', 16_384);
 
-const SALT = 'a salt of fixed length!!';
-const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-const VALUE_OF = new Uint8Array(128);
-for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
-const BUCKETS = 16_384;
-// What buckets are named of: small tables, which stay in the processor's cache.
-const HIGH_DIGITS = Array.from({ length: Math.ceil(BUCKETS / 36) }, (_, high) =>
-  high === 0 ? '' : high.toString(36),
-);
-const LAST_DIGIT = Array.from({ length: 36 }, (_, low) => low.toString(36));
-
-// Batches. A lane is a name under which one batch at a time is sent; Redis keeps the lane's last number and answer.
+// Batches. One batch at a time is sent on a lane; Redis keeps the lane's last number and answer.
 
 const LANES = 4;
 const DEADLINE_MS = 400;
@@ -124,7 +86,7 @@ let batch: Visit[] = [];
 let keys = '';
 let handles = '';
 
-/** A call that is spelled as it is put together: ioredis would look at each key. */
+/** A call whose bytes are ready: ioredis would look at each key. */
 class SpelledCommand extends Command {
   readonly #bytes: Buffer;
 
@@ -146,21 +108,21 @@ function spell(arg: string | number): string {
 function schedule(): void {
   if (isScheduled) return;
   isScheduled = true;
-  setImmediate(readAgain);
+  setImmediate(readTwice);
 }
 
 /** Sockets are read twice for each batch. */
-function readAgain(): void {
-  setImmediate(endTurn);
+function readTwice(): void {
+  setImmediate(endTick);
   answer();
 }
 
-function endTurn(): void {
+function endTick(): void {
   isScheduled = false;
   for (const visit of checked) visit.enter();
   checked = [];
   if (batch.length > 0) sendBatch();
-  answer(); // those whose reply came with the second read
+  answer(); // for replies that came with the second read
 }
 
 function answer(): void {
@@ -219,21 +181,17 @@ class Visit {
       this.refuse();
       return;
     }
-    this.#sessionId = normalise(visit.identity.sessionId);
+    this.#sessionId = normaliseId(visit.identity.sessionId);
     this.#handle = visit.productHandle;
     checked.push(this);
     schedule();
   }
 
   enter(): void {
-    const digest = hash('sha256', `${SALT}s:${this.#sessionId}`, 'base64url');
-    let bits = 0;
-    for (let i = 0; i < 5; i++) bits = (bits << 6) | (VALUE_OF[digest.charCodeAt(i)] as number);
-    const number = (bits >>> 0) % BUCKETS;
-    const bucket = (HIGH_DIGITS[Math.floor(number / 36)] as string) + (LAST_DIGIT[number % 36] as string);
-    const profile = `s${digest.slice(5, 21)}`;
-    const key = `fl:{${bucket}}:v:${profile}`;
-    this.#profileId = `${bucket}.${profile}`;
+    const profileId = profileIds.of(`s:${this.#sessionId}`);
+    const bucket = bucketOf(profileId);
+    const key = `fl:{${bucket}}:v:${profileId.slice(bucket.length + 1)}`;
+    this.#profileId = profileId;
     keys += `$${key.length}\r\n${key}\r\n`;
     handles += `${this.#handle}\n`;
     batch.push(this);

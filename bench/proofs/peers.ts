@@ -1,9 +1,7 @@
-// Proofs of the peers: the same sums, in their own keys. The limit stores nothing and only has to answer right.
+// Proofs of the other servers: the same sums, in their own keys. The limit stores nothing and only has to answer right.
 
 import { notEqual } from 'node:assert/strict';
-import { sumHashes } from '../servers/redis.js';
-import { ask } from './http.js';
-import { answers, type Proof, same, total } from './proof.js';
+import { answers, ask, type Proof, sumIsRight } from './proof.js';
 
 const visit = { identity: { sessionId: 'proof-of-bench', device: 'desktop' }, productHandle: 'red-shoe' };
 const echoed = { profileId: 'proof-of-bench', productHandle: 'red-shoe' };
@@ -13,8 +11,7 @@ export const bareProof: Proof = {
     answers('a visit', await ask(port, 'POST', '/product/visit', visit), echoed);
     return 0;
   },
-  async outside() {},
-  async inside() {},
+  async after() {},
 };
 
 export const floorProof: Proof = {
@@ -27,8 +24,7 @@ export const floorProof: Proof = {
     notEqual(other['profileId'], first['profileId'], 'another visitor has another profile');
     return 3;
   },
-  async outside() {},
-  inside: countsAreThere('fl:{*}:v:*'),
+  after: sumIsRight('fl:{*}:v:*'),
 };
 
 export const fastifyProof: Proof = {
@@ -37,26 +33,16 @@ export const fastifyProof: Proof = {
       answers('a visit', await ask(port, 'POST', '/product/visit', visit), { ...echoed, count });
     return 2;
   },
-  async outside() {},
-  inside: countsAreThere('visits:*'),
+  after: sumIsRight('visits:*'),
 };
 
-export const webdisProof: Proof = {
+/** webdis, and nginx with Lua. */
+export const commandsProof: Proof = {
   async before({ port }) {
     for (const count of [1, 2])
       answers('HINCRBY', await ask(port, 'GET', '/HINCRBY/visits:proof/red-shoe/1'), { HINCRBY: count });
     answers('HGET', await ask(port, 'GET', '/HGET/visits:proof/red-shoe'), { HGET: '2' });
     return 2;
   },
-  async outside() {},
-  inside: countsAreThere('visits:*'),
+  after: sumIsRight('visits:*'),
 };
-
-/** @param hashes their keys, as a pattern */
-function countsAreThere(hashes: string): Proof['inside'] {
-  return async ({ redis }, sent, leftBefore) => {
-    if (!redis) throw new Error('there is no Redis to look into');
-    const { sum } = await sumHashes([redis], hashes);
-    same('counts in Redis, summed up', sum, total(sent.filter(({ pool }) => pool.writes)) + leftBefore);
-  };
-}

@@ -1,30 +1,40 @@
-// What a case proves: before it is timed, that its answers are right; after it, that what was acknowledged is
-// there, all of it and nothing else.
+// The proof of a case: its answers are right before any timing, and afterwards Redis and ClickHouse hold exactly what was
+// acknowledged.
 
 import { deepEqual, equal } from 'node:assert/strict';
+import { sumHashes } from '../servers/redis.js';
 import type { Target } from '../servers/target.js';
 import type { Pool } from '../traffic/pools.js';
+import { KEY } from '../traffic/requests.js';
 
-/** Requests of a pool that were replayed and acknowledged: `count` of them, from its first on, round and round. */
+/** Acknowledged requests of a pool: `count` of them, from its first on, over and over. */
 export interface Sent {
   readonly pool: Pool;
   readonly count: number;
-  /** So many more were not acknowledged. They may be there all the same. */
-  readonly unsure?: number;
 }
 
 export interface Proof {
-  /** @returns how many writes it has left behind. @throws where an answer is wrong */
+  /** @returns how many writes it has left behind. @throws if an answer is wrong */
   before(target: Target): Promise<number>;
-  /** After the load, as clients and analysts see it: true for any version. @throws where something is not there */
-  outside(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
-  /** After the load, in Redis, in keys as this version spells them. @throws where it holds more or less */
-  inside(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
+  /** After the load. @throws if anything is missing or there twice */
+  after(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
 }
 
-/** All operations that were acknowledged. */
+export function writes(sent: readonly Sent[]): readonly Sent[] {
+  return sent.filter(({ pool }) => pool.writes);
+}
+
+/** All writes that were acknowledged. */
 export function total(sent: readonly Sent[]): number {
-  return sent.reduce((sum, { count, pool }) => sum + count * pool.perRequest, 0);
+  return writes(sent).reduce((sum, { count, pool }) => sum + count * pool.perRequest, 0);
+}
+
+/** The counts in all hashes of this pattern add up to the acknowledged writes. */
+export function sumIsRight(pattern: string): Proof['after'] {
+  return async ({ masters = [] }, sent, leftBefore) => {
+    const { sum } = await sumHashes(masters, pattern);
+    same('counts in Redis, summed up', sum, total(sent) + leftBefore);
+  };
 }
 
 export function same(what: string, got: unknown, expected: unknown): void {
@@ -33,4 +43,22 @@ export function same(what: string, got: unknown, expected: unknown): void {
 
 export function answers(what: string, got: Record<string, unknown>, expected: object): void {
   deepEqual(got, { ...got, ...expected }, `${what}: ${JSON.stringify(got)}`);
+}
+
+/** @throws if the answer is not 2xx JSON */
+export async function ask(
+  port: number,
+  method: 'GET' | 'POST' | 'DELETE',
+  path: string,
+  body?: object,
+  headers: Readonly<Record<string, string>> = { authorization: `Bearer ${KEY}` },
+): Promise<Record<string, unknown>> {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path} was answered ${answer.status}: ${text}`);
+  return JSON.parse(text) as Record<string, unknown>;
 }

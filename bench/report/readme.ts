@@ -1,20 +1,28 @@
-// Writes a run into bench/README.md, between its markers, and the chart beside it.
+// Writes one run into bench/README.md, as tables, and into README.md, as sentences, between their markers.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Results } from '../results.js';
-import { chart } from './chart.js';
+import { summary } from './summary.js';
 import { tables } from './tables.js';
 
-const FOLDER = new URL('../../../bench/', import.meta.url);
+const ROOT = new URL('../../../', import.meta.url);
 const BEGIN = '<!-- make bench writes from here -->';
 const END = '<!-- to here -->';
 
-/** @throws where the markers are missing */
-export function writeReadme(results: Results): void {
-  const file = new URL('README.md', FOLDER);
-  const text = readFileSync(file, 'utf8');
-  const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error('bench/README.md has lost its markers');
-  writeFileSync(file, `${text.slice(0, begin + BEGIN.length)}\n\n${tables(results)}\n\n${text.slice(end)}`);
-  writeFileSync(new URL('chart.svg', FOLDER), chart(results));
+/** @throws if a file has lost its markers */
+export function writeReadmes(results: Results): void {
+  for (const [name, text] of [
+    ['bench/README.md', tables(results)],
+    ['README.md', summary(results)],
+  ] as const) {
+    const file = new URL(name, ROOT);
+    writeFileSync(file, replaced(name, readFileSync(file, 'utf8'), text));
+  }
+}
+
+/** @throws if the document has lost its markers */
+export function replaced(name: string, document: string, text: string): string {
+  const [begin, end] = [document.indexOf(BEGIN), document.indexOf(END)];
+  if (begin < 0 || end < begin) throw new Error(`${name} has lost its markers`);
+  return `${document.slice(0, begin + BEGIN.length)}\n\n${text}\n\n${document.slice(end)}`;
 }

@@ -1,7 +1,8 @@
-// The flusher's throughput: a full stream flushed into ClickHouse, beside direct inserts of the same blocks. Also the
-// bytes of a pending event in Redis and of a stored one on disk.
+// The flusher's throughput: a full stream flushed into ClickHouse, next to direct inserts of the same blocks. Also the bytes
+// of a pending event in Redis and of a stored one on disk.
 
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Redis } from 'ioredis';
 import { createClickHouse } from '../../src/clickhouse/client.js';
@@ -13,41 +14,33 @@ import { collectBatch } from '../../src/flush/reader.js';
 import { createKeys } from '../../src/redis/keys.js';
 import type { Bench } from '../bench.js';
 import { type CpuByPart, cpuBetween, cpuOf } from '../cpu.js';
-import { fillEvents } from '../load/fill.js';
+import { replay } from '../load/wrk.js';
 import { pendingEvents } from '../proofs/events.js';
 import { same } from '../proofs/proof.js';
-import { columnsOf, type Disk, diskOf, rowsOf, untilMerged } from '../servers/clickhouse.js';
-import { connectTo, settledMemory, startBenchRedis, untilWritten } from '../servers/redis.js';
+import { bytesPerRow, rowsOf, untilMerged } from '../servers/clickhouse.js';
+import { connectTo, settledMemory, startBenchRedis } from '../servers/redis.js';
 import { pidsOf } from '../servers/target.js';
 import { startCommand, wishmeterEnv } from '../servers/wishmeter.js';
 import { median } from '../statistics.js';
-import { firstEvents } from '../traffic/events.js';
 
-const CROWD = { visitors: 100_000, signedIn: 0.2 };
-const SEED = 7;
 const ROUNDS = 3;
 const POLL_MS = 5;
 
 const keys = createKeys('wm');
-const SAVED = { events: `${keys.events(0)}:saved`, state: `${keys.eventsState(0)}:saved` };
+const STREAM = [keys.events(0), keys.eventsState(0)] as const;
 
-export interface FlusherCeiling {
+export interface Flusher {
   readonly rows: number;
-  readonly bytesPerEvent: number;
-  /** Events in one entry of the stream. */
-  readonly eventsPerEntry: number;
-  /** Bytes of Redis beyond the line itself. */
-  readonly redisBytesBeyondLine: number;
+  /** Bytes of a pending event's line, and what it takes in Redis. */
+  readonly lineBytes: number;
+  readonly redisBytes: number;
   /** Rows per second, medians. */
   readonly flushed: number;
   readonly direct: number;
-  /** Seconds of CPU that the flusher's round took. */
+  /** Seconds of CPU of the first round. */
   readonly cpu: CpuByPart;
-  /** As ClickHouse left the parts itself a moment later, and as one part per month after OPTIMIZE … FINAL. */
-  readonly disk: Disk;
-  readonly diskMerged: Disk;
-  /** Bytes per row of each column, merged. */
-  readonly columns: Readonly<Record<string, number>>;
+  /** Bytes on disk of a stored event, parts merged. */
+  readonly diskBytes: number;
 }
 
 interface World {
@@ -58,15 +51,14 @@ interface World {
   readonly rows: number;
 }
 
-export async function measureFlusher(bench: Bench): Promise<FlusherCeiling> {
+export async function measureFlusher(bench: Bench): Promise<Flusher> {
   const dir = bench.folder();
   const redis = await startBenchRedis(join(dir, 'redis'));
   const clickhouse = await startClickHouse({ dir: join(dir, 'clickhouse'), restart: false });
   const client = connectTo(redis);
   const admin = createClickHouse(clickhouse.url);
-  const rows = bench.settings.events;
   try {
-    return await measure(bench, { redis, client, clickhouse, admin, rows });
+    return await measure(bench, { redis, client, clickhouse, admin, rows: bench.settings.events });
   } finally {
     await admin.close();
     client.disconnect();
@@ -75,57 +67,70 @@ export async function measureFlusher(bench: Bench): Promise<FlusherCeiling> {
   }
 }
 
-async function measure({ settings, say }: Bench, world: World): Promise<FlusherCeiling> {
-  const { redis, client, admin, rows } = world;
-  say(`${rows} events fill the stream`);
-  const empty = await settledMemory(client);
-  await fillEvents(redis.url, firstEvents(rows, SEED, CROWD), rows);
-  const full = await settledMemory(client);
-  const bytes = Number(await client.hget(keys.eventsState(0), 'bytes'));
-  const entries = await client.xlen(keys.events(0));
-  await copy(client, [keys.events(0), SAVED.events], [keys.eventsState(0), SAVED.state]);
+async function measure(bench: Bench, world: World): Promise<Flusher> {
+  const { client, admin, rows } = world;
+  const pending = await fill(bench, world);
+  for (const key of STREAM) await client.copy(key, `${key}:saved`, 'REPLACE');
   const blocks = await readBlocks(client);
-
   const flushed: { seconds: number; cpu: CpuByPart }[] = [];
   const direct: number[] = [];
-  for (let round = 0; round < (settings.quick ? 1 : ROUNDS); round++) {
-    await untilWritten(client);
-    await untilMerged(admin);
+  for (let round = 0; round < (bench.settings.quick ? 1 : ROUNDS); round++) {
+    for (const key of STREAM) await client.copy(`${key}:saved`, key, 'REPLACE');
     flushed.push(await flush(world, `flushed${round}`));
     await untilMerged(admin);
     direct.push(await insert(world, `direct${round}`, blocks));
-    await copy(client, [SAVED.events, keys.events(0)], [SAVED.state, keys.eventsState(0)]);
+    await untilMerged(admin);
     const rate = (seconds = 1) => Math.round(rows / seconds);
-    say(`flushed ${rate(flushed.at(-1)?.seconds)} rows/s, inserted directly ${rate(direct.at(-1))} rows/s`);
+    bench.say(`flushed ${rate(flushed.at(-1)?.seconds)} rows/s, inserted ${rate(direct.at(-1))} rows/s`);
   }
-  await untilMerged(admin);
-  const disk = await diskOf(admin, 'flushed0');
   await admin.command({ query: 'OPTIMIZE TABLE flushed0.events_stored FINAL' });
   return {
-    rows,
-    bytesPerEvent: bytes / rows,
-    eventsPerEntry: rows / entries,
-    redisBytesBeyondLine: (full - empty - bytes) / rows,
+    ...{ ...pending, rows },
     flushed: rows / median(flushed.map(({ seconds }) => seconds)),
     direct: rows / median(direct),
     cpu: flushed[0]?.cpu ?? {},
-    disk,
-    diskMerged: await diskOf(admin, 'flushed0'),
-    columns: await columnsOf(admin, 'flushed0'),
+    diskBytes: await bytesPerRow(admin, 'flushed0'),
   };
 }
 
-/** Migrates the database, then measures the seconds from the flusher's start until the stream is empty. */
+/** Sends the events over HTTP to a `serve` that has no flusher. */
+async function fill(bench: Bench, world: World): Promise<Pick<Flusher, 'lineBytes' | 'redisBytes'>> {
+  const { redis, client, rows } = world;
+  // The pool's visitors are known before memory is measured: only what waits is counted.
+  const pool = bench.pools.get('events');
+  const serve = await startCommand<{ port: number }>('serve', { ...wishmeterEnv(redis), PORT: '0' });
+  const { port } = serve.ready;
+  try {
+    await replay({ port, pool, requests: pool.size });
+    const before = { events: await pendingEvents({ redis: client }), bytes: await pendingBytes(client) };
+    const empty = await settledMemory(client);
+    await replay({ port, pool, first: pool.size, requests: rows - before.events });
+    const added = rows - before.events;
+    same('events that wait', await pendingEvents({ redis: client }), rows);
+    return {
+      lineBytes: ((await pendingBytes(client)) - before.bytes) / added,
+      redisBytes: ((await settledMemory(client)) - empty) / added,
+    };
+  } finally {
+    await serve.stop();
+  }
+}
+
+async function pendingBytes(client: Redis): Promise<number> {
+  return Number(await client.hget(keys.eventsState(0), 'bytes'));
+}
+
+/** Measures the seconds from the flusher's start until the stream is empty. */
 async function flush(world: World, database: string): Promise<{ seconds: number; cpu: CpuByPart }> {
   const { redis, client, clickhouse, admin } = world;
   await migrate(admin, database);
-  const env = { ...wishmeterEnv(redis, clickhouse.url), CLICKHOUSE_DATABASE: database };
   const pids = { redis: pidsOf(redis), clickhouse: pidsOf(clickhouse) };
   const before = cpuOf({ pids });
+  const env = { ...wishmeterEnv(redis, clickhouse.url), CLICKHOUSE_DATABASE: database };
   const flusher = await startCommand('flush', env);
   try {
     const began = performance.now();
-    while ((await pendingEvents({ redis: client })) > 0) await pause();
+    while ((await pendingEvents({ redis: client })) > 0) await sleep(POLL_MS);
     const seconds = (performance.now() - began) / 1_000;
     const cpu = cpuBetween(before, cpuOf({ pids: { ...pids, flusher: pidsOf(flusher) } }));
     await arrived(world, database);
@@ -135,7 +140,7 @@ async function flush(world: World, database: string): Promise<{ seconds: number;
   }
 }
 
-/** Seconds that the same blocks take, one after the other, without a stream or a flusher. */
+/** Measures the seconds of the same blocks, one after the other, without a stream or a flusher. */
 async function insert(world: World, database: string, blocks: readonly Buffer[]): Promise<number> {
   await migrate(world.admin, database);
   const client = createClickHouse(world.clickhouse.url, database);
@@ -150,7 +155,7 @@ async function insert(world: World, database: string, blocks: readonly Buffer[])
   }
 }
 
-/** @throws where an event is missing or there twice */
+/** @throws if an event is missing or there twice */
 async function arrived({ admin, rows }: World, database: string): Promise<void> {
   const [row] = await rowsOf<{ events: number; ids: number }>(
     admin,
@@ -162,28 +167,15 @@ async function arrived({ admin, rows }: World, database: string): Promise<void> 
 
 async function readBlocks(client: Redis): Promise<Buffer[]> {
   const blocks: Buffer[] = [];
-  const source = { stream: keys.events(0) };
-  const bounds = { rows: INSERT_ROWS, bytes: INSERT_BYTES };
   let from = '-';
   const page = async (count: number) => {
-    const entries = await client.xrangeBuffer(source.stream, from, '+', 'COUNT', count);
+    const entries = await client.xrangeBuffer(STREAM[0], from, '+', 'COUNT', count);
     from = `(${entries.at(-1)?.[0] ?? ''}`;
     return entries;
   };
   for (;;) {
-    const batch = await collectBatch(page, source, bounds);
+    const batch = await collectBatch(page, { stream: STREAM[0] }, { rows: INSERT_ROWS, bytes: INSERT_BYTES });
     if (batch === undefined) return blocks;
     blocks.push(batch.lines);
   }
-}
-
-async function copy(
-  client: Redis,
-  ...pairs: readonly (readonly [from: string, to: string])[]
-): Promise<void> {
-  for (const [from, to] of pairs) await client.copy(from, to, 'REPLACE');
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, POLL_MS));
 }

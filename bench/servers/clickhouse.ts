@@ -1,4 +1,4 @@
-// ClickHouse for the benchmark: the one that `wishmeter start` runs, and what it tells of a table.
+// Queries of the benchmark to the ClickHouse that `wishmeter start` runs.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -21,36 +21,13 @@ export async function untilMerged(clickhouse: ClickHouseClient): Promise<void> {
   }
 }
 
-export interface Disk {
-  readonly rows: number;
-  readonly parts: number;
-  readonly bytesPerRow: number;
-}
-
-/** What the rows of a table take on disk: columns, index, marks, all of it. */
-export async function diskOf(
-  clickhouse: ClickHouseClient,
-  database: string,
-  name: 'events_stored' | 'visits_stored' = 'events_stored',
-): Promise<Disk> {
-  const [row] = await rowsOf<{ rows: number; parts: number; bytes: number }>(
+/** Bytes on disk of a row of `events_stored`: columns, index, marks, all of it. */
+export async function bytesPerRow(clickhouse: ClickHouseClient, database: string): Promise<number> {
+  const [row] = await rowsOf<{ bytes: number }>(
     clickhouse,
-    `SELECT toFloat64(sum(rows)) AS rows, toFloat64(count()) AS parts, toFloat64(sum(bytes_on_disk)) AS bytes
-     FROM system.parts WHERE active AND database = '${database}' AND table = '${name}'`,
+    `SELECT sum(bytes_on_disk) / sum(rows) AS bytes FROM system.parts
+     WHERE active AND database = '${database}' AND table = 'events_stored'`,
   );
-  if (!row) throw new Error(`${database} has no rows in ${name}`);
-  return { rows: row.rows, parts: row.parts, bytesPerRow: row.bytes / row.rows };
-}
-
-/** Compressed bytes per row of each column, the largest first. */
-export async function columnsOf(
-  clickhouse: ClickHouseClient,
-  database: string,
-): Promise<Readonly<Record<string, number>>> {
-  const rows = await rowsOf<{ name: string; bytes: number }>(
-    clickhouse,
-    `SELECT column AS name, sum(column_data_compressed_bytes) / sum(rows) AS bytes FROM system.parts_columns
-     WHERE active AND database = '${database}' AND table = 'events_stored' GROUP BY name ORDER BY bytes DESC`,
-  );
-  return Object.fromEntries(rows.map(({ name, bytes }) => [name, bytes]));
+  if (!row) throw new Error(`${database} has no events`);
+  return row.bytes;
 }

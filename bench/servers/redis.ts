@@ -1,5 +1,5 @@
 // Redis for the benchmark: the one that `wishmeter start` runs, with the settings that docs/operations.md asks for in
-// production (append-only file, noeviction), and over TCP as it is there. Peers get the same.
+// production (append-only file, noeviction), over TCP. Peers get the same.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -10,19 +10,7 @@ export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {
   return await startRedis({ dir, port: await freePort(), restart: false });
 }
 
-/** One that follows another, and is up to date when this resolves. */
-export async function startReplica(dir: string, primary: EmbeddedRedis): Promise<EmbeddedRedis> {
-  const replica = await startRedis({ dir, port: await freePort(), restart: false });
-  const client = connectTo(replica);
-  const { hostname, port, password } = new URL(primary.url);
-  await client.config('SET', 'masterauth', password);
-  await client.replicaof(hostname, Number(port));
-  while (!(await client.info('replication')).includes('master_link_status:up')) await sleep(20);
-  client.disconnect();
-  return replica;
-}
-
-/** A plain connection, for looking at what is stored. */
+/** A plain connection for checks. */
 export function connectTo({ url }: Pick<EmbeddedRedis, 'url'>): Redis {
   return new Redis(url);
 }
@@ -37,7 +25,7 @@ repeat
     keys = keys + 1
     local all = redis.call('HGETALL', key)
     for i = 1, #all, 2 do
-      -- The field without a name is no count: it says where a linked identity's counts are.
+      -- The field without a name holds the link of a linked identity, and no count.
       if all[i] ~= '' then
         fields = fields + 1
         sum = sum + (tonumber(all[i + 1]) or 0)
@@ -68,18 +56,15 @@ export async function sumHashes(masters: readonly Redis[], pattern: string): Pro
 }
 
 /** One figure of INFO. */
-export async function info(redis: Redis, name: string): Promise<number> {
+async function info(redis: Redis, name: string): Promise<number> {
   const found = new RegExp(`^${name}:([\\d.]+)`, 'm').exec(await redis.info());
-  if (!found) throw new Error(`Redis does not tell ${name}`);
+  if (!found) throw new Error(`Redis's INFO has no ${name}`);
   return Number(found[1]);
 }
 
 const SETTLED_MS = 500;
 
-/**
- * Bytes that Redis has taken from its allocator for what it holds: without buffers of connections and of the
- * append-only file, and when they have stopped changing.
- */
+/** Bytes of Redis's data, without the buffers of connections and of the append-only file, once they stop changing. */
 export async function settledMemory(redis: Redis): Promise<number> {
   let last = Number.NaN;
   for (;;) {
@@ -89,15 +74,5 @@ export async function settledMemory(redis: Redis): Promise<number> {
     if (Math.abs(now - last) < 16_384) return now;
     last = now;
     await sleep(SETTLED_MS);
-  }
-}
-
-/** Resolves when no rewrite of the append-only file runs that would take the processor and the disk. */
-export async function untilWritten(redis: Redis): Promise<void> {
-  const names = ['aof_rewrite_in_progress', 'aof_rewrite_scheduled', 'rdb_bgsave_in_progress'];
-  for (;;) {
-    const running = await Promise.all(names.map((name) => info(redis, name)));
-    if (running.every((figure) => figure === 0)) return;
-    await sleep(100);
   }
 }

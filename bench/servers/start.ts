@@ -1,8 +1,9 @@
-// Starts a server with a Redis of its own, fresh, in a folder that goes with it.
+// Starts a server with a fresh Redis of its own, in a folder that is removed with it.
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
+import { startNginx } from '../peers/nginx.js';
 import { startWebdis } from '../peers/webdis.js';
 import { startMasters } from './cluster.js';
 import { connectTo, startBenchRedis } from './redis.js';
@@ -25,15 +26,13 @@ export async function startTarget(spec: TargetSpec): Promise<Target> {
   }
   const redis = await startBenchRedis(join(dir, 'redis'));
   try {
-    const worker =
-      server === 'webdis'
-        ? await startWebdis(dir, redis.url)
-        : await startPeer(server, { REDIS_URL: redis.url });
+    const worker = await startBefore(redis.url, server, dir);
     const client = connectTo(redis);
     return {
       port: worker.ready.port,
       pids: { server: pidsOf(worker), redis: pidsOf(redis) },
       redis: client,
+      masters: [client],
       async stop() {
         client.disconnect();
         await stopAll(worker, () => redis.stop(), remove);
@@ -45,20 +44,26 @@ export async function startTarget(spec: TargetSpec): Promise<Target> {
   }
 }
 
+function startBefore(
+  redisUrl: string,
+  server: Exclude<TargetSpec['server'], 'bare' | 'wishmeter'>,
+  dir: string,
+): Promise<Worker> {
+  if (server === 'webdis') return startWebdis(dir, redisUrl);
+  if (server === 'nginx') return startNginx(dir, redisUrl);
+  return startPeer(server, { REDIS_URL: redisUrl });
+}
+
 function startPeer(name: 'bare' | 'floor' | 'fastify', env: NodeJS.ProcessEnv = {}): Promise<Worker> {
+  const command = () =>
+    nodeCommand(new URL(`../peers/${name}.js`, import.meta.url), [], {
+      ...process.env,
+      NODE_ENV: 'production',
+      ...env,
+    });
   return startChild({
-    name,
-    command: () =>
-      nodeCommand(new URL(`../peers/${name}.js`, import.meta.url), [], {
-        ...process.env,
-        NODE_ENV: 'production',
-        ...env,
-      }),
-    ready: readyOverIpc<{ ready: true; port: number }>,
-    ipc: true,
-    output: 'tail',
-    restart: false,
-    stopMs: 500,
+    ...{ name, command, ready: readyOverIpc<{ ready: true; port: number }>, ipc: true },
+    ...{ output: 'tail', restart: false, stopMs: 500 },
   });
 }
 

@@ -1,8 +1,8 @@
-// A server under load and what stands behind it.
+// A server under load, with its Redis and ClickHouse.
 
 import type { Redis } from 'ioredis';
 
-/** What takes part in answering, as far as CPU time is told apart. */
+/** The processes whose CPU time is told apart. */
 export type Part = 'server' | 'redis' | 'flusher' | 'clickhouse';
 
 /** A process that listens. */
@@ -15,10 +15,9 @@ export interface Worker {
 export interface Target {
   readonly port: number;
   readonly pids: Readonly<Partial<Record<Part, readonly number[]>>>;
-  /** A connection for looking at what is stored; of a cluster, to its first master. The limit has no Redis. */
-  readonly redis?: Redis;
-  /** Of a cluster, to all of them. */
+  /** Connections to all masters, and to the first of them. The limit has no Redis. */
   readonly masters?: readonly Redis[];
+  readonly redis?: Redis;
   /** Where events go, with the flusher running. */
   readonly clickhouseUrl?: string;
   /** Stops everything and removes the folder. */
@@ -26,23 +25,17 @@ export interface Target {
 }
 
 export interface TargetSpec {
-  readonly server: 'bare' | 'floor' | 'fastify' | 'webdis' | 'wishmeter';
-  /** A folder that is made, and removed at the end. */
+  readonly server: 'bare' | 'floor' | 'fastify' | 'webdis' | 'nginx' | 'wishmeter';
+  /** A new folder, removed at the end. */
   readonly dir: string;
-  /** wishmeter: `serve` processes on one port. */
-  readonly workers?: number;
   /** wishmeter: with a ClickHouse and a flusher running. */
   readonly flushes?: boolean;
   /** wishmeter: masters of a Redis Cluster; without it one Redis. */
   readonly masters?: number;
-  /** wishmeter: replicas of Redis, which each answer waits for (REDIS_REPLICAS). */
-  readonly replicas?: number;
   /** wishmeter: without the log of visits (VISIT_LOG). */
   readonly isUnlogged?: boolean;
-  /** wishmeter: the tree that is run, where it is not this one. */
+  /** wishmeter: the tree that runs, if not this one. */
   readonly root?: URL;
-  /** wishmeter: arguments of Node itself, for `serve`. */
-  readonly nodeArgs?: readonly string[];
 }
 
 export function pidsOf(

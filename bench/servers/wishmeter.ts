@@ -1,15 +1,13 @@
-// wishmeter as it is run in production: `serve` processes on one port, a `flush` where events are wanted, with
-// everything on that makes them correct. Only the log is off, as it is for the peers.
+// wishmeter as it runs in production: `serve`, and `flush` with a ClickHouse if a case wants them. Only logging is off, as
+// it is for the peers.
 
 import { join } from 'node:path';
-import type { Redis } from 'ioredis';
 import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import type { EmbeddedRedis } from '../../src/embedded/redis.js';
 import { KEY } from '../traffic/requests.js';
-import { freePort } from './ports.js';
-import { connectTo, startReplica } from './redis.js';
-import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
+import { connectTo } from './redis.js';
+import { pidsOf, type Target, type TargetSpec } from './target.js';
 
 /** This tree: dist/bench/servers/ -> the project's root. */
 export const ROOT = new URL('../../../', import.meta.url);
@@ -20,26 +18,15 @@ interface Stoppable {
 
 /**
  * @param masters of a cluster, or one Redis; they are stopped with the rest
- * @param after runs when all is stopped
+ * @param after runs when all processes have stopped
  */
 export async function startWishmeter(
-  {
-    dir,
-    masters: clustered,
-    workers = 1,
-    flushes = false,
-    replicas = 0,
-    isUnlogged = false,
-    root = ROOT,
-    nodeArgs = [],
-  }: TargetSpec,
+  { dir, flushes = false, isUnlogged = false, root = ROOT }: TargetSpec,
   masters: readonly EmbeddedRedis[],
   after: () => Promise<void>,
 ): Promise<Target> {
   const running: Stoppable[] = [...masters];
-  // Several URLs are a cluster; one of a single master has its one twice.
-  const urls = masters.map(({ url }) => url);
-  const redis = { url: (clustered === 1 ? [...urls, ...urls] : urls).join() };
+  const redis = { url: masters.map(({ url }) => url).join() };
   const stop = async () => {
     for (const one of running.toReversed()) await one.stop();
     await after();
@@ -54,32 +41,22 @@ export async function startWishmeter(
       : undefined;
     const flusher =
       clickhouse && started(await startCommand('flush', wishmeterEnv(redis, clickhouse.url), root));
-    const following = [];
-    for (let n = 0; n < replicas; n++)
-      following.push(started(await startReplica(join(dir, `replica${n}`), masters[0] as EmbeddedRedis)));
-    const env = {
-      ...wishmeterEnv(redis),
-      PORT: String(workers === 1 ? 0 : await freePort()),
-      ...(replicas > 0 ? { REDIS_REPLICAS: String(replicas) } : {}),
-      ...(isUnlogged ? { VISIT_LOG: 'off' } : {}),
-    };
-    const serving: Worker[] = [];
-    for (let n = 0; n < workers; n++)
-      serving.push(started(await startCommand<{ port: number }>('serve', env, root, nodeArgs)));
+    const env = { ...wishmeterEnv(redis), PORT: '0', ...(isUnlogged ? { VISIT_LOG: 'off' } : {}) };
+    const serve = started(await startCommand<{ port: number }>('serve', env, root));
     const clients = masters.map(connectTo);
-    const disconnect = async () => {
-      for (const client of clients) client.disconnect();
-    };
-    running.push({ stop: disconnect });
-    const [client] = clients as [Redis, ...Redis[]];
+    started({
+      stop: async () => {
+        for (const client of clients) client.disconnect();
+      },
+    });
     return {
-      port: serving[0]?.ready.port ?? 0,
+      port: serve.ready.port,
       pids: {
-        server: pidsOf(...serving),
-        redis: pidsOf(...masters, ...following),
+        server: pidsOf(serve),
+        redis: pidsOf(...masters),
         ...(clickhouse ? { flusher: pidsOf(flusher), clickhouse: pidsOf(clickhouse) } : {}),
       },
-      redis: client,
+      ...(clients[0] ? { redis: clients[0] } : {}),
       masters: clients,
       ...(clickhouse ? { clickhouseUrl: clickhouse.url } : {}),
       stop,
@@ -98,7 +75,7 @@ export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: 
     HOST: '127.0.0.1',
     REDIS_URL: redis.url,
     API_KEYS: KEY,
-    // One address brings the load of a whole shop.
+    // One address sends the load of a whole shop.
     ANONYMOUS_RATE_LIMIT: '0',
     LOG_LEVEL: 'error',
     ...(clickhouseUrl === undefined ? {} : { CLICKHOUSE_URL: clickhouseUrl }),
@@ -107,13 +84,11 @@ export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: 
 
 /** Starts `wishmeter <command>` and resolves when it is ready. */
 export function startCommand<Ready = object>(
-  command: 'serve' | 'flush' | 'deliver',
+  command: 'serve' | 'flush',
   env: NodeJS.ProcessEnv,
   root = ROOT,
-  nodeArgs: readonly string[] = [],
 ) {
-  const { file, args } = nodeCommand(new URL('dist/src/main.js', root), [command], env);
-  const run: Command = { file, args: [...nodeArgs, ...args], env };
+  const run: Command = nodeCommand(new URL('dist/src/main.js', root), [command], env);
   return startChild<Ready & { ready: true }>({
     name: `wishmeter ${command}`,
     command: () => run,

@@ -3,7 +3,7 @@
 import { createRandom, type Random } from '../demo/random.js';
 
 /** A UUID (version 4) made of the next chances. */
-export function uuid(random: Random): string {
+function uuid(random: Random): string {
   let hex = '';
   for (let i = 0; i < 4; i++) hex += word(random);
   const variant = '89ab'[Number.parseInt(hex[16] as string, 16) & 3];
@@ -12,11 +12,6 @@ export function uuid(random: Random): string {
 
 export function sessionId(visitor: number): string {
   return uuid(createRandom(visitor));
-}
-
-/** As Shopify numbers its customers. */
-export function customerId(visitor: number): string {
-  return String(6_400_000_000_000 + visitor * 32_768);
 }
 
 function word(random: Random): string {

@@ -1,101 +1,91 @@
-// Pools of requests: files of finished requests, written when they are first needed and replayed in order. So the number
-// of answers says which requests were sent, and how often each.
+// Pools of requests: files of finished requests, written on first use and replayed in order. So the number of answers says
+// which requests were sent, and how often each.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BenchSettings, mostRounds } from '../settings.js';
 import {
   BATCH,
-  events,
   getVisit,
-  type ItemBody,
-  itemsOf,
-  postEvent,
-  postItem,
+  hashIncrement,
+  hashRead,
+  postEvents,
+  postItems,
   postVisit,
   postVisitBatch,
-  postVisitList,
-  refused,
   shuffled,
   type Visit,
   visitsOf,
-  webdisIncrement,
-  webdisRead,
 } from './requests.js';
 
 export interface Pool {
   /** Requests, each ended by a zero byte. */
   readonly file: string;
   readonly size: number;
-  /** Whether each of its requests writes something. */
+  /** True if each of its requests writes something. */
   readonly writes: boolean;
-  /** Operations that a request asks for. */
+  /** Operations of a request. */
   readonly perRequest: number;
-  /** What it is about, where proofs want to know: so many of `visits` for each request, one of `items`. */
+  /** The visits that it asks for, `perRequest` for each request. */
   readonly visits?: readonly Visit[];
-  readonly items?: readonly ItemBody[];
 }
 
-/** New sessions that a slice of cold visits may use up, and so many what comes before it. */
+/** The most new sessions of a slice, and of the load before it. */
 export const COLD_PER_SLICE = 20_000;
-/** Requests that warm a server up. */
+/** Requests that warm up a server. */
 export const WARM_UP = 10_000;
+/** Of many guests so many visit, all over Redis's memory. */
+const RETURNING = 200_000;
 
-/** What a pool is made of. */
-export type PoolContents = Omit<Pool, 'file' | 'size' | 'perRequest'> & {
+type Contents = Omit<Pool, 'file' | 'size' | 'perRequest'> & {
   readonly requests: readonly string[];
-  /** 1 unless it is given. */
+  /** 1 by default. */
   readonly perRequest?: number;
 };
 
+const everyone = ({ visitors }: BenchSettings) => visitsOf(shuffled(visitors));
+
 const MAKERS = {
   /** One visit of each visitor. */
-  visits: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), postVisit),
-  countedVisits: ({ visitors }: BenchSettings) =>
-    ofVisits(visitsOf(shuffled(visitors)), (visit) => postVisit(visit, '?count=true')),
-  batches: ({ visitors }: BenchSettings) => {
-    const visits = visitsOf(shuffled(visitors));
-    const requests = Array.from({ length: Math.floor(visitors / BATCH) }, (_, n) =>
+  visits: (settings) => ofVisits(everyone(settings), postVisit),
+  batches: (settings) => {
+    const visits = everyone(settings);
+    const requests = Array.from({ length: Math.floor(visits.length / BATCH) }, (_, n) =>
       postVisitBatch(visits.slice(n * BATCH, (n + 1) * BATCH)),
     );
     return { writes: true, perRequest: BATCH, visits: visits.slice(0, requests.length * BATCH), requests };
   },
-  lists: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), postVisitList, false),
-  refused400: () => ({ writes: false, requests: Array(64).fill(refused[400]) }),
-  refused401: () => ({ writes: false, requests: Array(64).fill(refused[401]) }),
-  refused413: () => ({ writes: false, requests: Array(64).fill(refused[413]) }),
-  /** A read of each warm visitor's count. */
-  reads: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), getVisit, false),
-  /** Visits of unknown visitors. */
-  cold: (settings: BenchSettings) => {
-    const { visitors } = settings;
+  /** A read of each visitor's count. */
+  reads: (settings) => ofVisits(everyone(settings), getVisit, false),
+  /** Visits of new visitors. */
+  cold: (settings) => {
+    // Each round has a lead and a slice, and there is one lead before all of them.
     const sessions = WARM_UP + (1 + mostRounds(settings) * 2) * COLD_PER_SLICE;
-    const newcomers = Array.from({ length: sessions }, (_, n) => visitors + n);
+    const newcomers = Array.from({ length: sessions }, (_, n) => settings.visitors + n);
     return ofVisits(visitsOf(newcomers), postVisit);
   },
-  webdisVisits: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), webdisIncrement),
-  webdisReads: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), webdisRead, false),
-  events: ({ visitors }: BenchSettings) => ({
-    writes: true,
-    requests: events(visitors, visitors).map(postEvent),
-  }),
-  items: ({ visitors }: BenchSettings) => {
-    const items = itemsOf(shuffled(visitors));
-    return { writes: true, items, requests: items.map(postItem) };
+  few: ({ guests }) => ofVisits(visitsOf(shuffled(guests.few)), postVisit),
+  many: ({ guests }) => {
+    const apart = guests.many / RETURNING;
+    return ofVisits(visitsOf(shuffled(RETURNING).map((n) => n * apart)), postVisit);
   },
-} satisfies Record<string, (settings: BenchSettings) => PoolContents>;
+  weighed: ({ weighed }) => ofVisits(visitsOf(shuffled(weighed)), postVisit),
+  increments: (settings) => ofVisits(everyone(settings), hashIncrement),
+  hashReads: (settings) => ofVisits(everyone(settings), hashRead, false),
+  events: ({ visitors }) => ({ writes: true, requests: postEvents(shuffled(visitors)) }),
+  items: ({ visitors }) => ({ writes: true, requests: postItems(shuffled(visitors)) }),
+} as const satisfies Readonly<Record<string, (settings: BenchSettings) => Contents>>;
 
-/** Of those above, or of a section's own. */
-export type PoolName = keyof typeof MAKERS | `growth-${string}` | 'rights';
+export type PoolName = keyof typeof MAKERS;
 
-function ofVisits(visits: readonly Visit[], request: (visit: Visit) => string, writes = true): PoolContents {
+function ofVisits(visits: readonly Visit[], request: (visit: Visit) => string, writes = true): Contents {
   return { writes, visits, requests: visits.map((visit) => request(visit)) };
 }
 
 export class Pools {
   readonly #dir: string;
   readonly #settings: BenchSettings;
-  readonly #made = new Map<string, Pool>();
+  readonly #made = new Map<PoolName, Pool>();
 
   constructor(dir: string, settings: BenchSettings) {
     this.#dir = dir;
@@ -105,13 +95,7 @@ export class Pools {
   get(name: PoolName): Pool {
     const made = this.#made.get(name);
     if (made !== undefined) return made;
-    const make = (MAKERS as Partial<Record<PoolName, (settings: BenchSettings) => PoolContents>>)[name];
-    if (make === undefined) throw new Error(`there are no requests named ${name}`);
-    return this.add(name, make(this.#settings));
-  }
-
-  /** A pool of a section's own. */
-  add(name: PoolName, { requests, ...about }: PoolContents): Pool {
+    const { requests, ...about }: Contents = MAKERS[name](this.#settings);
     const file = join(this.#dir, `${name}.requests`);
     writeFileSync(file, `${requests.join('\0')}\0`);
     const pool = { perRequest: 1, ...about, file, size: requests.length };

@@ -1,0 +1,83 @@
+// nginx with its Lua module: Redis commands as HTTP paths, as webdis has them, over kept connections. One worker, as
+// `wishmeter serve` has one; two were no faster on two cores, which it shares with Redis and the load.
+
+import { readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startChild } from '../../src/embedded/child.js';
+import { untilListening } from '../servers/listening.js';
+import { freePort } from '../servers/ports.js';
+import type { Worker } from '../servers/target.js';
+
+/** Debian's package libnginx-mod-http-lua. */
+const MODULES = '/usr/lib/nginx/modules';
+export const LUA_MODULE = `${MODULES}/ngx_http_lua_module.so`;
+
+function configuration(port: number, redis: URL): string {
+  const password = decodeURIComponent(redis.password);
+  return `
+load_module ${MODULES}/ndk_http_module.so;
+load_module ${LUA_MODULE};
+daemon off; worker_processes 1; pid nginx.pid; error_log stderr;
+${process.getuid?.() === 0 ? 'user root;' : ''}
+events { worker_connections 1024; }
+http {
+  access_log off; keepalive_requests 1000000000;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      content_by_lua_block {
+        local words = {}
+        for word in string.gmatch(ngx.var.uri, '[^/]+') do
+          words[#words + 1] = '$' .. #word .. '\\r\\n' .. word .. '\\r\\n'
+        end
+        local redis = ngx.socket.tcp()
+        assert(redis:connect('${redis.hostname}', ${redis.port}))
+        if '${password}' ~= '' and redis:getreusedtimes() == 0 then
+          redis:send('AUTH ${password}\\r\\n')
+          assert(redis:receive() == '+OK')
+        end
+        redis:send('*' .. #words .. '\\r\\n' .. table.concat(words))
+        local reply = assert(redis:receive())
+        reply = string.byte(reply) == 36 and '"' .. assert(redis:receive()) .. '"' or string.sub(reply, 2)
+        redis:setkeepalive(60000, 512)
+        ngx.header.content_type = 'application/json'
+        ngx.print('{"', string.match(ngx.var.uri, '%u+'), '":', reply, '}')
+      }
+    }
+  }
+}
+`;
+}
+
+export async function startNginx(dir: string, redisUrl: string): Promise<Worker> {
+  const port = await freePort();
+  const folder = join(dir, 'nginx');
+  await mkdir(folder);
+  const file = join(folder, 'nginx.conf');
+  await writeFile(file, configuration(port, new URL(redisUrl)));
+  const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` };
+  const args = ['-p', folder, '-e', 'stderr', '-c', file];
+  const master = await startChild({
+    name: 'nginx',
+    command: () => ({ file: 'nginx', args, cwd: folder, env }),
+    ready: async (_child, ended) => {
+      await untilListening(port, ended);
+      return { port };
+    },
+    output: 'tail',
+    restart: false,
+  });
+  return { pid: await workerOf(master.pid), ready: master.ready, stop: () => master.stop() };
+}
+
+/** The process that answers: the master only watches it. */
+async function workerOf(master = 0): Promise<number> {
+  for (;;) {
+    const [pid = ''] = readFileSync(`/proc/${master}/task/${master}/children`, 'latin1').split(' ');
+    if (pid !== '') return Number(pid);
+    await sleep(10);
+  }
+}

@@ -1,0 +1,68 @@
+// The time of the analysts' questions over 28 days, and of three views of all time, with a year's rows in ClickHouse.
+
+import { join } from 'node:path';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { QUESTIONS } from '../../src/clickhouse/views.js';
+import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
+import type { Bench } from '../bench.js';
+import { rowsOf, untilMerged } from '../servers/clickhouse.js';
+import { median } from '../statistics.js';
+import { LAST_DAYS, makeYear } from '../traffic/year.js';
+
+const VIEWS = ['events_per_day', 'top_products', 'shares_by_channel', ...QUESTIONS] as const;
+const TIMES = 3;
+const PARAMETERS = `(from = '${LAST_DAYS.from}', to = '${LAST_DAYS.to}')`;
+const UNTIL = `(until = '${LAST_DAYS.to}')`;
+const VISITS_PER_EVENT = 10;
+const DATABASE = 'year';
+
+export interface Questions {
+  readonly events: number;
+  readonly visits: number;
+  /** View -> milliseconds, medians. */
+  readonly ms: Readonly<Record<string, number>>;
+}
+
+export async function measureQuestions({ settings, folder, say }: Bench): Promise<Questions> {
+  const clickhouse = await startClickHouse({ dir: join(folder(), 'clickhouse'), restart: false });
+  const admin = createClickHouse(clickhouse.url);
+  const client = createClickHouse(clickhouse.url, DATABASE);
+  try {
+    await migrate(admin, DATABASE);
+    const size = { events: settings.rows, visits: settings.rows * VISITS_PER_EVENT };
+    await makeYear(client, size);
+    say('the year is made');
+    await totalDays(client, Date.now() + 2 * QUIET_MS);
+    // ClickHouse merges these by itself within an hour.
+    await client.command({ query: 'OPTIMIZE TABLE profile_merges_stored FINAL' });
+    await untilMerged(client);
+    say('and merged');
+    const ms: Record<string, number> = {};
+    for (const view of VIEWS) ms[view] = await timeOf(client, view);
+    return { ...size, ms };
+  } finally {
+    await client.close();
+    await admin.close();
+    await clickhouse.stop();
+  }
+}
+
+function parametersOf(view: string): string {
+  if (view === 'momentum') return UNTIL;
+  return (QUESTIONS as readonly string[]).includes(view) ? PARAMETERS : '';
+}
+
+/** @throws if the answer is empty */
+async function timeOf(client: ClickHouseClient, view: string): Promise<number> {
+  const took: number[] = [];
+  for (let n = 0; n < TIMES; n++) {
+    const began = performance.now();
+    const rows = await rowsOf(client, `SELECT * FROM ${view}${parametersOf(view)}`);
+    took.push(performance.now() - began);
+    if (rows.length === 0) throw new Error(`${view} shows nothing`);
+  }
+  return median(took);
+}
