@@ -1,4 +1,4 @@
-// Who is calling, and what may they do: the contract's "Who may call" as tables.
+// Authentication and authorisation: the contract's "Who may call" as tables.
 
 import { hash } from 'node:crypto';
 import type { VisitAccess } from '../config.js';
@@ -12,32 +12,32 @@ import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy
 
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
-/** Operations with the same callers. */
+/** Operations that the same callers may call. */
 export type AccessGroup = GuardedGroup | 'metrics' | 'open';
 type GuardedGroup = 'visits' | 'wishlist' | 'share-page' | 'administration' | 'delivery';
 
-/** Open operations are for everyone, however often; metrics have a token of their own. */
+/** Open operations and metrics have no callers and no rate limits. */
 export function isGuarded(group: AccessGroup): group is GuardedGroup {
   return group !== 'open' && group !== 'metrics';
 }
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** server: its key's, by which requests are counted for RATE_LIMIT and idempotency keys told apart; else null */
+  /** Server: derived from its key, for RATE_LIMIT and the scope of idempotency keys. Else null. */
   readonly account: string | null;
-  /** Whether its requests say truly which session belongs to which customer, so that they may link them. */
+  /** Trusted to say which session belongs to which customer. */
   readonly mayLink: boolean;
-  /** storefront: the customer that Shopify says is logged in, or null for none */
+  /** Storefront: the customer who is logged in, signed by Shopify, or null. */
   readonly customerId: string | null;
 }
 
-/** The headers of a request that access depends on; empty where absent. */
+/** Request headers for access; '' if absent. */
 export interface Credentials {
   readonly authorization: string;
   readonly apiKey: string;
   readonly origin: string;
   readonly referer: string;
-  /** Sec-Fetch-Site: what the browser says of where the request comes from */
+  /** Sec-Fetch-Site. */
   readonly fetchSite: string;
 }
 
@@ -45,7 +45,7 @@ const MAY: Record<CallerKind, ReadonlySet<GuardedGroup>> = {
   server: new Set<GuardedGroup>(['visits', 'wishlist', 'administration', 'delivery']),
   storefront: new Set<GuardedGroup>(['visits', 'wishlist']),
   browser: new Set<GuardedGroup>(['visits', 'wishlist']),
-  // A delivery's credential is its signature, which only the whole body can prove.
+  // A webhook's signature is verified later, with the whole body.
   anyone: new Set<GuardedGroup>(['visits', 'delivery']),
 };
 
@@ -57,7 +57,7 @@ const WORDS: readonly [CallerKind, string][] = [
 const EITHER = new Intl.ListFormat('en', { type: 'disjunction' });
 const needed = (group: GuardedGroup) =>
   EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(group)).map(([, words]) => words));
-/** The credentials of a group, in words. A delivery's signature is checked where its body is. */
+/** The credentials of a group, in words. */
 const NEEDS: Record<GuardedGroup, string> = {
   visits: needed('visits'),
   wishlist: needed('wishlist'),
@@ -74,7 +74,7 @@ const SIGNATURE_FAULTS: Record<SignatureFault, string> = {
 
 const BROWSER: Caller = { kind: 'browser', account: null, mayLink: false, customerId: null };
 const ANYONE: Caller = { kind: 'anyone', account: null, mayLink: false, customerId: null };
-/** A storefront that only reads what everyone may read. */
+/** A storefront that reads public data. */
 const SIGNED_READER: Caller = { kind: 'storefront', account: null, mayLink: false, customerId: null };
 
 export interface AccessSettings {
@@ -89,7 +89,7 @@ export interface AccessSettings {
 
 export class Access {
   readonly #secretKeys: KeyRing;
-  /** The caller that each secret key stands for. */
+  /** Callers by the index of their key. */
   readonly #servers: readonly Caller[];
   readonly #publishableKeys: KeyRing;
   readonly #allowedOrigins: ReadonlySet<string>;
@@ -114,7 +114,7 @@ export class Access {
     this.#metrics = new MetricsAccess(settings.metricsToken);
   }
 
-  /** Whether any page of another origin may read answers; where not, the Origin header need not be read. */
+  /** False if no other origin may read answers. */
   get hasOrigins(): boolean {
     return this.#allowedOrigins.size > 0;
   }
@@ -124,12 +124,12 @@ export class Access {
   }
 
   /**
-   * The caller, if it may call this group's operations at all.
-   * @param query undecoded, without the question mark @param isWrite whether the request may change something
+   * The caller, if it may call this group's operations.
+   * @param query undecoded, without the question mark @param isWrite the request may change something
    * @throws ServiceError `unauthorized` (no credential or a wrong one) or `forbidden`
    */
   identify(group: AccessGroup, credentials: Credentials, query: string, isWrite: boolean): Caller {
-    // Probes bring what their platform gives them; that it opens nothing else is no reason to refuse them.
+    // Ignore credentials: platforms may add some to probes.
     if (group === 'open') return ANYONE;
     if (group === 'metrics') {
       if (this.#metrics.allows(credentials.authorization)) return ANYONE;
@@ -146,8 +146,8 @@ export class Access {
   }
 
   /**
-   * The identity that this caller acts for.
-   * @throws ServiceError `unauthorized` or `forbidden` where it may not name this visitor
+   * The identity for which this caller acts.
+   * @throws ServiceError `unauthorized` or `forbidden` if it may not name this visitor
    */
   actFor(caller: Caller, named: NamedIdentity): Identity {
     if (caller.kind === 'server') return trust(named);
@@ -184,7 +184,7 @@ export class Access {
       throw new ServiceError('unauthorized');
     }
     if (apiKey !== '') return this.#server(apiKey) ?? this.#browser(apiKey, credentials);
-    // Most requests end here; a query that can't hold a credential is not taken apart.
+    // Most requests end here, without parsing the query.
     if (query === '') return ANYONE;
     if (hasSignature(query)) return this.#storefront(credentials, query, isWrite);
     if (query.includes('key=')) {
@@ -194,7 +194,7 @@ export class Access {
     return ANYONE;
   }
 
-  /** The share code is the secret. A signature only says that the answer goes into the shop's theme. */
+  /** The share code is the secret. A signature means only that the answer goes into the shop's theme. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
     const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -219,8 +219,8 @@ export class Access {
   }
 
   /**
-   * The browser adds what Shopify signs (the login is a cookie) to what any page made it send, so a page elsewhere
-   * could link its own session to the customer who is logged in.
+   * Shopify signs the customer of the login cookie, whichever page sent the request. So writes from foreign pages are refused: they
+   * could link their own session to the customer.
    */
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
     const parameters = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -249,23 +249,23 @@ function withKnownDevice(identity: Identity): Identity {
   return device === identity.device ? identity : { ...identity, device };
 }
 
-/** Whether an origin is the shop's own host at Shopify, which a signed query names. */
+/** True for the shop's host at Shopify, which the signed query names. */
 function isShop(origin: string, signed: URLSearchParams): boolean {
   return origin.endsWith('.myshopify.com') && origin === `https://${signed.get('shop')}`;
 }
 
 /**
- * The origin by the Referer header, for a request without Origin; empty where it can't tell. Browsers leave
- * Origin out of a GET within the page's own origin: a shop whose own host has the service under BASE_PATH.
+ * The origin in the Referer header, or ''. Browsers send no Origin with a same-origin GET, as in a shop whose host has the service
+ * under BASE_PATH.
  */
 function originOfReferer(referer: string): string {
   return URL.canParse(referer) ? new URL(referer).origin : '';
 }
 
-/** A storefront's customer who is logged in need not be named: the signature does. */
+/** Adds the signed customer of a storefront to a body without `identity`. */
 export function withLogin(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
-  // Spread, a list would become an object, and pass where no other field is required.
+  // Spreading a list would make it a valid object.
   if (Array.isArray(body)) return body;
   return { ...body, identity: { customerId } };
 }

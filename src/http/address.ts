@@ -1,5 +1,5 @@
-// The caller's address, behind proxies or not, in one spelling: the key of rate limits.
-// (ipaddr.js 2.5 takes 4 times as long for an IPv4 address and twice for IPv6, and takes `::1.2.3.4` for IPv4.)
+// The caller's address in one spelling, as the key of rate limits.
+// (ipaddr.js 2.5 takes 4 times as long for an IPv4 address and twice for IPv6, and reads `::1.2.3.4` as IPv4.)
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isIP } from 'node:net';
@@ -7,13 +7,13 @@ import { isIP } from 'node:net';
 const FORWARDED_FOR = 'x-forwarded-for';
 const GROUPS = 8;
 const LOOPBACK_IPV6 = '::1';
-/** Of an IPv6 address: 64 bits, the smallest network that an access provider gives a customer. */
+/** 64 bits: the smallest IPv6 network that a provider gives a customer. */
 const NETWORK_GROUPS = 4;
 
 /**
- * The address of the caller; of an IPv6 one only the network.
- * @param trustedProxies how many proxies stand before this server. Each adds the address that it was called from to
- *   X-Forwarded-For; the entries before these are the caller's own and prove nothing.
+ * The caller's IPv4 address or IPv6 network.
+ * @param trustedProxies number of proxies before this server. Each appends the address of its client to X-Forwarded-For; earlier
+ *   entries come from the caller and prove nothing.
  */
 export function callerAddress(res: HttpResponse, req: HttpRequest, trustedProxies: number): string {
   if (trustedProxies > 0) {
@@ -23,12 +23,12 @@ export function callerAddress(res: HttpResponse, req: HttpRequest, trustedProxie
   return ofBytes(new Uint8Array(res.getRemoteAddress()));
 }
 
-/** Whether an address, as spelled here, is of this machine. */
+/** @param address spelled as here */
 export function isLoopback(address: string): boolean {
   return address === LOOPBACK_IPV6 || address.startsWith('127.');
 }
 
-/** All entries, in order. A proxy may add its own as another line, of which `getHeader` would give only the first. */
+/** All entries, in order. A proxy may add its entry in another line; `getHeader` returns only the first. */
 function forwardedFor(req: HttpRequest): string[] {
   const entries: string[] = [];
   req.forEach((name, value) => {
@@ -37,7 +37,7 @@ function forwardedFor(req: HttpRequest): string[] {
   return entries;
 }
 
-/** @param text an address as proxies write it: maybe with a port, brackets, a zone. Undefined where it is none. */
+/** @param text an address, maybe with port, brackets or zone @returns undefined if it is none */
 export function normaliseAddress(text: string): string | undefined {
   const bare = text
     .trim()
@@ -60,9 +60,9 @@ function ofBytes(bytes: Uint8Array): string {
   return ofGroups(Array.from({ length: bytes.length / 2 }, (_, i) => view.getUint16(2 * i)));
 }
 
-/** @param address a valid IPv6 one */
+/** @param address valid IPv6 */
 function groupsOf(address: string): number[] {
-  // A URL has its last 32 bits in hexadecimal, too.
+  // A URL spells also a dotted end in hexadecimal.
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const parse = (part: string) =>
     part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));

@@ -1,5 +1,4 @@
-// The JSON Schemas of what the service answers, for /openapi.json. Fields may be added at any time, so none
-// of them is closed.
+// JSON Schemas of answers, for /openapi.json. None is closed: fields may be added at any time.
 
 import { ERRORS } from '../errors.js';
 import { boolean, count, id, idOrNull, text, textOrNull, time, timeOrNull, word } from '../field-schemas.js';
@@ -40,7 +39,7 @@ export const visitListAnswer = answerOf({
   counts: {
     type: 'object',
     additionalProperties: { type: 'integer', minimum: 0 },
-    description: 'The count of each product that was asked for, by its handle',
+    description: 'The count of each requested product, by its handle',
   },
 });
 
@@ -59,7 +58,7 @@ export const readyAnswer = {
   required: ['status'],
   properties: {
     status: word(['ready']),
-    troubles: { type: 'array', description: 'What is partly away', items: text },
+    troubles: { type: 'array', description: 'Parts of Redis that do not work', items: text },
   },
 } as const;
 
@@ -87,7 +86,7 @@ export const itemAddAnswer = answerOf({
 
 export const itemRemoveAnswer = answerOf({
   profileId: text,
-  removed: { type: 'boolean', description: 'False where nothing was there' },
+  removed: { type: 'boolean', description: 'False if there was no such item' },
   productId: id,
   variantId: idOrNull,
 });

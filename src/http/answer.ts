@@ -1,5 +1,4 @@
-// The end of a request: an error becomes an answer, and an answer is written to uWebSockets.js, inside its cork, with the
-// headers that CORS asks for.
+// Turns errors into answers, and writes answers to uWebSockets.js, inside its cork, with CORS headers.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { STATUS_CODES } from 'node:http';
@@ -11,44 +10,43 @@ import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 import { pump } from './pump.js';
 
 /**
- * Bytes. A text that is smaller is written without a look at its reader: rate limits bound how much of them a caller leaves unread.
- * Refusals, files and open operations have no such limits, and are objects.
+ * Bytes. A smaller text is written without checking back-pressure: rate limits bound how many of these a caller leaves unread.
+ * Refusals, files and open operations have no such limits; they are objects.
  */
 const SMALL_BYTES = 4 * 1024;
-/** Bytes; a larger answer counts as a further request for each so many, and is refused while too much waits for slow readers. */
+/** Bytes. A larger answer counts as further requests, and is refused while slow readers leave too many bytes unread. */
 export const LARGE_BYTES = 16 * 1024;
 
-// What all answers have goes along with the type: a call of writeHeader takes 0.17 us at any length, and
-// uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.) The
-// request's id comes last.
+// One writeHeader for all common headers, since each call takes 0.17 us. uWebSockets.js does not check values, so a caller's
+// value must never become one unchecked. The request's id comes last.
 const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
 const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
 
-// CORS, for ALLOWED_ORIGINS: what a page of another origin may send and read.
+// CORS, for ALLOWED_ORIGINS.
 const REQUEST_HEADERS = 'Content-Type, X-API-Key, Idempotency-Key, X-Request-Id';
 const EXPOSED_HEADERS = 'X-Request-Id, Retry-After';
-/** Seconds for which a browser keeps the answer to a preflight; the longest that Chromium takes. */
+/** Seconds to cache a preflight: Chromium's maximum. */
 const MAX_AGE = '7200';
 
-/** How a request is answered. */
+/** The request, as far as its answer depends on it. */
 export interface Recipient {
   readonly id: string;
   readonly head: { readonly origin: string };
-  /** HEAD: the answer has the length of its body, and not the body. */
+  /** HEAD: the answer has the length of a body, but no body. */
   readonly isHead: boolean;
-  /** Whether the connection ends with the answer, because the rest of the request is not read. */
+  /** The connection ends with the answer, because the rest of the request is not read. */
   readonly mustClose: boolean;
-  /** Whether the answer asks the client to close the connection. */
+  /** The answer asks the client to close the connection. */
   readonly closesConnection: boolean;
-  /** Set when its reader does not take all of the answer at once. */
+  /** Set while the client has not read the whole answer. */
   held: PendingAnswer | undefined;
-  /** Called with the length of each part of a body that is made as it is read. */
+  /** Called with the length of each part of a streamed body. */
   onPart(bytes: number): void;
-  /** Called when such a body could not be completed. */
+  /** Called if a streamed body could not be completed. */
   onCut(error: Error): void;
 }
 
-/** @param allow methods that the path takes, for `method_not_allowed` */
+/** @param allow methods of the path, for `method_not_allowed` */
 export function errorAnswer(
   { code, message, issues, retryAfterS }: ServiceError,
   allow: string | undefined,
@@ -63,20 +61,20 @@ export function errorAnswer(
   return { status: `${status} ${STATUS_CODES[status]}`, headers, body: JSON.stringify(body) };
 }
 
-/** Bytes of a large answer; 0 of all others, and of files. */
+/** Bytes of a large answer; 0 for others, and for files. */
 export function largeBytes(answer: string | Answer): number {
   const body = typeof answer === 'string' ? answer : answer.body;
   if (typeof body !== 'string' || body.length < LARGE_BYTES) return 0;
   return Buffer.byteLength(body);
 }
 
-/** The body of an answer that is made as its reader takes it. */
+/** The streamed body of an answer. */
 export function streamIn(answer: string | Answer | undefined): TextStream | undefined {
   const body = typeof answer === 'object' ? answer.body : undefined;
   return typeof body === 'object' && Symbol.asyncIterator in body ? body : undefined;
 }
 
-/** @param answer a text is JSON with status 200 */
+/** @param answer a string is JSON with status 200 */
 export function writeAnswer(
   res: HttpResponse,
   { access, pending }: Pick<ExchangeContext, 'access' | 'pending'>,
@@ -107,21 +105,20 @@ export function writeAnswer(
   const isSmall = typeof answer === 'string' && answer.length < SMALL_BYTES;
   const isLast = closesConnection && body !== undefined && body.length < LARGE_BYTES;
   if (to.mustClose || (!isHead && (isSmall || isLast))) {
-    // If it closes, uWebSockets.js writes that header and ends the connection itself: what follows on it must not be read.
+    // With `closesConnection` uWebSockets.js writes the header and ends the connection: it reads no further request.
     res.end(isHead ? '' : body, closesConnection);
     return;
   }
   if (closesConnection) res.writeHeader('connection', 'close');
   if (body !== undefined && isHead) res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
-  // With any argument, endWithoutBody of uWebSockets.js does not answer.
+  // uWebSockets.js does not answer if endWithoutBody has any argument.
   if (body === undefined || isHead) res.endWithoutBody();
   else to.held = endCounted(res, body, pending);
 }
 
 /**
- * uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it, what the others wait
- * for is counted, and the next request on a connection with unread answers ends it. (A client that is asked to close its
- * connection does so by itself.)
+ * Writes with back-pressure. `end` would copy the unread part for each slow reader; `tryEnd` lets readers of a file share it, and
+ * other unread bytes are counted. The next request on a connection with an unread answer ends the connection.
  */
 function endCounted(
   res: HttpResponse,
@@ -145,7 +142,7 @@ function endCounted(
   return held;
 }
 
-/** Answers a CORS preflight, and other requests for the methods that a path takes. */
+/** Answers OPTIONS, including CORS preflights. */
 export function writePreflight(
   res: HttpResponse,
   access: Access,

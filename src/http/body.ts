@@ -1,14 +1,12 @@
-// Reads one request body, bounded while it arrives, and no longer than the contract allows.
+// Reads request bodies, with limits of size and time.
 //
-// uWebSockets.js hands out chunks that are only valid during the callback, so a body that comes in one
-// chunk (nearly all) is used on the spot and the others are copied into one buffer that grows. Such a body is
-// complete in the same event-loop turn as its headers; only what is not is watched. uWebSockets.js itself drops
-// connections that send nothing for about 10 s; pausing and resuming a response restarts its clock, which leaves us
-// the time to answer 408.
+// Chunks of uWebSockets.js are valid only during the callback. Nearly all bodies come in one chunk, in the same tick as their
+// headers, and are used in place; others are copied into a growing buffer and watched. uWebSockets.js drops connections that
+// send nothing for about 10 s; pausing and resuming a response restarts that clock, so that we have time to answer 408.
 //
-// A chunk of any size costs about a microsecond, so a body of a million chunks of one byte would stall every
-// other request for a second. Beyond MAX_CHUNKS the connection is closed without an answer: after an answer
-// uWebSockets.js would go on with the rest of what it has received (up to 512 KiB) chunk by chunk.
+// Any chunk costs about a microsecond, so a million chunks of one byte would block all requests for a second. Beyond MAX_CHUNKS
+// the connection is closed without an answer: after an answer uWebSockets.js would process the rest of its buffer (up to
+// 512 KiB) chunk by chunk.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { Buffer } from 'node:buffer'; // the global one is behind a getter
@@ -20,34 +18,34 @@ const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
 const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
 const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 
-/** 1 MiB, the largest body, in TCP segments of 1,448 bytes is 725; in kilobytes, as clients stream it, 1,025. */
+/** The largest body, 1 MiB, has 725 TCP segments of 1,448 bytes, or 1,025 chunks of 1 KB as clients stream it. */
 const MAX_CHUNKS = 1_200;
-/** Bytes; the buffer of a body of several chunks begins with twice its first chunk, and at least this. */
+/** Bytes of the smallest buffer. */
 const LEAST_CAPACITY = 512;
 /**
- * Bytes that all bodies of several chunks may have together while they arrive. Beyond it the oldest are refused: a client that
- * is at work sends the largest body within a second, and nothing is known yet of who sends it.
+ * Maximum bytes of all buffers together. Beyond it the oldest bodies are refused: a working client sends the largest body within
+ * a second, and the sender is not authenticated yet.
  */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
 /** Milliseconds within which a body must be complete. */
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
-/** uWebSockets.js counts in steps of 4 s, so its 10 s may end after 8. */
+/** uWebSockets.js counts in steps of 4 s, so its time-out of 10 s may come after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** How reading a body ends: one of these is called, once. */
+/** One of these is called, once. */
 export interface BodyCallbacks {
-  /** @param body the whole of it, valid only during the call */
+  /** @param body valid only during the call */
   bodyComplete(body: Buffer): void;
-  /** The rest of it is not read. @param error `payload_too_large`, `request_timeout` or `overloaded` */
+  /** The rest of the body is not read. @param error `payload_too_large`, `request_timeout` or `overloaded` */
   bodyUnread(error: ServiceError): void;
-  /** It came in too many chunks: the connection must be closed now. */
+  /** The connection must be closed now. */
   tooManyChunks(): void;
 }
 
-/** Bodies of several chunks that are being read, the oldest first. */
+/** Bounds the buffers of all bodies of several chunks. */
 class Gathering {
-  /** One of a connection at most, and so many that they have MAX_GATHERED_BYTES in all. */
+  /** Oldest first. At most one per connection, and MAX_GATHERED_BYTES in total. */
   readonly #readings = new Set<Reading>();
   #bytes = 0;
 
@@ -65,19 +63,19 @@ class Gathering {
   }
 }
 
-/** A body that is being read. */
+/** One body while it arrives. */
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
   readonly #callbacks: BodyCallbacks;
   readonly #timeoutMs: number;
   readonly #gathering: Gathering;
-  /** What has come of a body of several chunks: the first `#size` bytes of it. */
+  /** The buffer of a body of several chunks; its first `#size` bytes have arrived. */
   #gathered: Buffer | undefined;
   #size = 0;
   #chunks = 0;
   #isOver = false;
-  /** When it was first, and last, seen unfinished. */
+  /** Monotonic times of the first `watch`, and of the last restart of the connection's clock. */
   #since = 0;
   #keptAlive = 0;
 
@@ -100,12 +98,12 @@ export class Reading {
     return this.#isOver;
   }
 
-  /** The client has left: nothing is called any more. */
+  /** The client has disconnected: no callback follows. */
   abandon(): void {
     this.#end();
   }
 
-  /** Called now and then while the body is not complete. */
+  /** Called every SWEEP_MS while the body is not complete. */
   watch(now: number): void {
     if (this.#since === 0) {
       this.#since = now;
@@ -137,7 +135,7 @@ export class Reading {
     }
   }
 
-  /** The buffer, with space for `#size` bytes; at least doubled where it has to grow, so that a byte is rarely copied. */
+  /** The buffer with space for `#size` bytes. It doubles when it grows. */
   #buffer(): Buffer {
     const before = this.#gathered;
     if (before !== undefined && before.length >= this.#size) return before;
@@ -154,7 +152,7 @@ export class Reading {
     this.#callbacks.bodyComplete(body);
   }
 
-  /** The rest of it is not read. */
+  /** Stops reading. */
   refuse(error: ServiceError): void {
     this.#end();
     this.#callbacks.bodyUnread(error);
@@ -167,7 +165,7 @@ export class Reading {
   }
 }
 
-/** @throws ServiceError `unsupported_media_type` or `payload_too_large`, where the headers say it already */
+/** Checks the headers. @throws ServiceError `unsupported_media_type` or `payload_too_large` */
 export function admitBody(
   { takesText, maxBody }: Operation,
   { contentType, contentLength, contentEncoding }: Head,
@@ -193,23 +191,23 @@ function tooLarge(maxBody: number): ServiceError {
 }
 
 export class BodyReader {
-  /** Begun in this turn; most are over when it ends. */
+  /** Begun in this tick. Most are complete at its end. */
   #begun: Reading[] = [];
-  /** One of a connection at most, until its time is over. */
+  /** At most one per connection, until its time-out. */
   readonly #slow = new Set<Reading>();
   readonly #gathering = new Gathering();
   #timer: NodeJS.Timeout | undefined;
   readonly #timeoutMs: number | undefined;
 
-  /** @param timeoutMs milliseconds within which a body must be complete; BODY_TIMEOUT_MS by default */
+  /** @param timeoutMs other than BODY_TIMEOUT_MS in tests */
   constructor(timeoutMs?: number) {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** @param limit bytes; more is `payload_too_large` */
+  /** @param limit maximum bytes */
   read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
     const reading = new Reading(res, limit, callbacks, this.#timeoutMs, this.#gathering);
-    if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTurn);
+    if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTick);
     return reading;
   }
 
@@ -217,7 +215,7 @@ export class BodyReader {
     clearInterval(this.#timer);
   }
 
-  readonly #endOfTurn = (): void => {
+  readonly #endOfTick = (): void => {
     const begun = this.#begun;
     this.#begun = [];
     for (const reading of begun) {

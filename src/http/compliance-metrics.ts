@@ -1,4 +1,4 @@
-// Open requests of visitors and shops in `serve`'s figures, read from Redis when Prometheus asks.
+// Metrics of open compliance requests, read from Redis at each scrape.
 
 import { Gauge, type Registry } from 'prom-client';
 import { COMPLIANCE_KINDS, type Compliance } from '../identity/compliance.js';
@@ -15,11 +15,11 @@ export class ComplianceMetrics {
     this.#open = gauge('wishmeter_requests_open', 'Requests of compliance webhooks that are not done');
     this.#oldest = gauge(
       'wishmeter_requests_oldest_seconds',
-      'Age of the oldest request of compliance webhooks that is not done; 0 where there is none',
+      'Age of the oldest request of compliance webhooks that is not done; 0 if there is none',
     );
   }
 
-  /** Where Redis does not answer, nothing is shown rather than what was. */
+  /** Shows nothing if Redis does not answer, instead of old values. */
   async refresh(): Promise<void> {
     const list = await this.#compliance.list().catch(() => undefined);
     this.#open.reset();

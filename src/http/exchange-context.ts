@@ -1,4 +1,4 @@
-// What an exchange is given besides its request: what all of a server share, and what those of one route share.
+// The context of exchanges: shared by all of a server, and by those of one route.
 
 import type { Logger } from 'pino';
 import type { ErrorCode, Overload } from '../errors.js';
@@ -11,7 +11,6 @@ import type { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
 
-/** What all exchanges of a server share. */
 export interface ExchangeContext {
   readonly access: Access;
   readonly limits: RateLimits;
@@ -20,27 +19,27 @@ export interface ExchangeContext {
   readonly turn: Turn;
   readonly bodies: BodyReader;
   readonly pending: PendingBytes;
-  /** Whether each answer closes its connection. */
+  /** Each answer closes its connection. */
   readonly closesConnections: boolean;
-  /** Requests that were neither answered nor aborted. */
+  /** Requests that are neither answered nor aborted. */
   openRequests: number;
-  /** Called with the code of every answer that is an error, and its sentence if that is not the code's. */
+  /** Called for every error answer, with its sentence if that differs from the code's. */
   readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;
-  /** Called for each request that a proxy says to forward. */
+  /** Called for each request with X-Forwarded-For. */
   onForwarded(): void;
-  /** The id of a request: the caller's, where it sent a sane one. */
+  /** The caller's X-Request-Id if it is valid, else a new one. */
   requestId(head: Head): string;
 }
 
-/** What all requests for one path and method share. */
+/** One path and method. */
 export interface Route {
-  /** Absent for paths and methods that no operation has. */
+  /** Absent for an unknown path or method. */
   readonly operation?: Operation;
   readonly hasParameter?: boolean;
-  /** For 405: the methods that the path takes. */
+  /** For 405: the methods of the path. */
   readonly allow?: string;
-  /** Whether its method is HEAD; asked of each request where absent. */
+  /** The method is HEAD; read from each request if absent. */
   readonly isHead?: boolean;
-  /** Called with the status of every answer, and its milliseconds. */
+  /** Called for every answer. */
   readonly onAnswer: (status: number, ms: number) => void;
 }

@@ -1,14 +1,13 @@
-// One request, from its head to its answer. The functions below come in the order in which a request passes them:
+// One request, from its head to its answer. The functions are in the order in which a request passes them:
 //
 //   head ─▶ shed load ─▶ who calls ─▶ rate limits ─▶ body ─▶ JSON ─▶ schema ─▶ whose identity ─▶ operation ─▶ answer
 //     └─────────┴────────────┴────────────┴───────────┴───────┴────────┴──────────────┴── ServiceError ──────────┘
 //
-// Who may call an operation, how often, and for whom is decided here for all of them. So is what uWebSockets.js asks of a
-// handler: onAborted before anything asynchronous, one answer, inside cork, never after an abort.
+// It decides for all operations who may call, how often, and for whom, and keeps the rules of uWebSockets.js: onAborted before
+// anything asynchronous, one answer, inside cork, never after an abort.
 //
-// There is an exchange for every visit, so it has few functions of its own and no promise. What is refused at once is written
-// at once: the next request on that connection may be there already. All other answers of a turn of the event loop are
-// written together (src/turn.ts).
+// Every visit is an exchange, so it avoids closures and promises. Refusals are written immediately, because the next request
+// on the connection may have arrived; all other answers of a tick are written together (src/turn.ts).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
@@ -30,11 +29,11 @@ import { parseQuery, type Query } from './query.js';
  *   arriving ──▶ handled ──▶ answered ──▶ ended
  *      └────────────────────────▲
  *
- * From all of them an abort leads to `ended`: what is under way finishes, and nothing is answered.
+ * An abort leads from any state to `ended`: the operation finishes, and nothing is answered.
  */
 type State = 'arriving' | 'handled' | 'answered' | 'ended';
 
-/** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
+/** An unwanted body up to this length is read and dropped; a longer one ends the connection. */
 const MAX_DISCARDED_BODY = 1024 * 1024;
 
 export class Exchange implements Request, BodyCallbacks, Recipient {
@@ -43,29 +42,26 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     for (const exchange of exchanges) exchange.#account(now);
     for (const exchange of exchanges) exchange.#write();
   });
-  // `cork` is synchronous: one shared function avoids a closure for each request.
+  // `cork` is synchronous, so one shared function replaces a closure for each request.
   static #corked: Exchange;
   static readonly #writeCorked = (): void => {
     const exchange = Exchange.#corked;
     writeAnswer(exchange.#res, exchange.#context, exchange.#answer as string | Answer, exchange);
   };
   readonly head: Head;
-  /** As its answer and our log name it. */
   readonly id: string;
   readonly isHead: boolean;
   readonly parameter: string;
-  /** Set once its credential is known to be good. */
+  /** Set after authentication. */
   caller!: Caller;
-  /** Set once `read` has named one that the caller may act for. */
+  /** Set after `read`, if the caller may act for it. */
   identity!: Identity;
-  /** Whether the rest of the request is not read, so that the connection ends with the answer. */
   mustClose: boolean;
-  /** The answer, while its reader does not take it. */
   held: PendingAnswer | undefined = undefined;
   readonly #context: ExchangeContext;
   readonly #route: Route;
   readonly #res: HttpResponse;
-  /** When it came, of our monotonic clock. */
+  /** Monotonic time of arrival. */
   readonly #began: number;
   /** Undecoded, without the question mark. */
   readonly #rawQuery: string;
@@ -86,7 +82,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.parameter = route.hasParameter ? (req.getParameter(0) ?? '') : '';
     this.#rawQuery = req.getQuery() ?? '';
     this.#began = context.turn.began;
-    // A body may be to come that has no end, or a far one. Cleared once it is read.
+    // The body may be endless or long. Cleared once it is read.
     this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
       this.#reading?.abandon();
@@ -95,7 +91,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     });
   }
 
-  /** Takes the request as far as its head leads it. @param req must not be used once this has returned */
+  /** @param req must not be used after this returns */
   start(req: HttpRequest): void {
     const { operation, allow } = this.#route;
     try {
@@ -114,9 +110,9 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * Possible request smuggling: a proxy before this server may see the end of this request elsewhere, so nothing after it
-   * may be read. uWebSockets.js reads on once a request is answered, and drops a connection that brings a request while one
-   * is open: this one stays open until all that came with it has been read.
+   * Possible request smuggling: a proxy may see the end of this request elsewhere, so nothing after it may be read.
+   * uWebSockets.js drops a connection if a request arrives while one is open, so this one stays open until everything that
+   * arrived with it has been read.
    */
   #refuseAmbiguous(): void {
     this.mustClose = true;
@@ -131,20 +127,19 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     try {
       this.caller = access.identify(accessGroup, this.head, this.#rawQuery, method !== 'get');
     } finally {
-      // Also of wrong credentials, which count for their address.
+      // Wrong credentials count, too, for their address.
       this.#rateLimitKey = limits.count(accessGroup, this.caller, this.#res, req);
     }
   }
 
-  /** @throws ServiceError where the headers say already that the body will not do */
+  /** @throws ServiceError if the headers show that the body can't be accepted */
   #readBody(operation: Operation): void {
     admitBody(operation, this.head);
     const reading = this.#context.bodies.read(this.#res, operation.maxBody, this);
     this.#reading = reading;
     const { contentLength } = this.head;
     if (contentLength === '' || Number(contentLength) > 0) return;
-    // uWebSockets.js forgets to say that an empty body is complete where its head came in pieces, and does not
-    // understand what comes after it on that connection.
+    // If the head came in pieces, uWebSockets.js does not report an empty body as complete, and misreads the next request.
     setImmediate(() => {
       if (reading.isOver) return;
       reading.abandon();
@@ -169,8 +164,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
       this.#parse(bytes);
       return;
     }
-    // uWebSockets.js takes trailers for the next request, and aborts this one with a 505: by the end of this turn, where
-    // they came with the last chunk.
+    // uWebSockets.js reads trailers as the next request and aborts this one with 505, by the end of this tick if they came with
+    // the last chunk.
     const kept = Buffer.from(bytes);
     setImmediate(() => {
       if (this.#state !== 'ended') this.#parse(kept);
@@ -190,7 +185,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     }
   }
 
-  /** @throws ServiceError where what was sent is wrong, or names whom the caller may not act for */
+  /** @throws ServiceError if the input is wrong, or names a visitor for whom the caller may not act */
   #carryOut(operation: Operation, body: unknown): void {
     const input = operation.read?.(body, this);
     const named = (input as { readonly identity?: NamedIdentity } | undefined)?.identity;
@@ -209,8 +204,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * Handles the request of a session that may be a customer's. A write asks before it acts: a login that comes in between
-   * finds it done. A read asks after it has read, since what it has read may be the customer's by then.
+   * Handles the request of a session that may belong to a customer. A write checks first: if a login follows, the write came before
+   * it. A read checks last, since its data may belong to the customer by then.
    */
   async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
     const { linkedSessions } = this.#context;

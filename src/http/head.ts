@@ -1,14 +1,13 @@
-// The headers of a request that decide what becomes of it, read in one pass.
+// Reads the headers of a request in one pass.
 //
-// `getHeader` of uWebSockets.js gives the first header of a name and '' for one that is absent or empty. Only a pass
-// over all of them shows a second Content-Length or an empty Transfer-Encoding, and where a proxy before this server
-// reads those differently, it takes another place for the end of the request (request smuggling, RFC 9112, 11.2).
-// One pass costs about as much as a getHeader for each header that is there.
+// `getHeader` of uWebSockets.js returns the first header of a name, and '' for an absent or empty one. Only a pass over all
+// shows a second Content-Length or an empty Transfer-Encoding. If a proxy reads those differently, it sees the end of the
+// request elsewhere (request smuggling, RFC 9112, 11.2). The pass costs as much as one getHeader per header.
 
 import type { HttpRequest } from 'uWebSockets.js';
 
 export class Head {
-  // Each is the first of its name, empty where absent.
+  // The first of each name; '' if absent.
   requestId = '';
   authorization = '';
   apiKey = '';
@@ -22,12 +21,12 @@ export class Head {
   /** The first Content-Encoding that is not `identity`. */
   contentEncoding = '';
   isChunked = false;
-  /** Whether a proxy says whom it forwards this for: X-Forwarded-For. */
+  /** Has X-Forwarded-For. */
   isForwarded = false;
-  /** Whether the headers leave a doubt about where the body ends, or announce trailers, see Exchange.bodyComplete. */
+  /** The end of the body is in doubt, or trailers are announced; see Exchange.bodyComplete. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
-  /** Names and values in turn: of `#wanted` those that are there. */
+  /** Alternating names and values of wanted headers. */
   #found: string[] | undefined;
 
   /** @param wanted further headers to keep, in lower case */
@@ -35,7 +34,7 @@ export class Head {
     this.#wanted = wanted;
   }
 
-  /** One of the wanted headers, the first of its name; undefined where absent. */
+  /** The first wanted header of this name; undefined if absent. */
   header(name: string): string | undefined {
     const found = this.#found;
     if (found === undefined) return undefined;
@@ -43,7 +42,6 @@ export class Head {
     return undefined;
   }
 
-  /** One header, in the order in which they came. */
   take(name: string, value: string): void {
     switch (name) {
       case 'content-length':
@@ -100,7 +98,7 @@ const NONE: readonly string[] = [];
 let reading = new Head(NONE);
 const take = (name: string, value: string): void => reading.take(name, value);
 
-/** Must be called before the handler returns, as all reading of `req`. @param wanted see Head */
+/** Must be called before the handler returns, like all reading of `req`. @param wanted see Head */
 export function readHead(req: HttpRequest, wanted = NONE): Head {
   reading = new Head(wanted);
   req.forEach(take);

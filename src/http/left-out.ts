@@ -1,8 +1,8 @@
-// Webhooks of orders that are answered 200 and left out: each is counted by its reason, and each reason is logged once.
+// Counts order webhooks that are answered 200 but not recorded, by reason, and logs each reason once.
 
 import type { Logger } from 'pino';
 
-/** Why nothing of an order is recorded. */
+/** Reasons why an order is not recorded. */
 export const LEFT_OUT = [
   'topic',
   'invalid',
@@ -16,12 +16,12 @@ export const LEFT_OUT = [
 ] as const;
 export type LeftOut = (typeof LEFT_OUT)[number];
 
-/** Topics that are logged; any caller that has seen one signed body may send it with others. */
+/** Maximum logged topics: a caller who has seen one signed body may send it with any topic. */
 const MAX_TOPICS = 100;
 
 /**
- * Called with the reason and the topic of each webhook that is left out.
- * @param count called each time
+ * @param count called for each webhook that is left out
+ * @returns a function to call with its reason and topic
  */
 export function leftOut(
   count: (reason: LeftOut) => void,
@@ -42,8 +42,9 @@ export function leftOut(
 }
 
 /**
- * Called with the paths of fields that are wrong in a signed order. Each field is counted, and logged once.
- * @param count called with the field, without the numbers of lines: there are as many as the schema of an order has
+ * Counts wrong fields of signed orders, and logs each field once.
+ * @param count called with the field, without line numbers: so fields are bounded by the schema
+ * @returns a function to call with the paths of wrong fields
  */
 export function faultyFields(
   count: (field: string) => void,

@@ -1,10 +1,10 @@
-// RATE_LIMIT and ANONYMOUS_RATE_LIMIT: how many requests one caller may send per second.
+// RATE_LIMIT and ANONYMOUS_RATE_LIMIT: requests per second of one caller.
 //
-// The workers of one `start` divide a limit among them, so nothing waits for Redis or for another process. Connections are
-// spread over the workers; a caller on a single connection gets the share of the worker that it reaches.
+// The workers of one `start` divide a limit, so no request waits for Redis or another process. A caller on a single connection
+// gets only the share of the worker that it reaches.
 //
-// A window is a second that begins with the first request after the last one, for all callers at once: what was counted is
-// forgotten without a timer for each. A caller may send twice as much in the moment around the end of a window.
+// All callers share one window of a second, which begins with the first request after the last window. So counts are dropped
+// without a timer for each, and a caller may send twice its limit around the end of a window.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';
@@ -12,7 +12,7 @@ import { type AccessGroup, type Caller, isGuarded } from './access.js';
 import { callerAddress, isLoopback } from './address.js';
 
 const WINDOW_MS = 1_000;
-/** Callers of one window that are told apart, about 100 bytes each; with more the oldest are forgotten. */
+/** Maximum callers of one window, about 100 bytes each; beyond it the oldest are forgotten. */
 const MAX_CALLERS = 100_000;
 
 /** One limit, in one worker. */
@@ -21,19 +21,19 @@ export class RateLimit {
   readonly #share: number;
   readonly #now: () => number;
   #ends = 0;
-  /** By caller, of this window: MAX_CALLERS at most. */
+  /** By caller, in this window. At most MAX_CALLERS. */
   #counts = new Map<string, number>();
-  /** Whether a caller may have more than its share of this window. */
+  /** Some caller may have used more than its share. */
   #hasExcess = false;
 
-  /** @param perSecond at least 1 @param workers among which it is divided @param now milliseconds */
+  /** @param perSecond at least 1 @param workers that share the limit @param now milliseconds */
   constructor(perSecond: number, workers: number, now: () => number) {
     this.perSecond = perSecond;
     this.#share = Math.ceil(perSecond / workers);
     this.#now = now;
   }
 
-  /** Counts a request. @throws ServiceError `rate_limited` where it is one too many; it counts for nothing then */
+  /** Counts a request. @throws ServiceError `rate_limited`; the request does not count then */
   count(caller: string): void {
     const count = this.#countOf(caller);
     if (count >= this.#share) throw this.#refusal(count, 1);
@@ -41,9 +41,9 @@ export class RateLimit {
   }
 
   /**
-   * Counts what a request weighs beyond the one that it was counted as. One that is more than a worker's share passes where
-   * it is the first of its window; the excess is subtracted from the next windows.
-   * @throws ServiceError `rate_limited`, or `invalid_request` where it weighs more than may ever pass
+   * Charges a batch for its remaining n − 1 requests. A batch beyond the worker's share passes if it is the first request of its
+   * window; the excess counts in the next windows.
+   * @throws ServiceError `rate_limited`, or `invalid_request` if the batch exceeds the whole limit
    */
   countWeight(caller: string, requests: number): void {
     if (requests > this.perSecond)
@@ -58,7 +58,7 @@ export class RateLimit {
     this.#hasExcess = true;
   }
 
-  /** Counts what a request turned out to weigh beyond one; the excess is subtracted from the next windows. */
+  /** Charges further requests after the fact. An excess counts in the next windows. */
   charge(caller: string, requests: number): void {
     this.#set(caller, this.#countOf(caller) + requests);
     this.#hasExcess = true;
@@ -98,9 +98,9 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** Requests of each caller, its secret key, else its address; 0 is no limit. */
+  /** Limit for each secret key, or address of callers without one; 0 is no limit. */
   readonly perCaller: number;
-  /** Requests of each address, of callers without a secret key; 0 is no limit. */
+  /** Limit for each address of callers without a secret key; 0 is no limit. */
   readonly perAnonymousAddress: number;
   /** See callerAddress. */
   readonly trustedProxies: number;
@@ -125,14 +125,14 @@ export class RateLimits {
 
   /**
    * Counts a request.
-   * @param caller undefined where its credential is wrong: that counts for its address
+   * @param caller undefined after a wrong credential, which counts for the address
    * @returns the caller's rate-limit key, for `countWeight`
    * @throws ServiceError `rate_limited`
    */
   count(group: AccessGroup, caller: Caller | undefined, res: HttpResponse, req: HttpRequest): string {
     // Health, metrics and public routes have no limit.
     if (!isGuarded(group)) return '';
-    // A delivery is known by its signature alone, once its body is there: its sender is not anonymous.
+    // The sender of a webhook is not anonymous, but its signature is verified later.
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;
     if (this.#callers === undefined && anonymous === undefined) return '';
     const key = caller?.account ?? callerAddress(res, req, this.#trustedProxies);
@@ -141,20 +141,20 @@ export class RateLimits {
     return key;
   }
 
-  /** Of a counted request whose answer is large: as how many more requests it counts. @param key from `count` */
+  /** Charges further requests for a large answer. @param key from `count` */
   charge(caller: Caller, key: string, requests: number): void {
     if (key === '') return;
     if (this.#isAnonymous(caller, key)) this.#anonymous?.charge(key, requests);
     this.#callers?.charge(key, requests);
   }
 
-  /** A shop's visitors all come from Shopify's addresses, unless proxies are trusted to tell theirs. */
+  /** App-proxy requests all come from Shopify's addresses, unless trusted proxies name the visitors'. */
   #isAnonymous(caller: Caller | undefined, key: string): boolean {
     if ((caller?.account ?? null) !== null) return false;
     return (caller?.kind !== 'storefront' || this.#trustedProxies > 0) && !isLoopback(key);
   }
 
-  /** See RateLimit.countWeight; it counts for RATE_LIMIT alone. */
+  /** See RateLimit.countWeight. Counts only for RATE_LIMIT. */
   countWeight(key: string, requests: number): void {
     this.#callers?.countWeight(key, requests);
   }

@@ -1,6 +1,6 @@
-// LINKED_SESSIONS=closed: who knew a session's id before a login must not reach the customer's wishlist by it after the
-// logout. Where the storefront's signature names no customer, a session that is linked to a customer opens no wishlist.
-// A publishable key, which every visitor of a page can read, never opens one.
+// LINKED_SESSIONS=closed: somebody who knows a session's id must not reach the customer's wishlist after the logout. So if the
+// storefront's signature names no customer, a session that is linked to a customer opens no wishlist. A publishable key, which
+// every visitor of a page can read, never opens one.
 
 import { ServiceError } from '../errors.js';
 import type { Visitors } from '../identity/visitors.js';
@@ -16,13 +16,13 @@ export class LinkedSessions {
     this.#areOpen = setting === 'open';
   }
 
-  /** Whether the wishlist is refused where the session belongs to a customer. @param identity for which the caller acts */
+  /** True if this caller is refused when the session belongs to a customer. @param identity for which the caller acts */
   mayRefuse({ kind }: Caller, { customerId }: Identity): boolean {
     const isClosed = kind === 'browser' || (kind === 'storefront' && !this.#areOpen);
     return isClosed && customerId === null;
   }
 
-  /** Rejects where the session belongs to a customer. @throws ServiceError `session_belongs_to_customer`, `unavailable` */
+  /** @throws ServiceError `session_belongs_to_customer`, `unavailable` */
   async refuse(identity: Identity): Promise<void> {
     if (await this.#visitors.belongsToCustomer(identity))
       throw new ServiceError('session_belongs_to_customer');

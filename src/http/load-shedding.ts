@@ -1,25 +1,25 @@
-// Load shedding. Replies of Redis are read after the turn of the event loop that asked for them. In a turn that brings
-// thousands of requests, that may be later than a request may wait, so late arrivals are refused before any work is done.
+// Load shedding. Redis's replies are read after the tick of the event loop that sent the commands. In a tick with thousands of
+// requests that may be too late for them, so late arrivals are refused before any work is done.
 
 import { overloaded } from '../errors.js';
 
-/** Requests of one turn that are always taken. */
+/** So many requests of a tick are always accepted. */
 const ALWAYS_ADMITTED = 256;
 
-/** The current turn of the event loop. */
+/** The current tick of the event loop. */
 export class Turn {
   readonly #longestMs: number;
   #hasBegun = false;
   #began = 0;
-  /** Requests so far that may be shed. */
+  /** Requests in this tick that may be shed. */
   #count = 0;
 
-  /** @param longestMs milliseconds that a turn may have taken when more than ALWAYS_ADMITTED are still taken */
+  /** @param longestMs after so many milliseconds of a tick no more than ALWAYS_ADMITTED requests are accepted */
   constructor(longestMs: number) {
     this.#longestMs = longestMs;
   }
 
-  /** When its first request of any kind came, by `performance.now()`. One look at the clock is enough for all of a turn. */
+  /** Monotonic time of the tick's first request. The clock is read once per tick. */
   get began(): number {
     if (!this.#hasBegun) {
       this.#hasBegun = true;

@@ -1,10 +1,10 @@
-// Our JSON Schemas as /openapi.json publishes them: in standard words, and each shared one once.
+// Converts our JSON Schemas for /openapi.json: into standard keywords, with shared schemas published once.
 
 import { identity, visitBody } from '../validation/schemas.js';
 import { isOurFormat, patternOf, sentenceOf } from '../validation/validator.js';
 import { errorAnswer, item } from './answer-schemas.js';
 
-/** Schemas that several operations have in common: each is published once and referred to by its name. */
+/** Schemas of several operations: published once, and referenced by name. */
 const SHARED = new Map<unknown, string>([
   [identity, 'Identity'],
   [visitBody, 'Visit'],
@@ -12,14 +12,13 @@ const SHARED = new Map<unknown, string>([
   [errorAnswer, 'Error'],
 ]);
 
-/** Those that operations refer to, by their names. */
 export function publishShared(): Readonly<Record<string, object>> {
   return Object.fromEntries(
     Array.from(SHARED, ([schema, name]) => [name, publishFields(schema as Record<string, unknown>)]),
   );
 }
 
-/** A schema for others than our validator: shared ones by reference, rules of our own in standard words. */
+/** A schema with references to shared ones and without our own keywords. */
 export function publish(schema: unknown): unknown {
   const name = SHARED.get(schema);
   if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
@@ -29,7 +28,7 @@ export function publish(schema: unknown): unknown {
     : schema;
 }
 
-/** What standard JSON Schema has no word for is told in the description. */
+/** The description has the rules for which standard JSON Schema has no keyword. */
 function publishFields({ description, ...schema }: Readonly<Record<string, unknown>>): object {
   const published: Record<string, unknown> = {};
   const told = description === undefined ? [] : [description];
@@ -41,10 +40,10 @@ function publishFields({ description, ...schema }: Readonly<Record<string, unkno
     } else if (keyword === 'format' && isOurFormat(value as string)) {
       told.push(sentenceOf(value as string));
       const pattern = patternOf(value as string);
-      // A blank text is as null there.
+      // A nullable field also accepts blank texts, as null.
       if (pattern !== undefined && schema['type'] === 'string') published['pattern'] = pattern;
     } else if (keyword === 'maxBytes') {
-      // Bytes of UTF-8 are at least as many as characters.
+      // A text has at least as many bytes as characters.
       published['maxLength'] = value;
       told.push(`at most ${value} bytes of UTF-8`);
     } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);

@@ -1,4 +1,4 @@
-// What the API is made of: one row for each operation, what it gets to see of a request, and what /openapi.json says of it.
+// The types of the API: an operation, the request that it gets, and its documentation in /openapi.json.
 
 import type { ErrorCode, ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
@@ -7,120 +7,120 @@ import type { AccessGroup, Caller } from './access.js';
 import type { Head } from './head.js';
 import type { Query } from './query.js';
 
-/** Bytes of a request's body. */
+/** Maximum bytes of a request's body. */
 export const MAX_BODY = 64 * 1024;
-/** Bytes of an event's payload, or an item's properties, as compact JSON. */
+/** Maximum bytes of an event's payload, or an item's properties, as compact JSON. */
 export const MAX_PAYLOAD = 16 * 1024;
 
 export interface Answer {
-  /** `200 OK` where absent. */
+  /** `200 OK` if absent. */
   readonly status?: string;
-  /** application/json where absent. */
+  /** application/json if absent. */
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Absent where the status has none, like 304. */
+  /** Absent for a status without a body, like 304. */
   readonly body?: string | Uint8Array | TextStream;
 }
 
-/** A body of any length, made as its reader takes it. Where iterating throws, the connection is cut. */
+/** A streamed body. If iterating throws, the connection is cut. */
 export interface TextStream extends AsyncIterable<string> {
-  /** Called once it is not read any more, also where it was not begun. */
+  /** Called when no more is read, even if iterating never began. */
   close(): void;
 }
 
-/** What `handle` returns where it calls `answer` or `fail` of the request by itself, now or later. */
+/** Returned by a `handle` that calls `answer` or `fail` of the request itself, now or later. */
 export const LATER = undefined;
 
-/** One row of the API: what a method on a path does. */
+/** One method of a path. */
 export interface Operation<Input = unknown> {
   readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** With at most one `:parameter`. */
   readonly path: string;
   readonly accessGroup: AccessGroup;
-  /** Bytes of body that are taken; 0: the operation reads none. */
+  /** Maximum bytes of the body; 0: no body is read. */
   readonly maxBody: number;
-  /** Whether its JSON may come as text/plain, which a page of any origin may send without asking (no CORS preflight). */
+  /** JSON may come as text/plain, which a page of any origin may send without a CORS preflight. */
   readonly takesText?: true;
-  /** Whether it wants the body's bytes instead of parsed JSON. */
+  /** `read` gets the body's bytes instead of parsed JSON. */
   readonly wantsBytes?: true;
-  /** Whether it only reads a wishlist. Whether the session belongs to a customer is then asked last: see Exchange. */
+  /** It only reads a wishlist; see Exchange.#handleUnlessLinked. */
   readonly onlyReads?: true;
-  /** Headers that it wants to see beside the fields of Head, in lower case. */
+  /** Further headers that it needs, in lower case. */
   readonly headers?: readonly string[];
   readonly doc: OperationDoc;
-  /** Refuses, by a ServiceError, what the head alone shows to be wrong, so that no body is read for it. */
+  /** Checks the head before a body is read. @throws ServiceError */
   admit?(request: Request): void;
-  /** As how many requests one counts for RATE_LIMIT, by its parsed body, which is not checked yet; 1 or more, and 1 where absent. */
+  /** Number of requests that one counts for RATE_LIMIT; 1 if absent. @param body parsed, not validated */
   weight?(body: unknown): number;
   /**
-   * Checks what was sent. The exchange lets the caller act for an `identity` in what this returns, or refuses the request.
-   * @param body parsed JSON, or bytes; undefined where there was none
+   * Validates the input. The exchange checks that the caller may act for an `identity` in the result.
+   * @param body parsed JSON, or bytes; undefined if there was none
    * @throws ServiceError
    */
   read?(body: unknown, request: Request): Input;
-  /** A text is an answer of JSON. */
+  /** A string is an answer of JSON. */
   handle(input: Input, request: Request): Promise<string | Answer> | string | Answer | typeof LATER;
-  /** An error as callers of this operation see it, once it is known who calls; JSON where absent. */
+  /** Its own answers to errors after authentication; JSON if absent. */
   readonly answerError?: (error: ServiceError, request: Request) => Answer;
-  /** Media types of what `answerError` makes. */
+  /** Media types of `answerError`. */
   readonly errorTypes?: readonly string[];
 }
 
-/** A row whose `handle` takes what its `read` returns. */
+/** Checks the types: `handle` takes the result of `read`. */
 export function operation<Input>(row: Operation<Input>): Operation {
   return row;
 }
 
-/** A request as an operation sees it; all of it was copied while uWebSockets.js lent its own. */
+/** A request, copied from uWebSockets.js: valid at any time. */
 export interface Request {
   readonly caller: Caller;
-  /** For which the caller acts: the `identity` that `read` returned, where that is checked. */
+  /** The `identity` in the result of `read`, checked. */
   readonly identity: Identity;
   readonly head: Pick<Head, 'userAgent'>;
-  /** Whether it is answered without the body. */
+  /** The method is HEAD. */
   readonly isHead: boolean;
-  /** What stands for the `:parameter` of the path; empty where it has none. */
+  /** The `:parameter` of the path; '' if it has none. */
   readonly parameter: string;
-  /** Decoded parameters; one that was repeated has all its values. */
+  /** Decoded parameters, with all values of a repeated one. */
   query(): Query;
-  /** One of the headers that the operation named; empty where absent. */
+  /** A header named in `headers`; '' if absent. */
   header(name: string): string;
-  /** Whether one of the headers that the operation named was sent without a value. */
+  /** A header named in `headers` was sent without a value. */
   hasEmptyHeader(name: string): boolean;
-  /** For an operation that names several identities. @throws ServiceError where the caller may not act for this one */
+  /** For an operation with several identities. @throws ServiceError if the caller may not act for this one */
   actFor(named: NamedIdentity): Identity;
   answer(answer: string | Answer): void;
   fail(error: Error): void;
 }
 
-/** The groups that operations are shown in. */
+/** Groups in the documentation. */
 export const TAGS = {
   Visits: 'Counts of product page views',
   Wishlist: "A visitor's items",
-  Sharing: 'Share links and what is behind them',
-  Events: 'Wishlist events as a client tells them',
-  Profiles: 'Who visitors are',
-  Settings: 'What the shop has switched on',
-  Products: 'Prices and stock as they are now',
-  Receivers: 'Where events go out to',
-  Webhooks: 'What Shopify delivers',
+  Sharing: 'Share links and shared wishlists',
+  Events: 'Wishlist events reported by a client',
+  Profiles: 'Visitors and their data',
+  Settings: "The shop's settings",
+  Products: 'Current prices and stock',
+  Receivers: 'Destinations of outgoing events',
+  Webhooks: "Shopify's webhooks",
   Storefront: "For a shop's pages",
   Operating: 'Health, figures and documentation of the service',
 } as const;
 
-/** What an operation says about itself. Examples are sent by the tests, so they work. */
+/** Documentation of an operation. Tests send its examples. */
 export interface OperationDoc {
   /** operationId: the name of its function in generated clients. */
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
-  /** Errors beyond those that its access group, path, headers and body imply. */
+  /** Errors other than those implied by access group, path, headers and body. */
   readonly refusals?: readonly ErrorCode[];
   /** Schema and example of the JSON body. */
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
-  /** Schema of the query, an object with a property for each parameter, and an example of it. */
+  /** Schema of the query, an object with a property for each parameter, and an example. */
   readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };
-  /** Schema of the answer to a success; absent where it is not JSON. */
+  /** Schema of a successful answer; absent if it is not JSON. */
   readonly answer?: object;
   /** Answers that are not JSON, by status, with their media types. */
   readonly pages?: Readonly<Record<number, PageDoc>>;
@@ -129,7 +129,7 @@ export interface OperationDoc {
 interface PageDoc {
   readonly description: string;
   readonly types: readonly string[];
-  /** Headers of it beside those of every answer, by their names in src/http/openapi.ts. */
+  /** Further headers, by their names in src/http/openapi.ts. */
   readonly headers?: readonly string[];
 }
 

@@ -1,11 +1,10 @@
-// What this program's own pages (/docs, the dashboard) have in common: media types, and a content security policy that lets
-// them load nothing but what comes along with them. The share page has a policy of its own, since themes frame it.
+// Media types and content security policy of our own pages (/docs, the dashboard), which load only our own files. The share page
+// has another policy, because themes frame it.
 
 export const HTML = 'text/html; charset=utf-8';
 export const JAVASCRIPT = 'text/javascript; charset=utf-8';
 export const CSS = 'text/css; charset=utf-8';
 
-/** @param formAction where forms may be sent: `'none'` or `'self'` */
 export function ownPagePolicy(formAction: "'none'" | "'self'"): string {
   return [
     "default-src 'none'",
