@@ -1,15 +1,14 @@
-// The streams of events and of visits in `serve`'s figures, read from Redis when Prometheus asks.
+// Metrics of Redis and of the streams' backlogs, read from Redis at each scrape.
 
 import { Gauge, type Registry } from 'prom-client';
 import type { Backlog } from '../flush/backlog.js';
 import type { MasterState } from '../redis/health.js';
 
-/** Streams of one kind. */
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';
   /** Bytes of a stream at which events are refused, or visits not logged. */
   readonly highWater: number;
-  /** By number of the stream; throws where Redis does not answer. */
+  /** By number of the stream. Throws if Redis does not answer. */
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
@@ -24,8 +23,8 @@ export class BacklogMetrics {
   readonly #streams: readonly StreamFigures[];
 
   /**
-   * @param look every master as it is now
-   * @param countErasures profiles whose rows are still to be erased; throws where Redis does not answer
+   * @param look probes every master
+   * @param countErasures number of pending erasures; throws if Redis does not answer
    */
   constructor(
     registry: Registry,
@@ -42,26 +41,26 @@ export class BacklogMetrics {
     });
     this.#redisUp = new Gauge({
       name: 'wishmeter_redis_up',
-      help: '1 where every master of Redis took a write when this was asked for, else 0',
+      help: '1 if every master of Redis accepts a write at the time of the scrape, else 0',
       registers: [registry],
     });
     this.#masters = new Gauge({
       name: 'wishmeter_redis_masters',
-      help: 'Masters of Redis by their state: `up`, `readonly` (takes no writes, as at its maxmemory, and is read) or `away`; one on one server',
+      help: 'Masters of Redis by state: `up`, `readonly` (answers reads but no writes, as at its maxmemory) or `away`; a single server is one master',
       registers: [registry],
       labelNames: ['state'] as const,
     });
     this.#streams = streams.map((one) => new StreamFigures(registry, one));
   }
 
-  /** Where Redis does not answer, nothing is shown rather than what was. */
+  /** Shows nothing if Redis does not answer, instead of old values. */
   async refresh(): Promise<void> {
     const [backlogs, erasures, masters] = await Promise.all([
       Promise.all(this.#streams.map((streams) => streams.read())),
       this.#countErasures().catch(() => undefined),
       this.#look(),
     ]);
-    // In one go: another request may be reading what was shown before.
+    // Synchronously: a concurrent scrape must not see half of it.
     for (const [i, streams] of this.#streams.entries()) streams.show(backlogs[i]);
     for (const state of STATES)
       this.#masters.set({ state }, masters.filter((one) => one.state === state).length);
@@ -80,7 +79,7 @@ const NAMES = {
   visits: {
     prefix: 'wishmeter_visit_stream',
     row: 'visit',
-    mark: 'VISIT_LOG_HIGH_WATER: pending bytes of one stream from which on visits are not logged',
+    mark: 'VISIT_LOG_HIGH_WATER: pending bytes of one stream beyond which visits are not logged',
   },
 } as const;
 
@@ -114,7 +113,7 @@ class StreamFigures {
     }).set(highWater);
   }
 
-  /** Undefined where Redis does not answer. */
+  /** Undefined if Redis does not answer. */
   read(): Promise<ReadonlyMap<number, Backlog> | undefined> {
     return this.#streams.read().catch(() => undefined);
   }

@@ -1,6 +1,5 @@
-// The figures of one `serve` process. The hot path counts in arrays of numbers, found once for each operation;
-// Prometheus reads them when it asks.
-// Where several workers share a port, a scrape reaches any of them and shows all: each series then has a label `worker`.
+// Metrics of one `serve` process. The hot path counts in arrays of numbers, which Prometheus reads at a scrape. If several
+// workers share a port, a scrape shows all of them, with a label `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
@@ -13,18 +12,18 @@ import type { PendingBytes } from './pending-bytes.js';
 import type { ProductLeftOut } from './routes/products.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/** Of what a call of Redis takes. */
+/** Seconds of a call of Redis. */
 const CALL_BUCKETS = [0.0002, ...SECONDS_BUCKETS];
 
-/** The figures of one process, as they travel to another. */
+/** The metrics of one worker. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-/** As Prometheus reads them, each series with its `worker`. @param byWorker by the worker's name */
+/** The metrics of all workers in Prometheus's format. @param byWorker by the worker's name */
 export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<string> {
   const labelled = Object.entries(byWorker).map(([worker, figures]) =>
     figures.map(({ values, ...metric }) => ({
       ...metric,
-      // No two series are the same, so nothing is added up; but this one keeps every series.
+      // No two series are equal, so nothing is summed; but only this aggregator keeps every series.
       aggregator: 'sum',
       values: values.map((sample) => ({ ...sample, labels: { worker, ...sample.labels } })),
     })),
@@ -36,7 +35,7 @@ const FIRST_STATUS = 100;
 const STATUSES = 500;
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'];
 
-/** What the answers of one operation were, and how long they took. */
+/** Statuses and durations of one operation's answers. */
 class Answers {
   readonly #byStatus = new Float64Array(STATUSES);
   readonly #byClass: readonly HistogramSeries[];
@@ -56,7 +55,7 @@ class Answers {
   }
 }
 
-/** Of lines in the streams; `purchase` is a line of an order. */
+/** Types of lines in the streams; `purchase` is a line of an order. */
 const TYPES = [
   ...['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'],
   ...ALERT_TYPES,
@@ -64,7 +63,7 @@ const TYPES = [
 
 export class ServeMetrics {
   readonly registry = new Registry();
-  // Each of these has as many entries as the code has words for it: operations, codes, reasons, fields, scripts.
+  // All maps are bounded by words of the code: operations, codes, reasons, fields, scripts.
   readonly #answers = new Map<string, Answers>();
   readonly #durations: FixedHistogram<'operation' | 'status_class'>;
   readonly #refusals = new Map<ErrorCode, number>();
@@ -72,7 +71,6 @@ export class ServeMetrics {
   readonly #events = new Float64Array(TYPES.length);
   #visitsNotLogged = 0;
   readonly #leftOut = new Map<LeftOut, number>(LEFT_OUT.map((reason) => [reason, 0]));
-  /** By field; there are as many as the schema of an order has. */
   readonly #orderFaults = new Map<string, number>();
   readonly #productsLeftOut: Record<ProductLeftOut, number> = { topic: 0, body: 0 };
   #productsOfFuture = 0;
@@ -88,9 +86,9 @@ export class ServeMetrics {
   readonly #replicationSeconds: HistogramSeries;
 
   /**
-   * @param openRequests requests that have no answer yet
-   * @param logsVisits whether counted visits are logged
-   * @param uws the package that uWebSockets.js comes from, and its version
+   * @param openRequests returns the number of unanswered requests
+   * @param logsVisits counted visits are logged
+   * @param uws package and version of uWebSockets.js
    */
   constructor(openRequests: () => number, logsVisits: boolean, uws: string, pending: PendingBytes) {
     const { registry } = this;
@@ -104,7 +102,7 @@ export class ServeMetrics {
     const answers = this.#answers;
     new Counter({
       name: 'wishmeter_http_answers_total',
-      help: 'Answers by operation and status; those of status 200 are what was acknowledged',
+      help: 'Answers by operation and status; status 200 is an acknowledgement',
       labelNames: ['operation', 'status'],
       registers,
       collect() {
@@ -115,7 +113,7 @@ export class ServeMetrics {
     });
     this.#durations = new FixedHistogram(registry, {
       name: 'wishmeter_http_request_duration_seconds',
-      help: 'Time to answer a request, from the turn of the event loop in which it arrived, by operation and class of status',
+      help: 'Time to answer a request, from the tick of the event loop in which it arrived, by operation and class of status',
       labels: ['operation', 'status_class'],
       buckets: SECONDS_BUCKETS,
     });
@@ -129,7 +127,7 @@ export class ServeMetrics {
     });
     new Gauge({
       name: 'wishmeter_http_pending_bytes',
-      help: 'Bytes of answers that wait for slow readers',
+      help: 'Bytes of answers that slow readers have not read',
       registers,
       collect() {
         this.set(pending.bytes);
@@ -138,7 +136,7 @@ export class ServeMetrics {
     const [refusals, overloads] = [this.#refusals, this.#overloads];
     new Counter({
       name: 'wishmeter_http_refused_total',
-      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` says what is: `stream` (of events), `redis` (too much waits for it), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
+      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` names the bottleneck: `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
       labelNames: ['code', 'why'],
       registers,
       collect() {
@@ -150,7 +148,7 @@ export class ServeMetrics {
     const events = this.#events;
     new Counter({
       name: 'wishmeter_events_total',
-      help: 'Events brought to the streams, by type; `purchase` is a line of an order, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` what wishers were told of products',
+      help: 'Events written to the streams, by type; `purchase` is a line of an order, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are product alerts',
       labelNames: ['type'],
       registers,
       collect() {
@@ -170,27 +168,27 @@ export class ServeMetrics {
       });
     counter(
       'wishmeter_http_readers_cut_total',
-      'Slow readers whose connection was ended, since too much waited for all of them',
+      'Slow readers that were disconnected, because too many bytes were unread in total',
       () => pending.cut,
     );
     counter('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
     counter(
       'wishmeter_visits_by_robots_total',
-      'Visits of robots without a credential, which were answered and not counted',
+      'Visits of robots without a credential, answered but not counted',
       () => this.#visitsByRobots,
     );
-    counter('wishmeter_visits_logged_total', 'Visits that were counted and logged for ClickHouse', () =>
+    counter('wishmeter_visits_logged_total', 'Counted visits that were logged for ClickHouse', () =>
       logsVisits ? this.#visits - this.#visitsNotLogged : 0,
     );
     counter(
       'wishmeter_visits_not_logged_total',
-      'Visits that were counted and not logged, since the stream is at VISIT_LOG_HIGH_WATER',
+      'Counted visits that were not logged, because the stream is at VISIT_LOG_HIGH_WATER',
       () => this.#visitsNotLogged,
     );
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Webhooks of orders that were answered 200 and of which no line is recorded, by reason',
+      help: 'Order webhooks that were answered 200 without recording any line, by reason',
       labelNames: ['reason'] as const,
       registers,
       collect() {
@@ -201,7 +199,7 @@ export class ServeMetrics {
     const faults = this.#orderFaults;
     new Counter({
       name: 'wishmeter_order_faults_total',
-      help: 'Fields of signed orders that were wrong, and were left out with their line',
+      help: 'Wrong fields of signed orders, left out with their line',
       labelNames: ['field'] as const,
       registers,
       collect() {
@@ -212,7 +210,7 @@ export class ServeMetrics {
     const productsLeftOut = this.#productsLeftOut;
     new Counter({
       name: 'wishmeter_products_left_out_total',
-      help: 'Webhooks of products that were answered 200 and not used: the topic is another one, or the body is no product',
+      help: 'Product webhooks that were answered 200 and ignored: another topic, or a body that is no product',
       labelNames: ['reason'] as const,
       registers,
       collect() {
@@ -222,7 +220,7 @@ export class ServeMetrics {
     });
     counter(
       'wishmeter_products_of_future_total',
-      "Webhooks of products whose `updated_at` was later than Redis's clock: each counts as updated when it came",
+      "Product webhooks whose `updated_at` was later than Redis's clock: their time of arrival counts",
       () => this.#productsOfFuture,
     );
     counter(
@@ -233,13 +231,13 @@ export class ServeMetrics {
     counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
     counter(
       'wishmeter_email_profiles_dropped_total',
-      'Profiles to which their e-mail address leads no longer, because servers and orders gave it for over 100 of them',
+      'Profiles to which their e-mail address no longer leads, because servers and orders gave it for over 100 profiles',
       () => this.#addressesDropped,
     );
     const swept = this.#swept;
     new Counter({
       name: 'wishmeter_swept_total',
-      help: 'What led to guests who have ended, and was removed: share codes (`share`), entries of the indexes of addresses (`email`) and of saved products (`wish`)',
+      help: 'Removed entries that led to expired guests: share codes (`share`), entries of the indexes of addresses (`email`) and of saved products (`wish`)',
       labelNames: ['kind'] as const,
       registers,
       collect() {
@@ -255,19 +253,19 @@ export class ServeMetrics {
     });
     this.#callSeconds = new FixedHistogram(registry, {
       name: 'wishmeter_redis_call_duration_seconds',
-      help: 'Time until Redis answered a call of a script, or the call was given up; `command` is a call without a script',
+      help: 'Time until Redis answered a call of a script, or the call timed out; `command` is a call without a script',
       labels: ['script'],
       buckets: CALL_BUCKETS,
     });
     this.#replicationSeconds = new FixedHistogram(registry, {
       name: 'wishmeter_redis_replication_wait_duration_seconds',
-      help: 'Time until REDIS_REPLICAS replicas had a write, or the wait was given up; it is part of the time of the calls',
+      help: 'Time until REDIS_REPLICAS replicas had a write, or the wait timed out; it is part of the time of the calls',
       labels: [],
       buckets: CALL_BUCKETS,
     }).series();
   }
 
-  /** What counts the answers of an operation, or of what is none: by status, and milliseconds since the request. */
+  /** @returns a function that counts the answers of an operation, or of unknown paths */
   readonly countAnswers = (operation: Operation | undefined): ((status: number, ms: number) => void) => {
     const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
     const answers = this.#answers.get(name) ?? new Answers(this.#durations, name);
@@ -280,7 +278,7 @@ export class ServeMetrics {
     else this.#overloads.set(overload, (this.#overloads.get(overload) ?? 0) + 1);
   };
 
-  /** @param events of this type that are in a stream */
+  /** @param events number of events of this type written to a stream */
   readonly recorded = (type: string, events: number): void => {
     const i = TYPES.indexOf(type);
     if (i >= 0) this.#events[i] = (this.#events[i] as number) + events;
@@ -330,7 +328,7 @@ export class ServeMetrics {
     this.#addressesDropped += profiles;
   };
 
-  /** A call that is no batch took so many milliseconds. */
+  /** Observes the time of a call that is no batch. */
   readonly called = (script: string, ms: number): void => {
     let series = this.#calls.get(script);
     if (series === undefined) {
@@ -342,7 +340,7 @@ export class ServeMetrics {
 
   readonly replicated = (ms: number): void => this.#replicationSeconds.observe(ms / 1000);
 
-  /** For `Store.batcher`: told the operations of each batch, and the milliseconds that it took. */
+  /** For `Store.batcher`: called with size and milliseconds of each batch. */
   batchObserver(script: string): (size: number, ms: number) => void {
     const sizes = this.#batchSize.series(script);
     const seconds = this.#callSeconds.series(script);

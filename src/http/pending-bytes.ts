@@ -1,18 +1,16 @@
-// The bytes of answers that wait for slow readers have one limit in each process. Beyond it the slowest readers are cut, and
-// when none is slow enough for that, new large answers are refused.
-//
-// Only bytes that each reader has for itself are counted: a file is shared by all of its readers, and held with 0.
+// Limits the unread bytes of answers in this process. Beyond the limit the slowest readers are disconnected; if no reader is slow,
+// new large answers are refused. Files count as 0 bytes, since all their readers share them.
 
-/** Bytes: some thirty of the largest answers, and little beside the memory of a process. */
+/** Some thirty of the largest answers. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;
-/** Milliseconds in which no reader is taken for slow. */
+/** No reader counts as slow in its first milliseconds. */
 const GRACE_MS = 1_000;
 
-/** An answer, or a part of one, that waits for its reader. */
+/** An answer, or a part of one, that its client has not read. */
 export class PendingAnswer {
-  /** That wait now. */
+  /** Unread bytes. */
   bytes: number;
-  /** Bytes that the reader has taken since `since`. */
+  /** Bytes read since `since`. */
   taken = 0;
   readonly since: number;
   /** Ends the connection. */
@@ -31,7 +29,7 @@ export class PendingAnswer {
 export class PendingBytes {
   readonly #limit: number;
   readonly #now: () => number;
-  /** Answers that are not taken: one of a connection at most. */
+  /** At most one per connection. */
   readonly #pending = new Set<PendingAnswer>();
   #bytes = 0;
   #cut = 0;
@@ -42,22 +40,22 @@ export class PendingBytes {
     this.#now = now;
   }
 
-  /** Bytes that wait. */
+  /** Unread bytes of all answers. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Readers that have not taken all of their answers. */
+  /** Clients with an unread answer. */
   get readers(): number {
     return this.#pending.size;
   }
 
-  /** Answers so far whose readers were cut. */
+  /** Clients disconnected so far. */
   get cut(): number {
     return this.#cut;
   }
 
-  /** Whether so many bytes more may wait; cuts slow readers until they may. */
+  /** Disconnects slow readers until so many more bytes fit. @returns false if they don't */
   makeRoom(bytes: number): boolean {
     while (this.#bytes + bytes > this.#limit) {
       const slowest = this.#slowest();
@@ -70,8 +68,8 @@ export class PendingBytes {
   }
 
   /**
-   * Counts bytes that wait from now on, until `release`. Ask `makeRoom` first.
-   * @param cut ends the connection; the bytes are released by then @param onReleased called once
+   * Counts unread bytes until `release`. Call `makeRoom` first.
+   * @param cut ends the connection; called after the release @param onReleased called once
    */
   hold(bytes: number, cut: () => void, onReleased?: () => void): PendingAnswer {
     const answer = new PendingAnswer(bytes, this.#now(), cut, onReleased);
@@ -80,19 +78,19 @@ export class PendingBytes {
     return answer;
   }
 
-  /** Whether it is held still. */
+  /** False after `release`. */
   holds(answer: PendingAnswer): boolean {
     return this.#pending.has(answer);
   }
 
-  /** Counts a part of a held answer from now on, in place of the part before. Ask `makeRoom` first. */
+  /** Replaces the counted bytes of a held answer. Call `makeRoom` first. */
   exchange(answer: PendingAnswer, bytes: number): void {
     if (!this.#pending.has(answer)) return;
     this.#bytes += bytes - answer.bytes;
     answer.bytes = bytes;
   }
 
-  /** The reader has taken all of it, or has left; again it does nothing. */
+  /** The client has read everything, or has disconnected. Idempotent. */
   release(answer: PendingAnswer): void {
     if (!this.#pending.delete(answer)) return;
     this.#bytes -= answer.bytes;

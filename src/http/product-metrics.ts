@@ -1,4 +1,4 @@
-// Products whose wishers are being told, in `serve`'s figures, read when Prometheus asks.
+// Metrics of products whose alerts are being sent, read at each scrape.
 
 import { Gauge, type Registry } from 'prom-client';
 import type { Products } from '../products/products.js';
@@ -8,18 +8,18 @@ export class ProductMetrics {
   readonly #open: Gauge;
   readonly #oldest: Gauge;
 
-  /** @param products undefined where product alerts are off */
+  /** @param products undefined if product alerts are off */
   constructor(registry: Registry, products: Products | undefined) {
     this.#products = products;
     const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
-    this.#open = gauge('wishmeter_products_open', 'Products whose wishers are not all told of a change yet');
+    this.#open = gauge('wishmeter_products_open', 'Changed products whose alerts are not all sent yet');
     this.#oldest = gauge(
       'wishmeter_products_oldest_open_seconds',
-      'For how long the process that answers has seen the oldest open product: it looks every 30 s, at about 1,000; 0 where there is none',
+      'For how long this process has seen the oldest open product, by scans of about 1,000 every 30 s; 0 if there is none',
     );
   }
 
-  /** Where Redis does not answer, nothing is shown rather than what was. */
+  /** Shows nothing if Redis does not answer, instead of old values. */
   async refresh(): Promise<void> {
     const none = { products: 0, oldestMs: 0 };
     const open = this.#products === undefined ? none : await this.#products.open().catch(() => undefined);

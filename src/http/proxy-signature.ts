@@ -5,28 +5,28 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const MAX_AGE_MS = 90_000;
-/** What is read of a query: each may be there once. */
+/** Parameters that we read; each may occur once. */
 const READ = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
 const LOGIN = 'logged_in_customer_id=';
 /**
- * Where the signed text may have Shopify's own timestamp: 10 digits, and then the end, or the next parameter, which sorts
- * behind `timestamp`.
+ * Places in the signed text that may be Shopify's timestamp: 10 digits before the end, or before the next parameter, which sorts
+ * after `timestamp`.
  */
 const TIMES = /timestamp=(\d{10})(?![\0-s])/g;
 
-/** Whether a query has a parameter that is named `signature`. @param query undecoded, without the question mark */
+/** True if a query has a parameter `signature`. @param query undecoded, without the question mark */
 export function hasSignature(query: string): boolean {
   return /(^|&)signature=/.test(query);
 }
 
-/** Why a query is not to be trusted: there is no secret to check it with, it is not right, or no longer (or not yet). */
+/** No secret is set; the signature is wrong; its time is too old or in the future. */
 export type SignatureFault = 'unset' | 'wrong' | 'stale';
 
 /**
  * @param query undecoded, without the question mark
  * @param secrets any of which may have signed it
  * @param now milliseconds since 1970
- * @returns the parameters where the signature is right and at most 90 s old (or early), else what is wrong
+ * @returns the parameters if the signature is right and its time at most 90 s off, else the fault
  */
 export function verifyProxySignature(
   query: string,
@@ -51,13 +51,13 @@ export function verifyProxySignature(
 }
 
 /**
- * Whether the signed text can be read in one way only as to who is logged in. It has no separators: that of
- * `a=1logged_in_customer_id=300m=` and an empty `logged_in_customer_id` is also that of `a=1`,
- * `logged_in_customer_id=300`, `m=l` and an empty `ogged_in_customer_id`. So the text as a whole has that name once, as
- * the parameter. (Its value ends where its digits do, since no parameter that sorts behind it begins with a digit.)
+ * True if the signed text names the customer in only one way. The text has no separators: the text of
+ * `a=1logged_in_customer_id=300m=` and an empty `logged_in_customer_id` equals that of `a=1`, `logged_in_customer_id=300`, `m=l`
+ * and an empty `ogged_in_customer_id`. So the whole text must contain the name once, as the parameter. (Its value ends with its
+ * digits, since no parameter that sorts after it begins with a digit.)
  *
- * The same text with another timestamp is a replay, and the text of an honest request can't be told from that of a
- * replay: so of several times that may be Shopify's, the oldest counts.
+ * An attacker could also replay a text with another timestamp. The texts of an honest request and of a replay look alike, so of
+ * several possible timestamps the oldest counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

@@ -1,23 +1,23 @@
-// Writes a body that is made as its reader takes it. No more than one part of it waits for the reader in this process, and that one
-// is counted (src/http/pending-bytes.ts). Its length is not known, so it is chunked: where it can't be completed the connection is
-// cut, and no reader takes what it has for the whole. uWebSockets.js cuts a reader that takes nothing for some 10 s.
+// Writes a streamed body with back-pressure: at most one unread part is in memory, and it is counted
+// (src/http/pending-bytes.ts). The body is chunked; if it can't be completed the connection is cut, so that no client takes it
+// for complete. uWebSockets.js disconnects a client that reads nothing for some 10 s.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { overloaded } from '../errors.js';
 import type { TextStream } from './operation.js';
 import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 
-/** Bytes that are written at once. */
+/** Bytes of one write. */
 const PART = 64 * 1024;
 
 export interface PumpEvents {
-  /** Called with the bytes of each part. */
+  /** Called with the size of each part. */
   onPart(bytes: number): void;
-  /** Called when the body could not be completed; not when its reader left. */
+  /** Called if the body could not be completed; not if the client disconnected. */
   onCut(error: Error): void;
 }
 
-/** @returns what waits for the reader, until it has left, is cut, or has all; the body is closed by then */
+/** @returns the pending answer, held until the client has read all or the connection ends; then the body is closed */
 export function pump(
   res: HttpResponse,
   body: TextStream,
@@ -30,7 +30,7 @@ export function pump(
     () => body.close(),
   );
   write(res, body, pending, held, events).catch((error: Error) => {
-    // Its reader left, or was cut: what it was read from ends with an error, too.
+    // After a disconnect the body ends with an error, too.
     if (!pending.holds(held)) return;
     pending.release(held);
     events.onCut(error);
@@ -60,7 +60,7 @@ async function write(
     events.onPart(part.length);
     if (!isTaken) {
       if (!pending.makeRoom(part.length)) throw overloaded('readers');
-      // To make room, this reader may have been cut.
+      // `makeRoom` may have disconnected this client.
       if (!pending.holds(held)) return;
       pending.exchange(held, part.length);
       await new Promise<void>((resolve) => {

@@ -1,20 +1,20 @@
-// A query -> its parameters, decoded. Most have nothing to decode and name nothing twice: those are cut here, at a
-// third of what node:querystring takes. All others are its.
+// Parses a query. A query without encoded characters and repeated names, as most are, is split here in a third of the time of
+// node:querystring, which parses all others.
 
 import { parse } from 'node:querystring';
 
-/** The parameters of a query. Their names are compared and never looked up: an object of them would be another one each time. */
+/** Decoded parameters. Two lists, because an object would get a new hidden class for each set of names. */
 export class Query {
   readonly #names: readonly string[];
   readonly #values: readonly (string | string[])[];
 
-  /** @param names each once */
+  /** @param names unique */
   constructor(names: readonly string[], values: readonly (string | string[])[]) {
     this.#names = names;
     this.#values = values;
   }
 
-  /** @returns all its values where it was repeated; undefined where it is absent */
+  /** @returns all values of a repeated parameter; undefined if absent */
   get(name: string): string | string[] | undefined {
     const at = this.#names.indexOf(name);
     return at < 0 ? undefined : this.#values[at];
@@ -34,7 +34,7 @@ export function parseQuery(raw: string): Query {
   return new Query(Object.keys(parsed), Object.values(parsed) as (string | string[])[]);
 }
 
-/** Undefined where a name is there twice. */
+/** @returns undefined if a name is repeated */
 function cut(raw: string): Query | undefined {
   const names: string[] = [];
   const values: string[] = [];
@@ -54,7 +54,7 @@ function cut(raw: string): Query | undefined {
   return new Query(names, values);
 }
 
-/** What is not percent-encoded UTF-8 becomes a lone surrogate, which the rule of every field refuses. */
+/** Invalid percent-encoding becomes a lone surrogate, which every field's rule refuses. */
 function decodeText(encoded: string): string {
   try {
     return decodeURIComponent(encoded);

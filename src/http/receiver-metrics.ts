@@ -1,4 +1,4 @@
-// How receivers stand, in `serve`'s figures, read from Redis when Prometheus asks: `deliver` counts there.
+// Metrics of receivers, read at each scrape from Redis, where `deliver` counts.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Receivers } from '../receivers/receivers.js';
@@ -19,12 +19,12 @@ export class ReceiverMetrics {
     const counter = (name: string, help: string) =>
       new Counter({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
     this.#figures = {
-      enabled: gauge('enabled', '1 where a receiver is sent events, 0 where it is paused or was disabled'),
-      pending: gauge('pending_deliveries', 'Deliveries that wait for a receiver'),
-      bytes: gauge('pending_bytes', 'Bytes of deliveries that wait for a receiver, beside all streams'),
+      enabled: gauge('enabled', '1 if a receiver is sent events, 0 if it is paused or was disabled'),
+      pending: gauge('pending_deliveries', 'Pending deliveries of a receiver'),
+      bytes: gauge('pending_bytes', 'Bytes of pending deliveries of a receiver, at all streams'),
       late: gauge(
         'oldest_due_seconds',
-        'Seconds that the delivery which is due for longest has waited; absent while the receiver is disabled',
+        'Seconds since the oldest due delivery was due; absent while the receiver is disabled',
       ),
     };
     this.#counts = {
@@ -32,12 +32,12 @@ export class ReceiverMetrics {
       failures: counter('failures_total', 'Attempts to deliver that failed'),
       dead: counter(
         'dead_letters_total',
-        'Deliveries that became dead letters: they failed for too long, or too much waited',
+        'Deliveries that became dead letters: they failed for too long, or too many were pending',
       ),
     };
     new Gauge({
       name: 'wishmeter_receiver_high_water_bytes',
-      help: 'RECEIVERS_HIGH_WATER: bytes beside one stream from which on the oldest deliveries become dead letters',
+      help: 'RECEIVERS_HIGH_WATER: pending bytes at one stream beyond which the oldest deliveries become dead letters',
       registers,
     }).set(highWater);
   }

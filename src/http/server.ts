@@ -1,5 +1,5 @@
-// Routes, the listener, and what all requests of a server share. The table of operations is the API; what is not in
-// it is 404 or 405.
+// The HTTP server: routes, listener, and the shared context of requests. Paths and methods outside the table of operations
+// are 404 or 405.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
@@ -21,11 +21,11 @@ export interface ServerOptions
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
-  /** Stands before every path of `operations`, and of none of `unprefixed`. */
+  /** Precedes the paths of `operations`, not those of `unprefixed`. */
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];
-  /** Called once for each operation, and for what is none; see Route.onAnswer. */
+  /** Called once for each operation, and with undefined for unknown paths; see Route.onAnswer. */
   readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
   /** See Turn. */
   readonly longestTurnMs: number;
@@ -33,17 +33,16 @@ export interface ServerOptions
   readonly trustedProxies: number;
   /** See BodyReader. */
   readonly bodyTimeoutMs?: number | undefined;
-  /** Milliseconds that closing waits for readers of large answers, who may never read on. */
+  /** Milliseconds that `close` waits for slow readers. */
   readonly readMs?: number;
 }
 
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
-/** Milliseconds in which a connection that is kept has its next request. */
+/** A kept-alive connection gets its next request within so many milliseconds. */
 const LAST_REQUEST_MS = 1_000;
 const READ_MS = 5_000;
-/** Milliseconds between looks at what is still open, while closing. */
 const POLL_MS = 5;
 
 export class Server implements ExchangeContext {
@@ -57,7 +56,7 @@ export class Server implements ExchangeContext {
   readonly pending: PendingBytes;
   readonly port: number;
   openRequests = 0;
-  /** Whether this process counts as not ready. */
+  /** /readyz answers 503. */
   isStopping = false;
   closesConnections = false;
   readonly #options: ServerOptions;
@@ -65,10 +64,10 @@ export class Server implements ExchangeContext {
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
   #hasWarned = false;
-  /** Undefined once it takes no connections. */
+  /** Undefined after it has stopped listening. */
   #listening: us_listen_socket | undefined;
 
-  /** @throws StartupError where the port can't be listened on */
+  /** @throws StartupError if it can't listen on the port */
   constructor(options: ServerOptions) {
     this.#options = options;
     this.access = options.access;
@@ -86,10 +85,9 @@ export class Server implements ExchangeContext {
   }
 
   /**
-   * Stops accepting connections while others still do: processes that share the port, or that a balancer knows. For `ms`
-   * milliseconds, or until `hurry` aborts, all goes on and /readyz tells balancers that ask. Then no connection is taken
-   * any more, and answers close those that there are. Not before: each closed one would come back as a new one, and those
-   * that come in the moment in which a process stops listening are reset by the kernel.
+   * Drains the process while others take over. For `ms` milliseconds, or until `hurry` aborts, only /readyz changes, for
+   * balancers. Then it stops listening, and answers close their connections. Not earlier: clients would reconnect, and the kernel
+   * resets connections that arrive in the moment when a process stops listening.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
     this.isStopping = true;
@@ -100,7 +98,7 @@ export class Server implements ExchangeContext {
     await pause(Math.min(ms, LAST_REQUEST_MS));
   }
 
-  /** Stops listening, answers what is under way, then drops the connections. */
+  /** Stops listening, answers open requests, then closes all connections. */
   async close(): Promise<void> {
     this.#stopListening();
     this.closesConnections = true;
@@ -133,10 +131,10 @@ export class Server implements ExchangeContext {
     for (const operation of unprefixed) add(operation.path, operation);
     for (const operation of operations) {
       add(basePath + operation.path, operation);
-      if (operation.path === '/' && basePath !== '') add(basePath, operation); // as people type it
+      if (operation.path === '/' && basePath !== '') add(basePath, operation); // without the slash, as people type it
     }
     for (const [path, ofPath] of [...byPath]) {
-      // Services that rewrite links add a slash.
+      // Some link rewriters add a slash.
       if (path.includes(':')) byPath.set(`${path}/`, ofPath);
     }
     const app = this.#app;
@@ -166,7 +164,7 @@ export class Server implements ExchangeContext {
   #preflight(methods: string): Handler {
     return (res, req) => {
       const head = readHead(req);
-      // See Exchange: what follows on this connection must not be read.
+      // Possible request smuggling; see Exchange.
       if (head.isAmbiguous) return void res.close();
       const { closesConnections: closesConnection } = this;
       writePreflight(res, this.access, methods, { id: this.requestId(head), head, closesConnection });

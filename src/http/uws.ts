@@ -1,5 +1,5 @@
-// uWebSockets.js is a binary for a version of Node and of glibc, and no package on npm has one for all that wishmeter
-// runs on: the newest that loads is taken. What `make package` builds has only one of them.
+// Loads uWebSockets.js, a binary for certain versions of Node and glibc. No package on npm has binaries for all versions that
+// wishmeter supports, so the newest package that loads is used. (`make package` builds with only one of them.)
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,19 +15,19 @@ export interface LoadedUws {
 
 const require = createRequire(import.meta.url);
 
-/** The newest first; each with where its package.json is, from the file that is loaded. */
+/** Newest first. `manifest` is the path of package.json from the loaded file. */
 const SOURCES = [
   {
     name: '@btc-vision/uwebsockets.js',
-    // Not import(): where this throws, Node 20 both rejects that and ends the process.
+    // Not import(): if this throws, Node 20 also ends the process.
     load: () => require('@btc-vision/uwebsockets.js'),
     manifest: './package.json',
   },
-  // uws-pack, which can't be required; types come from it.
+  // uws-pack, an ES module, which also has the types.
   { name: 'uWebSockets.js', load: () => import('uWebSockets.js'), manifest: '../package.json' },
 ] as const;
 
-/** @throws StartupError that says why none loads */
+/** @throws StartupError that explains why none loads */
 export async function loadUws(): Promise<LoadedUws> {
   const errors: string[] = [];
   for (const { name, load, manifest } of SOURCES) {
@@ -43,10 +43,10 @@ export async function loadUws(): Promise<LoadedUws> {
   throw new StartupError(whyNoneLoads(errors));
 }
 
-/** @param errors what the attempts to load a binary ended with */
+/** @param errors messages of the failed attempts */
 export function whyNoneLoads(errors: readonly string[]): string {
   const all = errors.join('\n');
-  // The newest that the binary asks for comes last, or alone.
+  // The newest version that the binary needs comes last.
   const glibc = [...all.matchAll(/`GLIBC_([\d.]+)' not found/g)].at(-1)?.[1];
   const older = /Cannot find package 'uWebSockets\.js'/.test(all)
     ? ' and `npm install uWebSockets.js@npm:uws-pack@20.0.8`'

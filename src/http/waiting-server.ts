@@ -1,4 +1,4 @@
-// What `serve` answers while it waits for Redis: it is up, it is not ready, and everything else is 503.
+// Answers for `serve` while it waits for Redis: /healthz is 200, everything else 503.
 
 import { randomBytes } from 'node:crypto';
 import { ERRORS } from '../errors.js';
@@ -10,7 +10,7 @@ export interface WaitingServer {
   close(): void;
 }
 
-/** @param why what is waited for, without a full stop @throws StartupError if the port can't be listened on */
+/** @param why reason without a full stop @throws StartupError if it can't listen on the port */
 export function startWaitingServer(
   uws: Uws,
   host: string,

@@ -1,4 +1,4 @@
-// The `webhooks` of /openapi.json: what receivers are sent. Schemas only; src/receivers/message.ts makes the bodies.
+// The `webhooks` of /openapi.json: schemas of deliveries to receivers. src/receivers/message.ts makes the bodies.
 
 import {
   boolean,
@@ -21,7 +21,7 @@ const PERSONAL = {
   lastName: textOrNull,
 };
 
-/** With what only some receivers are sent, which is not required. */
+/** Adds optional personal data. */
 const dataOf = (properties: Record<string, object>) => {
   const all = answerOf(properties);
   return { ...all, properties: { ...all.properties, ...PERSONAL } };
@@ -38,15 +38,15 @@ const event = dataOf({
 
 const purchase = dataOf({
   occurredAt: time,
-  updatedAt: { ...time, description: 'Of the order: its newest statement counts' },
+  updatedAt: { ...time, description: "The order's: its newest statement counts" },
   orderId: text,
   ...visitor,
   productId: id,
   variantId: { ...id, description: 'Empty if the line has none' },
-  quantity: { type: 'integer', minimum: 0, description: '0: nothing is left of the line' },
+  quantity: { type: 'integer', minimum: 0, description: '0: the line was cancelled' },
   price: decimalTextOrNull,
   discount: decimalText,
-  amount: { ...decimalTextOrNull, description: 'What was paid for the line' },
+  amount: { ...decimalTextOrNull, description: 'Price paid for the line' },
   currency: text,
   test: boolean,
 });
@@ -57,7 +57,7 @@ const alert = dataOf({
   variantId: idOrNull,
   productHandle: text,
   productTitle: text,
-  priceBefore: { ...decimalText, description: 'That the product was wished at' },
+  priceBefore: { ...decimalText, description: 'The price when the product was saved' },
   price: decimalText,
   currencyCode: textOrNull,
 });
@@ -82,10 +82,10 @@ function webhook(operationId: string, summary: string, types: readonly string[],
       })),
       requestBody: { required: true, content: { 'application/json': { schema } } },
       responses: {
-        '2XX': { description: 'Taken' },
-        '410': { description: 'Not wanted any more: the receiver is disabled' },
-        '4XX': { description: 'Not taken: it is sent again later' },
-        '5XX': { description: 'Not taken: it is sent again later' },
+        '2XX': { description: 'Received' },
+        '410': { description: 'No longer wanted: the receiver is disabled' },
+        '4XX': { description: 'Failed: it is sent again later' },
+        '5XX': { description: 'Failed: it is sent again later' },
       },
     },
   };
@@ -94,6 +94,6 @@ function webhook(operationId: string, summary: string, types: readonly string[],
 export const WEBHOOKS = {
   event: webhook('onEvent', 'A wishlist event', EVENT_TYPES, event),
   purchase: webhook('onPurchase', 'A line of an order', ['purchase'], purchase),
-  alert: webhook('onAlert', 'A price drop or a restock of a wished product', ALERT_TYPES, alert),
-  test: webhook('onTest', 'What `POST /receivers/{id}/test` sends', ['test'], { type: 'object' }),
+  alert: webhook('onAlert', 'A price drop or a restock of a saved product', ALERT_TYPES, alert),
+  test: webhook('onTest', 'A test, sent by `POST /receivers/{id}/test`', ['test'], { type: 'object' }),
 };
