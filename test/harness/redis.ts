@@ -49,9 +49,9 @@ export async function startTestRedis(
   };
 }
 
-const MASTERS = 3;
-
 export interface ClusterSpec {
+  /** 3 if not given. */
+  readonly masters?: number;
   /** The program of a node, by its number; what is in PATH where it is undefined. */
   readonly program?: (node: number) => string | undefined;
   /** Whether the masters have single slots by turns, and not each a third in a row. */
@@ -62,14 +62,14 @@ export interface ClusterSpec {
   readonly endpoint?: 'hostname' | 'ip';
 }
 
-/** A Redis Cluster of three masters on free loopback ports, all slots assigned, ready for commands. */
+/** A Redis Cluster on free loopback ports, all slots assigned, ready for commands. */
 export async function startTestCluster(
   t: Scope,
-  { program, isRagged, tls, endpoint = 'hostname' }: ClusterSpec = {},
+  { masters = 3, program, isRagged, tls, endpoint = 'hostname' }: ClusterSpec = {},
 ): Promise<TestRedis> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
   const members = await Promise.all(
-    Array.from({ length: MASTERS }, async () => ({
+    Array.from({ length: masters }, async () => ({
       id: randomBytes(20).toString('hex'),
       port: await freePort(),
       bus: await freePort(),
