@@ -20,6 +20,7 @@ local retention = tonumber(ARGV[4])
 -- @include retain
 -- @include known
 -- @include not-here
+-- @include gone
 -- @include redirect
 
 local answer = redirect(KEYS[3] or '', ARGV[2], KEYS[1], ARGV[3])
@@ -33,6 +34,6 @@ if ARGV[6] ~= '' then
   redis.call('HSETNX', KEYS[2], ARGV[6], ARGV[7])
 end
 if ARGV[3] == '' then
-  retain(KEYS[3], { 'p', 'g' })
+  retain(KEYS[1], { 'p', 'g' }, KEYS[3])
 end
 return 1

@@ -12,6 +12,7 @@
 -- Returns {next cursor (0: that was all), field, item, field, item, ...}, or a redirect.
 
 -- @include not-here
+-- @include gone
 -- @include redirect
 
 local answer = redirect(KEYS[3] or '', ARGV[3], KEYS[1], ARGV[4])

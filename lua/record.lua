@@ -26,6 +26,7 @@ local retention = tonumber(ARGV[7])
 -- @include known
 -- @include without
 -- @include not-here
+-- @include gone
 -- @include redirect
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
@@ -50,11 +51,11 @@ local function redirect_of(identity, expected, profile, generation)
     return answer_of(ends)
   elseif is_in_time(ends) then
     return nil -- nearly all have a profile, and it has no new key
-  elseif not are_here(identity) then
+  elseif not are_here(profile) then
     return '~'
   end
-  make_known(identity, profile)
-  retain(identity, PROFILE)
+  make_known(key_of(profile, 'v'), profile)
+  retain(profile, PROFILE, identity)
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}

@@ -22,6 +22,7 @@ local retention = tonumber(ARGV[8])
 -- @include retain
 -- @include known
 -- @include not-here
+-- @include gone
 -- @include redirect
 
 local count = redis.call('GET', KEYS[3])
@@ -38,7 +39,7 @@ if ARGV[7] == '0' then
     make_known(KEYS[1], KEYS[2])
   end
   if is_guest then
-    retain(KEYS[1], { 'v', 'p' })
+    retain(KEYS[1], { 'v', 'p' }, KEYS[4])
   end
   redis.call('SET', KEYS[3], 0, 'EX', ARGV[3])
   return 0
@@ -53,7 +54,7 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   return -6
 end
 if is_guest then
-  retain(KEYS[1], { 'v' })
+  retain(KEYS[1], { 'v' }, KEYS[4])
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
 if waiting and not log_visits(ARGV[9], ARGV[10], ARGV[11], waiting, ARGV[12], 1) then

@@ -19,14 +19,15 @@
 --            the key behind it, then what is looked for there, then for some kinds four lines more
 --              v visit, c visit and answer the count, g get the count, d reset: identity; handle
 --              p read the link, r the same and make the identity known: identity; nothing
---              V C G D the same as v c g d, of a linked profile: its counts; handle; identity, or empty where its link was
+--              V C G D the same as v c g d, of another profile than the identity's default one: its counts; handle; identity, or empty where its link was
 --                read before; the link that the sender expects; the profile; its generation
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
 --            line for each v c V C, in their order
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, C, g, G; TOO_MANY -6 for a visit: this would be one product too many
---   for p and r the link, or `.` where there is none; for p empty where the identity is unknown
+--   for p and r the link, or `.` where there is none, `!` where the default profile is another visitor's; for p empty where the
+--   identity is unknown
 --   a redirect, see includes/redirect.lua: nothing was done
 -- Those missing from the list were done.
 -- The number 0 in place of an operation's: so many visits were counted and not logged, since the stream is at its mark.
@@ -42,6 +43,7 @@ local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- @include known
 -- @include without
 -- @include not-here
+-- @include gone
 -- @include redirect
 
 local waiting
@@ -71,7 +73,10 @@ local function link_of(kind, identity)
   if type(there) == 'table' then
     return answer_of(there)
   end
-  if kind == 'p' then
+  local answer = gone(profile, '')
+  if answer then
+    return answer
+  elseif kind == 'p' then
     return is_known(identity, profile) and '.' or ''
   end
   if not are_here(identity) then
@@ -90,9 +95,17 @@ local function taken_back(identity, handle)
   if link or fields > max then
     redis.call('HDEL', identity, handle)
     return link and '@' .. link or -6
-  elseif fields == 1 and retention > 0 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
+  elseif fields == 1 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
     -- A new visitor: all others have a profile, or counts.
-    redis.call('PEXPIREAT', identity, most)
+    if retention > 0 then
+      redis.call('PEXPIREAT', identity, most)
+    end
+    return nil
+  end
+  local answer = fields == 1 and gone(key_of(identity, 'p'), '')
+  if answer then
+    redis.call('HDEL', identity, handle)
+    return answer
   elseif not is_in_time(redis.call('PEXPIRETIME', identity)) then
     if not are_here(identity) then
       redis.call('HDEL', identity, handle)
@@ -111,7 +124,7 @@ local function reset(identity, handle)
     return '@' .. link
   end
   if redis.call('HEXISTS', identity, handle) == 0 then
-    return nil
+    return gone(key_of(identity, 'p'), '')
   end
   if not are_here(identity) then
     return '~'
@@ -124,24 +137,31 @@ local function reset(identity, handle)
 end
 
 -- V C G D.
-local function of_profile(kind, key, handle, answer)
+local function of_profile(kind, key, handle, identity, expected, profile, generation)
+  local answer, result = redirect(identity, expected, profile, generation), nil
   if answer then
     return answer
   end
-  local result
+  local is_written_guest = generation == '' and kind ~= 'G'
+  if is_written_guest and not are_here(profile) then
+    return '~'
+  end
   if kind == 'G' then
     result = redis.pcall('HGET', key, handle)
     return type(result) == 'table' and answer_of(result) or tonumber(result) or 0
   elseif kind == 'D' then
     result = redis.pcall('HDEL', key, handle)
-    return type(result) == 'table' and answer_of(result) or nil
+  else
+    result = redis.pcall('HINCRBY', key, handle, '1')
   end
-  result = redis.pcall('HINCRBY', key, handle, '1')
   if type(result) == 'table' then
     return answer_of(result)
-  elseif result == 1 and redis.call('HLEN', key) > max then
+  elseif kind ~= 'D' and result == 1 and redis.call('HLEN', key) > max then
     redis.call('HDEL', key, handle)
     return -6
+  end
+  if is_written_guest then
+    retain(profile, PROFILE, identity)
   end
   return kind == 'C' and result or nil
 end
@@ -152,7 +172,7 @@ local function read(identity, handle)
   if both.err then
     return answer_of(both)
   end
-  return both[2] and '@' .. both[2] or tonumber(both[1]) or 0
+  return both[2] and '@' .. both[2] or tonumber(both[1]) or gone(key_of(identity, 'p'), '') or 0
 end
 
 -- An operation's answer, or nil. `result`: of HINCRBY, where it failed or is 1; the lines after its second one are taken.
@@ -169,7 +189,7 @@ local function act(kind, key, rest, result)
   elseif kind == 'd' then
     return reset(key, rest)
   end
-  return of_profile(kind, key, rest, redirect(line(), line(), line(), line()))
+  return of_profile(kind, key, rest, line(), line(), line(), line())
 end
 
 local answers, n, i = {}, 0, 0

@@ -48,6 +48,7 @@ local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), to
 -- @include known
 -- @include without
 -- @include not-here
+-- @include gone
 -- @include redirect
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
@@ -93,7 +94,7 @@ local function facts_of(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
     return nil, answer
-  elseif op.generation == '' and op.kind ~= 't' and not are_here(op.identity) then
+  elseif op.generation == '' and op.kind ~= 't' and not are_here(op.profile) then
     return nil, '~'
   end
   local facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
@@ -265,9 +266,9 @@ while at <= #text do
     end
     if op.generation == '' and op.kind ~= 't' then
       if op.kind ~= 'r' and not op.had_all then
-        make_known(op.identity, op.profile)
+        make_known(key_of(op.profile, 'v'), op.profile)
       end
-      retain(op.identity, op.had_all and PROFILE or WISHLIST)
+      retain(op.profile, op.had_all and PROFILE or WISHLIST, op.identity)
     end
   elseif given > 0 then
     left_out[given_count], left_out_count = true, left_out_count + 1

@@ -1,6 +1,6 @@
 -- Where an operation has to be done instead, or nil:
 --   `@<link>`  the identity's link (empty: it has none) is not the one that the sender expects
---   `!`        the linked profile is gone, or another one has its id by now: its generation differs
+--   `!`        the profile is not that visitor's, see includes/gone.lua
 --   `~`        a key is not at this node, or it is on the move
 -- `identity`: its key, empty where the link was read before. `expected`: the link, empty for none. `generation`: of a linked
 -- profile, empty where the identity has no link.
@@ -13,12 +13,5 @@ local function redirect(identity, expected, profile, generation)
       return '@' .. (link or '')
     end
   end
-  if generation ~= '' then
-    local found = redis.pcall('HGET', profile, 'generation')
-    if type(found) == 'table' then
-      return answer_of(found)
-    elseif found ~= generation then
-      return '!'
-    end
-  end
+  return gone(profile, generation)
 end

@@ -1,6 +1,5 @@
 -- Lets a guest live on after a write: all of its keys end at one moment, `retention` seconds and up to a day after the write;
--- 0: never. The moment is set anew about once a day, and with each further key. `now`: milliseconds. `identity`: key of a
--- session without a link.
+-- 0: never. The moment is set anew about once a day, and with each further key. `now`: milliseconds. `guest`: any of its keys.
 local DAY_MS = 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 or -1
@@ -11,16 +10,16 @@ local function is_in_time(ends)
   return ends >= least and ends <= most
 end
 
-local function key_of(identity, kind)
-  local at = string.find(identity, '}:v:', 1, true)
-  return string.sub(identity, 1, at + 1) .. kind .. string.sub(identity, at + 3)
+local function key_of(guest, kind)
+  local at = string.find(guest, '}:', 1, true)
+  return string.sub(guest, 1, at + 1) .. kind .. string.sub(guest, at + 3)
 end
 
 -- Whether those that exist of a guest's keys end at one moment, neither too early nor too late.
-local function are_kept(identity, kinds)
+local function are_kept(guest, kinds)
   local ends
   for _, kind in ipairs(kinds) do
-    local at = redis.pcall('PEXPIRETIME', key_of(identity, kind))
+    local at = redis.pcall('PEXPIRETIME', key_of(guest, kind))
     if at ~= -2 then
       if type(at) == 'table' or not is_in_time(at) or at ~= (ends or at) then
         return false
@@ -32,9 +31,9 @@ local function are_kept(identity, kinds)
 end
 
 -- Whether all of a guest's keys can be given an end. In a migrating slot a key that is missing here may be at the other node.
-local function are_here(identity)
+local function are_here(guest)
   for _, kind in ipairs(GUEST_KINDS) do
-    if type(redis.pcall('PEXPIRETIME', key_of(identity, kind))) == 'table' then
+    if type(redis.pcall('PEXPIRETIME', key_of(guest, kind))) == 'table' then
       return false
     end
   end
@@ -42,16 +41,21 @@ local function are_here(identity)
 end
 
 -- Call it only if `are_here`: else the guest's keys would end apart. `written`: kinds of the keys that a script may have made;
--- of one that was there where it has made none. The others end as those do that were there before.
-local function retain(identity, written)
-  if are_kept(identity, written) then
+-- of one that was there where it has made none. The others end as those do that were there before. `identity`: key that leads
+-- to a guest elsewhere, and ends with it.
+local function retain(guest, written, identity)
+  if are_kept(guest, written) then
     return
   end
+  local ending = { identity }
   for _, kind in ipairs(GUEST_KINDS) do
+    ending[#ending + 1] = key_of(guest, kind)
+  end
+  for _, key in ipairs(ending) do
     if retention > 0 then
-      redis.call('PEXPIREAT', key_of(identity, kind), most)
+      redis.call('PEXPIREAT', key, most)
     else
-      redis.call('PERSIST', key_of(identity, kind))
+      redis.call('PERSIST', key)
     end
   end
 end

@@ -65,10 +65,10 @@ export class Eraser {
    */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { link } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const { link, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
       const erased =
         link === undefined
-          ? await this.#eraseGuest(this.#links.defaultProfile(name), name, onErasing)
+          ? await this.#eraseGuest(home, name, onErasing)
           : await this.#eraseLinked(link, onErasing);
       if (erased === undefined) continue;
       // An earlier erasure of this visitor may have been interrupted.
@@ -82,10 +82,13 @@ export class Eraser {
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
-      if (i === 0 && digest === undefined) erased = await this.erase(name);
+      if (i === 0 && digest === undefined) {
+        erased = await this.erase(name);
+        continue;
+      }
+      const { link, home } = await this.#links.look(name);
       // Its rows go. Linked meanwhile, it is another visitor's.
-      else if ((await this.#links.look(name)).link === undefined)
-        erased = ((await this.#eraseGuest(this.#links.defaultProfile(name), name)) ?? false) || erased;
+      if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
     return erased;
   }
@@ -125,7 +128,7 @@ export class Eraser {
   }
 
   /**
-   * @param name of the identity whose default profile it is; empty where that is not known
+   * @param name of the identity whose home it is; empty where that is not known
    * @param by a member that it must have, else it is another visitor; empty where that does not matter
    * @returns undefined where it has a link
    */
@@ -143,17 +146,19 @@ export class Eraser {
     await onErasing([profileId]);
     await queueRows(this.#store, rows);
     const [, requests] = keys.leftovers(profileId, GUEST_REQUESTS);
+    const own = name === '' ? profileId : this.#links.defaultProfile(name);
     const touched = [
-      keys.identity(profileId),
+      keys.identity(own),
       keys.profile(profileId),
       keys.members(profileId),
       keys.requests(profileId),
       requests,
       keys.items(profileId),
       ...keys.journal(profileId),
+      keys.identity(profileId),
     ];
     const wished = (await this.#wishers?.fieldsOf(keys.items(profileId))) ?? [];
-    const reply = await this.#store.change(GUEST, touched, [by]);
+    const reply = await this.#store.change(GUEST, touched, [by, own === profileId ? '' : profileId]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
     if (wasKnown === 1) await this.#wishers?.remove(wished, profileId);

@@ -117,11 +117,8 @@ export class Exporter {
     const [first] = given;
     if (first === undefined || !given.some(({ isKnown }) => isKnown)) return;
     for (let round = 0; round < MAX_HOPS; round++) {
-      const { link } = await this.#redirects.stateOf(first.name, (one) => this.#links.look(one));
-      const place =
-        link === undefined
-          ? guestPlace(this.#links.defaultProfile(first.name))
-          : linkedPlace(link.profileId, link.generation);
+      const { link, home } = await this.#redirects.stateOf(first.name, (one) => this.#links.look(one));
+      const place = link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
       const found = await this.#exportAt(place, given, run);
       if (found !== undefined) return void (yield found);
     }
@@ -239,8 +236,8 @@ export class Exporter {
   async #look(names: readonly string[], run: Run): Promise<Given[]> {
     const given: Given[] = [];
     for (const name of names) {
-      const { link, isKnown } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
-      const own = link === undefined ? this.#links.defaultProfile(name) : undefined;
+      const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const own = link === undefined ? home : undefined;
       given.push({ name, isKnown: isKnown || (await this.#hasRows(name, own, run)), own });
     }
     return given;

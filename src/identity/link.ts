@@ -13,9 +13,8 @@
 // compare-and-set: where one fails, another request has changed the same identity, and both are read again.
 
 import { ServiceError } from '../errors.js';
-import { isCustomerName } from '../identity-rules.js';
 import { guestPlace, linkedPlace, type Place } from '../redis/place.js';
-import { type Link, type Links, linkTo, newGeneration } from './links.js';
+import { type Link, type Links, linkHome, linkTo, newGeneration } from './links.js';
 import type { Merger } from './merge.js';
 import type { Redirects, State } from './redirects.js';
 
@@ -63,11 +62,11 @@ export class Linker {
       return linkedAt(its);
     }
     if (!ofSession.isKnown || isAnothers(ofSession, customer))
-      return this.#lead(customer, theirs, session, its);
+      return this.#lead(customer, ofCustomer, session, its);
     // Also a customer's own one, which a failover has made the customer forget.
-    if (theirs === undefined) return this.#adopt(customer, session, its);
+    if (theirs === undefined) return this.#adopt(customer, session, ofSession);
     const source = {
-      profileId: its?.profileId ?? this.#links.defaultProfile(session),
+      profileId: its?.profileId ?? ofSession.home,
       generation: its?.generation ?? '',
       owner: ofSession.owner ?? '',
       name: session,
@@ -76,29 +75,28 @@ export class Linker {
     const note = `+${source.generation} ${source.owner}`;
     if (its !== undefined && !(await this.#links.join(theirs, its.profileId, note))) return undefined;
     if (!(await this.#merger.merge(source, theirs))) return undefined;
-    if (its !== undefined) await this.#redirects.repair(session, its);
+    const isDefault = source.profileId === this.#links.defaultProfile(session);
+    if (its !== undefined || !isDefault)
+      await this.#redirects.repair(session, its ?? linkHome(source.profileId));
     return { ...linkedAt(theirs), merged: true };
   }
 
   /** The session leads to the customer's profile. */
   async #lead(
     customer: string,
-    theirs: Link | undefined,
+    { link, home }: State,
     session: string,
     its: Link | undefined,
   ): Promise<Linked | undefined> {
-    const target = theirs ?? (await this.#links.own(customer, customer));
+    const target = link ?? (await this.#links.own(customer, home, customer));
     if (target === undefined || target.task !== '') return undefined;
     if (!(await this.#links.join(target, session))) return undefined;
     return (await this.#links.replace(session, its, target)) ? linkedAt(target) : undefined;
   }
 
   /** The session's profile becomes the customer's. The customer's link says so first: an erasure of either finds all. */
-  async #adopt(customer: string, session: string, its: Link | undefined): Promise<Linked | undefined> {
-    const { profileId, generation } = its ?? {
-      profileId: this.#links.defaultProfile(session),
-      generation: newGeneration(),
-    };
+  async #adopt(customer: string, session: string, { link: its, home }: State): Promise<Linked | undefined> {
+    const { profileId, generation } = its ?? { profileId: home, generation: newGeneration() };
     const link = linkTo(profileId, generation, `+${session}`);
     if (!(await this.#links.replace(customer, undefined, link))) return undefined;
     return (await this.#redirects.complete(customer, link))
@@ -115,27 +113,25 @@ export class Linker {
   /** Where what a link would bring together is, the customer's first. Links nothing. @throws ServiceError `unavailable` */
   async preview(customer: string, session: string): Promise<Place[]> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
-    const customers = this.#placeOf(customer, ofCustomer);
+    const customers = this.#placeOf(ofCustomer);
     const areOne = ofCustomer.link !== undefined && ofCustomer.link.field === ofSession.link?.field;
     if (!ofSession.isKnown || areOne || isAnothers(ofSession, customer)) return [customers];
-    const sessions = this.#placeOf(session, ofSession);
+    const sessions = this.#placeOf(ofSession);
     return ofCustomer.isKnown ? [customers, sessions] : [sessions];
   }
 
   /** Where what an identity has is. Links nothing. @throws ServiceError `unavailable` */
   async locate(name: string): Promise<Place> {
-    return this.#placeOf(name, await this.#redirects.stateOf(name));
+    return this.#placeOf(await this.#redirects.stateOf(name));
   }
 
-  #placeOf(name: string, { link }: State): Place {
-    return link === undefined
-      ? guestPlace(this.#links.defaultProfile(name))
-      : linkedPlace(link.profileId, link.generation);
+  #placeOf({ link, home }: State): Place {
+    return link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
   }
 
   /** Whether a session's profile belongs to a customer. Links nothing. */
   async belongsToCustomer(session: string): Promise<boolean> {
-    return isCustomerName((await this.#redirects.stateOf(session)).owner ?? '');
+    return (await this.#redirects.stateOf(session)).owner !== undefined;
   }
 
   #statesOf(customer: string, session: string): Promise<[State, State]> {
@@ -144,8 +140,8 @@ export class Linker {
 }
 
 /** Whether a session's profile is another customer's. */
-function isAnothers({ owner = '' }: State, customer: string): boolean {
-  return isCustomerName(owner) && owner !== customer;
+function isAnothers({ owner }: State, customer: string): boolean {
+  return owner !== undefined && owner !== customer;
 }
 
 function linkedAt(link: Link): Linked {

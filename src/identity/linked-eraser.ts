@@ -184,7 +184,7 @@ export class LinkedEraser {
       const own = this.#links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.#merger.targetOf(own);
       if (target !== undefined) await this.#merger.clear(own, target);
-      if (await this.#links.unlink(name, link)) return;
+      if (await this.#links.replace(name, link, undefined)) return;
     }
     throw new ServiceError('unavailable');
   }

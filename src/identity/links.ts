@@ -6,6 +6,11 @@
 //   <profile> <generation>             leads to that profile, as long as the profile has this generation
 //   <profile> <generation> !<nonce>    and what the guest had is on its way there: see src/identity/merge.ts
 //   <profile> <generation> +<session>  a customer's, written before the session's profile gets this generation
+//   <profile>                          a guest's home, which ends with the guest
+//
+// A guest's home, the profile that it has, is its default one. If that is another visitor's (the session's profile became a customer's
+// or was merged into one, and later the session lost its link), the next profile id is taken, which follows from the visitor who has
+// the profile. It is in the same slot. The first write makes it, and the entry above: the other visitor may be erased before the guest.
 //
 // Customers always have a link once they are known. A profile that was erased has lost its generation, so all links to it are
 // dead at once; src/identity/redirects.ts removes one when a request finds it.
@@ -15,18 +20,17 @@
 
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { guestPlace } from '../redis/place.js';
+import { ServiceError } from '../errors.js';
+import { GONE, guestPlace, MAX_HOPS } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
-import { freshLike, type ProfileIds } from './profile-id.js';
+import type { ProfileIds } from './profile-id.js';
 
 const LOOK = loadScript<string>('look');
 const LINK = loadScript<number>('link');
-const UNLINK = loadScript<number>('unlink');
 const JOIN = loadScript<number>('join');
 const OWN = loadScript<string>('own');
-const ASSIGN = loadScript<string>('assign');
 
 /** A session's id may have spaces, and U+2028. */
 const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
@@ -37,6 +41,7 @@ export interface Link {
   /** All of it, as it is kept: what a change of it is compared with. */
   readonly field: string;
   readonly profileId: string;
+  /** Empty: it leads a guest home. */
   readonly generation: string;
   /** What is to be finished first: `!<nonce>`, `+<session>`; else empty. */
   readonly task: string;
@@ -46,6 +51,8 @@ export interface Link {
 export interface Found {
   readonly link: Link | undefined;
   readonly isKnown: boolean;
+  /** Without a link: the profile that it has or would get. */
+  readonly home: string;
 }
 
 export class Links {
@@ -96,21 +103,62 @@ export class Links {
   async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
     const profileId = this.defaultProfile(name);
     const asked = { kind, handle: '', device: null, ...guestPlace(profileId) };
-    const found = foundOf((await this.#batch.run(asked)) as string);
-    this.remember(name, found.link);
-    return found;
+    const field = (await this.#batch.run(asked)) as string;
+    this.remember(name, linkIn(field));
+    return this.#foundOf(name, field);
   }
 
   /** `read`, which Redis answers while it is at its `maxmemory`, too: a batch with visits fails then. */
   async look(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
-    return foundOf(await this.#store.run(LOOK, [keys.identity(own), keys.profile(own)], []));
+    return this.#foundOf(name, await this.#store.run(LOOK, [keys.identity(own), keys.profile(own)], []));
+  }
+
+  async #foundOf(name: string, field: string): Promise<Found> {
+    const link = linkIn(field);
+    const own = this.defaultProfile(name);
+    if (link !== undefined && link.generation !== '') return { link, isKnown: true, home: own };
+    if (link !== undefined) return { link: undefined, isKnown: true, home: link.profileId };
+    if (field !== GONE) return { link, isKnown: field !== '', home: own };
+    return { link, isKnown: false, home: await this.#homeAfter(own) };
+  }
+
+  /** The home of an unknown identity whose default profile is another visitor's. */
+  async #homeAfter(own: string): Promise<string> {
+    let home = own;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const [generation, target] = await this.#fencesOf(home);
+      if (!generation && !target) return home;
+      home = this.#profileIds.after(home, generation ?? (target as string).replace(/^!/, ''));
+    }
+    throw new ServiceError('internal');
+  }
+
+  #fencesOf(profileId: string): Promise<(string | null)[]> {
+    const key = this.#store.keys.profile(profileId);
+    return this.#store.call((client) => client.hmget(key, 'generation', 'target'));
+  }
+
+  /** Whether the profile that a link leads to is there, and still the one that it leads to. */
+  async isAlive({ profileId, generation }: Link): Promise<boolean> {
+    const [found, target] = await this.#fencesOf(profileId);
+    if (generation !== '' || found || target) return found === generation;
+    const key = this.#store.keys.profile(profileId);
+    return (await this.#store.call((client) => client.exists(key))) === 1;
+  }
+
+  /** Makes a session known whose default profile is another visitor's. @returns false if it has changed since */
+  async enter(name: string, home: string): Promise<boolean> {
+    const { keys, guestsS } = this.#store;
+    const own = this.defaultProfile(name);
+    const touched = [keys.identity(own), keys.profile(own), keys.profile(home)];
+    return (await this.#store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
   /**
    * Replaces a link, if it is still the one that was seen. @param before undefined where the identity was unknown
-   * @param after undefined to take it away, of a customer
+   * @param after undefined to take it away
    */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
@@ -119,21 +167,6 @@ export class Links {
     const isDone = (await this.#store.change(LINK, [keys.identity(own), keys.profile(own)], args)) === 1;
     this.remember(name, isDone ? after : undefined);
     return isDone;
-  }
-
-  /**
-   * Takes away the link to a profile that is gone. Where the identity's default profile is another visitor's by now, it gets
-   * a fresh one. @returns false where it has another link
-   */
-  async unlink(name: string, link: Link): Promise<boolean> {
-    const { keys } = this.#store;
-    const own = this.defaultProfile(name);
-    const fresh = freshLike(own);
-    const generation = newGeneration();
-    const touched = [keys.identity(own), keys.profile(own), keys.profile(fresh), keys.members(fresh)];
-    const args = [link.field, name, generation, linkTo(fresh, generation).field];
-    this.#remembered.delete(name);
-    return (await this.#store.change(UNLINK, touched, args)) === 1;
   }
 
   /**
@@ -148,31 +181,33 @@ export class Links {
   }
 
   /**
-   * Gives an identity's default profile an owner: a customer's own, or a guest's that becomes a customer's.
-   * @returns the link to it; another one where the identity has that; undefined where this generation was erased meanwhile
+   * Gives an identity's home an owner: a customer's own, or a guest's that becomes a customer's.
+   * @returns the link to it; another one where the identity has that; undefined where this generation was erased meanwhile, or the
+   * home is another visitor's by now
    */
-  async own(name: string, owner: string, generation = newGeneration()): Promise<Link | undefined> {
+  async own(
+    name: string,
+    home: string,
+    owner: string,
+    generation = newGeneration(),
+  ): Promise<Link | undefined> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
     const touched = [
       keys.identity(own),
-      keys.counts(own),
-      keys.profile(own),
-      keys.members(own),
-      keys.erased(own, generation),
-      keys.items(own),
+      keys.counts(home),
+      keys.profile(home),
+      keys.members(home),
+      keys.erased(home, generation),
+      keys.identity(home),
+      keys.items(home),
     ];
     const members = name === owner ? [] : [name];
-    const args = [generation, linkTo(own, generation).field, owner, ...members];
-    const { link } = foundOf(await this.#store.change(OWN, touched, args));
+    const leading = home === own ? '' : home;
+    const args = [generation, linkTo(home, generation).field, owner, leading, ...members];
+    const link = linkIn(await this.#store.change(OWN, touched, args));
     this.remember(name, link);
     return link;
-  }
-
-  /** Makes a session's linked profile its customer's. @returns its owner then; empty where the profile is gone */
-  async assign({ profileId, generation }: Link, customer: string): Promise<string> {
-    const { keys } = this.#store;
-    return this.#store.change(ASSIGN, [keys.profile(profileId)], [generation, customer]);
   }
 
   /** Owner of a linked profile; undefined where it is gone. */
@@ -188,11 +223,17 @@ export function linkTo(profileId: string, generation: string, task = ''): Link {
   return { field, profileId, generation, task };
 }
 
-/** @param field of an identity, as scripts answer it */
-export function foundOf(field: string): Found {
+/** What leads a guest to a home that is not its default profile. */
+export function linkHome(home: string): Link {
+  return { field: home, profileId: home, generation: '', task: '' };
+}
+
+/** @param field of an identity, as scripts answer it; `.`, `!` and nothing are none */
+export function linkIn(field: string): Link | undefined {
+  if (field.length <= 1) return undefined;
   const [, profileId, generation, task = ''] = LINK_FIELD.exec(field) ?? [];
-  if (profileId === undefined || generation === undefined) return { link: undefined, isKnown: field !== '' };
-  return { link: { field, profileId, generation, task }, isKnown: true };
+  if (profileId === undefined || generation === undefined) return linkHome(field);
+  return { field, profileId, generation, task };
 }
 
 /** One that no profile has had: 48 bits, beside the profile's id. */

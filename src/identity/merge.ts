@@ -10,8 +10,7 @@
 // Before anything is given, and before the journal goes, one replica has the step before, if the master has one: a failover to
 // it makes neither side forget its half.
 //
-// What is merged is a guest, a session's linked profile that no customer owns, or, after a failover, another profile of the
-// same customer.
+// What is merged is a guest or, after a failover, another profile of the same customer.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';

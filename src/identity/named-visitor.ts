@@ -65,8 +65,8 @@ export class NamedVisitors {
 
   /** @returns undefined where the identity is unknown */
   async #visitorOf(name: string): Promise<string | undefined> {
-    const { link, isKnown } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
-    return isKnown ? (link?.profileId ?? this.#links.defaultProfile(name)) : undefined;
+    const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+    return isKnown ? (link?.profileId ?? home) : undefined;
   }
 }
 

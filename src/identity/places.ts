@@ -4,7 +4,7 @@
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { guestPlace, isRedirect, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
-import { type Link, type Links, linkTo } from './links.js';
+import { type Link, type Links, linkHome, linkTo } from './links.js';
 import type { Redirects } from './redirects.js';
 
 /** Does something at a place, or answers with a redirect (see lua/includes/redirect.lua). */
@@ -97,15 +97,18 @@ export class Places {
 
   /** @param answer of a place: a redirect */
   async #located(name: string, makes: boolean, place?: Place, answer = '@'): Promise<Place> {
-    const used =
-      place === undefined || place.generation === '' ? undefined : linkTo(place.profileId, place.generation);
+    const used = place && usedAt(place);
+    const checked = this.#links.defaultProfile(name);
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const { link } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
-      this.#links.remember(name, link);
+      const { link, isKnown, home } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
       if (link !== undefined) return this.#placeAt(name, link);
-      if (!makes || !isCustomerName(name)) return guestPlace(this.#links.defaultProfile(name));
-      const own = await this.#links.own(name, name);
-      if (own !== undefined && own.task === '') return this.#placeAt(name, own);
+      if (makes && isCustomerName(name)) {
+        const own = await this.#links.own(name, home, name);
+        if (own !== undefined && own.task === '') return this.#placeAt(name, own);
+      } else if (home === checked) return guestPlace(home);
+      else if (isKnown || (makes && (await this.#links.enter(name, home))))
+        return this.#placeAt(name, linkHome(home));
+      else if (!makes) return { profileId: home, generation: '', checked, link: '' };
     }
     throw new ServiceError('unavailable');
   }
@@ -117,7 +120,14 @@ export class Places {
   }
 
   #placeAt(name: string, { profileId, generation, field }: Link): Place {
-    if (!this.#links.areChecked) return linkedPlace(profileId, generation);
+    // A guest's home is in the slot of its identity.
+    if (!this.#links.areChecked && generation !== '') return linkedPlace(profileId, generation);
     return { profileId, generation, checked: this.#links.defaultProfile(name), link: field };
   }
+}
+
+/** The link that a place was found by; undefined if a guest was looked for at its default profile. */
+function usedAt({ profileId, generation, link }: Place): Link | undefined {
+  if (generation !== '') return linkTo(profileId, generation);
+  return link === '' ? undefined : linkHome(profileId);
 }

@@ -6,11 +6,13 @@
 // one go as good as HMAC here: there is no length extension of a truncated digest. It costs a quarter.)
 // The kind tells a reader of keys whether a customer's name or a session's made it.
 
-import { hash, randomBytes } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 export interface ProfileIds {
   /** @param name the identity's name in Redis, see identityName */
   of(name: string): string;
+  /** The next one, if another visitor has the profile @param seed of that visitor's profile */
+  after(profileId: string, seed: string): string;
 }
 
 /** 5 digits of base64url, 30 bits, choose the bucket; the 16 after them, 96 bits, are the hash. */
@@ -39,13 +41,12 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);
     },
+    // In the same bucket: scripts check and end it together with the identity.
+    after(profileId, seed) {
+      const start = profileId.slice(0, profileId.indexOf('.') + 2);
+      return start + hash('sha256', `${salt}${profileId}\n${seed}`, 'base64url').slice(0, HASH_DIGITS);
+    },
   };
-}
-
-/** A profile id that no identity has by default, in the same bucket and of the same kind as another one. */
-export function freshLike(profileId: string): string {
-  const start = profileId.slice(0, profileId.indexOf('.') + 2);
-  return start + randomBytes((HASH_DIGITS / 4) * 3).toString('base64url');
 }
 
 /** The number that up to 5 digits of base64url spell. */

@@ -51,6 +51,7 @@ export class Profiles {
   async #write(place: Place, who: Identity, digest: string): Promise<string | number> {
     const { keys, guestsS } = this.#store;
     const { profileId, link, generation } = place;
+    const own = generation === '' ? place.checked : profileId;
     const facts: string[] = [];
     for (const name of FACTS) {
       const value = who[name];
@@ -64,7 +65,7 @@ export class Profiles {
       guestsS,
       now,
       digest === '' ? '' : `@${digest}`,
-      namesIn(who).find((name) => this.#profileIds.of(name) === profileId) ?? '',
+      namesIn(who).find((name) => this.#profileIds.of(name) === own) ?? '',
       ...facts,
     ]);
   }

@@ -2,9 +2,10 @@
 
 import { ServiceError } from '../errors.js';
 import { encodeAdoption } from '../events/row.js';
+import { bucketOf } from '../redis/keys.js';
 import { GONE, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
-import { type Found, foundOf, type Link, type Links, linkTo } from './links.js';
+import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
 
 /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
@@ -38,10 +39,16 @@ export class Redirects {
   ): Promise<State> {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const found = await this.#finished(name, await read(name), read);
-      if (found.link === undefined) return { ...found, owner: undefined };
-      const owner = await this.#links.ownerOf(found.link);
-      if (owner !== undefined) return { ...found, owner };
-      await this.repair(name, found.link);
+      const { link, isKnown, home } = found;
+      if (link !== undefined) {
+        const owner = await this.#links.ownerOf(link);
+        if (owner !== undefined) return { ...found, owner };
+        await this.repair(name, link);
+        continue;
+      }
+      const isLed = isKnown && home !== this.#links.defaultProfile(name);
+      if (!isLed || (await this.#links.isAlive(linkHome(home)))) return { ...found, owner: undefined };
+      await this.repair(name, linkHome(home));
     }
     throw new ServiceError('unavailable');
   }
@@ -52,16 +59,19 @@ export class Redirects {
    */
   async after(name: string, redirect: string, used: Link | undefined): Promise<Found> {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
-    const found = redirect === GONE ? undefined : foundOf(redirect.slice(1));
-    return this.#finished(name, found?.link === undefined ? await this.#links.read(name) : found);
+    const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
+    if (link === undefined || link.generation === '')
+      return this.#finished(name, await this.#links.read(name));
+    this.#links.remember(name, link);
+    return this.#finished(name, { link, isKnown: true, home: this.#links.defaultProfile(name) });
   }
 
   async #finished(name: string, found: Found, read = (one: string) => this.#links.read(one)): Promise<Found> {
-    let { link, isKnown } = found;
+    let now = found;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      if (link === undefined || link.task === '') return { link, isKnown };
-      await this.complete(name, link);
-      ({ link, isKnown } = await read(name));
+      if (now.link === undefined || now.link.task === '') return now;
+      await this.complete(name, now.link);
+      now = await read(name);
     }
     throw new ServiceError('unavailable');
   }
@@ -80,11 +90,12 @@ export class Redirects {
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
-    const isOwned =
-      profileId === this.#links.defaultProfile(session)
-        ? (await this.#links.own(session, customer, generation))?.field ===
-          linkTo(profileId, generation).field
-        : (await this.#links.assign(link, customer)) === customer;
+    // Its own one, or one that a failover has made the customer forget.
+    const isInItsSlot = bucketOf(profileId) === bucketOf(this.#links.defaultProfile(session));
+    const isOwned = isInItsSlot
+      ? (await this.#links.own(session, profileId, customer, generation))?.field ===
+        linkTo(profileId, generation).field
+      : (await this.#links.ownerOf(link)) === customer;
     // Before the last step: a try that begins again tells it again.
     if (isOwned) await this.#append(profileId, encodeAdoption(profileId));
     return (
@@ -97,7 +108,7 @@ export class Redirects {
   async repair(name: string, link: Link): Promise<void> {
     const { keys } = this.#store;
     const { profileId, generation } = link;
-    if ((await this.#links.ownerOf(link)) !== undefined) return;
+    if (await this.#links.isAlive(link)) return;
     const [left] = keys.leftovers(profileId, generation);
     if ((await this.#store.call((client) => client.exists(left))) === 1)
       return this.#finishErasure(profileId, generation);
@@ -109,11 +120,12 @@ export class Redirects {
         return;
       }
     }
+    if (generation === '' && moved !== undefined) return this.undo(profileId, moved);
     const own = this.#links.defaultProfile(name);
     const merged = await this.#merger.targetOf(own);
     if (merged?.link.profileId === profileId && merged.link.generation === generation)
       await this.undo(own, merged);
-    else await this.#links.unlink(name, link);
+    else await this.#links.replace(name, link, undefined);
   }
 
   /**

@@ -134,13 +134,16 @@ export class Visitors {
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
     const name = onlyName(who);
     for (let round = 0; round < LINK_ROUNDS; round++) {
-      const { link } =
+      const { link, isKnown, home } =
         who.customerId === null
           ? await redirects.stateOf(name, (one) => links.read(one, 'resolve'))
           : await redirects.stateOf(name);
       if (link !== undefined) return link.profileId;
-      if (who.customerId === null) return links.defaultProfile(name);
-      const own = await links.own(name, name);
+      if (who.customerId === null) {
+        if (isKnown || (await links.enter(name, home))) return home;
+        continue;
+      }
+      const own = await links.own(name, home, name);
       if (own !== undefined && own.task === '') return own.profileId;
     }
     throw new ServiceError('unavailable');
@@ -169,10 +172,8 @@ export class Visitors {
 
   /** The profile that the visitor has, or would get. Makes and links nothing. */
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
-    const { redirects, links } = this.#parts;
-    const name = await this.#nameToRead(who, mayLink);
-    const { link, isKnown } = await redirects.stateOf(name);
-    return { profileId: link?.profileId ?? links.defaultProfile(name), known: isKnown };
+    const { link, isKnown, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
+    return { profileId: link?.profileId ?? home, known: isKnown };
   }
 
   /** Reads what a write of this visitor would find. @throws what `ask` throws, and ServiceError `unavailable` */

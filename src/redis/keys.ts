@@ -24,8 +24,8 @@ export interface Keys extends StreamKeys {
   /** hash: app settings */
   readonly settings: string;
   /**
-   * hash: product handle -> count, of the identity whose default profile this is, while it has no link; else only empty ->
-   * its link, `<profile> <generation>`; see src/identity/links.ts
+   * hash: product handle -> count, of a guest who has this profile; else only empty -> the link of the identity whose default
+   * profile this is, `<profile> <generation>`; see src/identity/links.ts
    */
   identity(profileId: string): string;
   /** hash: product handle -> count, of a linked profile */

@@ -18,7 +18,7 @@ export function linkedPlace(profileId: string, generation: string): Place {
   return { profileId, generation, checked: '', link: '' };
 }
 
-/** Where an identity without a link has what is its. @param own its default profile */
+/** Where an identity without a link has what is its, if that is its default profile. */
 export function guestPlace(own: string): Place {
   return { profileId: own, generation: '', checked: own, link: '' };
 }
@@ -42,7 +42,8 @@ export function checkedKeys(keys: Keys, { checked }: Place): string[] {
 /** As `checkedKeys`, of a write; then what else ends with a guest: Redis refuses the call while one of them may be at another node. */
 export function checkedAndEndingKeys(keys: Keys, place: Place): string[] {
   const { profileId, generation } = place;
-  const ending = generation === '' ? [keys.items(profileId), keys.members(profileId)] : [];
+  const ending =
+    generation === '' ? [keys.items(profileId), keys.members(profileId), keys.identity(profileId)] : [];
   return [...checkedKeys(keys, place), ...ending];
 }
 

@@ -7,7 +7,7 @@ import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
-import type { Place } from '../redis/place.js';
+import { countsOf, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
@@ -95,11 +95,13 @@ function isVisit({ kind }: VisitEntry): boolean {
 }
 
 /** An operation, as lua/visits.lua reads it. */
-function linesOf(keys: Keys, { kind, profileId, generation, checked, link, handle }: VisitEntry): string {
-  if (generation === '') return `${LETTERS[kind]}${keys.identity(profileId)}\n${handle}\n`;
+function linesOf(keys: Keys, entry: VisitEntry): string {
+  const { kind, profileId, generation, checked, link, handle } = entry;
+  if (generation === '' && checked === profileId)
+    return `${LETTERS[kind]}${keys.identity(profileId)}\n${handle}\n`;
   const identity = checked === '' ? '' : keys.identity(checked);
   const place = `${identity}\n${link}\n${keys.profile(profileId)}\n${generation}\n`;
-  return `${LETTERS[kind].toUpperCase()}${keys.counts(profileId)}\n${handle}\n${place}`;
+  return `${LETTERS[kind].toUpperCase()}${countsOf(keys, entry)}\n${handle}\n${place}`;
 }
 
 /** A visit without an answer was counted; so was one whose answer is its count. */

@@ -2,6 +2,7 @@
 // also of a shared device, whose session moved from one customer to another, and in a Redis at its `maxmemory`.
 
 import t from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis, tracesOf } from '../harness/dump.js';
@@ -11,7 +12,6 @@ import { itemOf } from './wishlist.js';
 
 type Ids = Readonly<Record<string, string>>;
 const LOGGED_OUT = '';
-const NOTHING = { items: [], visits: {}, shares: [] };
 const NOBODY = { status: 404, json: { code: 'not_found' } };
 const ERASED = { status: 200, json: { erased: true } };
 
@@ -21,11 +21,6 @@ eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env, timing });
   const other = await startApp(t, redis, { env, timing, prefix: app.prefix });
   const { add, count, erase, exported, items, login, share, visit } = app.shop;
-  const belongings = ({ items, visits, shares }: Awaited<ReturnType<typeof exported>>) => ({
-    items,
-    visits,
-    shares,
-  });
   const asked = (ids: Ids) => app.get(withQuery('/profile', ids), TRUSTED);
   const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);
 
@@ -132,13 +127,23 @@ eachRedis(t, async (t, redis) => {
       const { profileId } = await exported(c);
       const named = how === 'the customer' ? d : how === 'the session' ? session : { email };
       t.same(await erase(named), { erased: true });
+      const query = withQuery('/product/visit', { ...session, productHandle: 'red-shoe' });
+      const { json: read } = await app.get(query, TRUSTED);
+      t.not(read.profileId, profileId);
       for (const { shop } of [app, other]) {
         t.equal(await shop.count(session), 0, 'no count of the first customer comes back');
-        const found = await shop.exported(session);
-        t.not(found.profileId, profileId);
-        t.same(belongings(found), NOTHING);
-        t.same(found.identities.customerIds, []);
+        await shop.reset(session);
+        await shop.remove(session);
+        t.same(await shop.items(session), []);
+        t.match(await app.get(withQuery('/profile', session), TRUSTED), NOBODY);
       }
+      // The first customer's profile was that session's.
+      const members = createKeys(app.prefix).members(profileId);
+      const others = async () =>
+        (await traces(session.sessionId)).filter((held) => !held.startsWith(`${members} `));
+      t.same(await others(), []);
+      t.same(await erase(session), { erased: false }, 'and creates nothing, however often it is asked for');
+      t.same(await others(), []);
       const kept = await exported(c);
       t.match(kept, { visits: { 'red-shoe': 2 }, shares: [code] });
       t.same(kept.identities.sessionIds, []);
@@ -146,28 +151,49 @@ eachRedis(t, async (t, redis) => {
 
       const added = await postProxied(app, '/item/add', LOGGED_OUT, itemOf(session));
       t.equal(added.status, 200, 'its own wishlist');
-      t.equal((await other.shop.visit(session)).count, 1);
+      t.match(
+        await other.shop.visit(session),
+        { count: 1, profileId: read.profileId },
+        'the id that was read',
+      );
       const shared = await share(session);
       t.not(shared.code, code);
       t.equal((await app.get(`/share/${shared.code}/items`, TRUSTED)).json.items.length, 1);
       t.equal(await count(c), 2, 'and nothing of it is the first customer’s');
       t.equal((await items(c)).length, 1);
+      t.same(await erase(session), { erased: true });
+      t.same([...(await others()), ...(await traces(read.profileId, shared.code))], []);
+      t.equal((await visit(session)).count, 1);
     });
   }
 
-  t.test(
-    'an erasure of a shared device creates nothing, however often it is asked for',
-    {
-      todo: 'the session gets a profile of its own at once, for ever: made at its next write, it would be a guest',
-    },
-    async (t) => {
-      const { session, d } = await addDevice();
-      await erase(d);
-      t.same(await traces(session.sessionId), []);
-      t.same(await erase(session), { erased: false });
-      t.same(await traces(session.sessionId), []);
-    },
-  );
+  for (const isRead of [true, false])
+    t.test(
+      `a shared device may lose customer after customer, ${isRead ? '' : 'not '}read first`,
+      async (t) => {
+        const session = { sessionId: `lost-${isRead}` };
+        const profiles = new Set<string>();
+        const owners = ['1', '2', '3'].map((n) => ({ customerId: `of-${session.sessionId}-${n}` }));
+        const gone = { customerId: 'gone' };
+        for (const owner of owners) {
+          if (isRead) t.equal(await count(session), 0);
+          const { profileId } = await visit(session);
+          t.match(await other.shop.visit({ ...session, ...owner }), { profileId, count: 2 });
+          profiles.add(profileId);
+          await visit({ ...session, ...gone });
+          await erase(gone);
+        }
+        t.equal(profiles.size, owners.length);
+        await visit(session);
+        for (const owner of owners) t.match(await erase(owner), { erased: true });
+        t.equal(await other.shop.count(session), 1, 'it stays when they are erased who had its profiles');
+        t.equal((await visit({ customerId: 'of-lost' })).count, 1);
+        t.match(await login({ ...session, customerId: 'of-lost' }), { merged: true });
+        t.equal(await count(session), 2);
+        await erase(session);
+        t.same(await traces('lost-', 'of-lost', ...profiles), []);
+      },
+    );
 
   // The rest are the same steps in other orders.
   if (redis.urls.length > 1) return;

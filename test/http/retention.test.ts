@@ -95,6 +95,34 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
+  t.test('a session that was its customer’s and is nobody’s now is a guest like any other', async (t) => {
+    const ages = await agesOf(t, redis, app);
+    for (const [name, write] of Object.entries(WRITES)) {
+      const who = { sessionId: `nobodys-${name}` };
+      const { profileId: lost } = await app.shop.visit(who);
+      await app.shop.login({ ...who, customerId: `first-${name}` });
+      await app.shop.login({ ...who, customerId: 'second' });
+      await app.shop.erase({ customerId: 'second' });
+      for (const days of [0, 2]) {
+        const began = Date.now();
+        if (days > 0) await guest(who.sessionId);
+        await write(app, who.sessionId);
+        const { json } = await app.get(withQuery('/product/visit', { ...who, productHandle: 'x' }), TRUSTED);
+        const { profileId } = json;
+        t.not(profileId, lost);
+        const isKnown = (await app.get(withQuery('/profile', who), TRUSTED)).status === 200;
+        t.equal(isKnown, days > 0 || name !== 'removal', name);
+        if (!isKnown) continue;
+        const [end = 0, ...others] = await ages.moments(profileId);
+        t.same(others, [], `${name}: one moment`);
+        t.ok(isAfterDays(end, began, DAYS), `${name}: ${end - began} ms`);
+        t.equal(await ages.endOf(createKeys(app.prefix).identity(lost)), end, `${name}: what leads to it`);
+        await ages.shift(profileId, -2 * DAY_MS);
+      }
+      t.equal(await ages.endOf(createKeys(app.prefix).profile(lost)), FOR_EVER);
+    }
+  });
+
   t.test('keys whose moments came apart have one after the next write of an item', async (t) => {
     const ages = await agesOf(t, redis, app);
     await guest('apart');
@@ -299,6 +327,10 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
   };
   return {
     names,
+    async endOf(key: string) {
+      const found = await Promise.all(nodes.map((node) => node.call('PEXPIRETIME', key).catch(() => GONE)));
+      return Math.max(...found.map(Number));
+    },
     /** Each moment at which something of the profile ends. */
     moments: async (profileId: string) => [...new Set((await ends(profileId)).values())],
     async shift(profileId: string, ms: number, which = /./) {

@@ -1,4 +1,4 @@
-// The scripts of identities alone: own, assign, link, unlink, join, facts; the steps of a merge (take, give, finish, restore);
+// The scripts of identities alone: own, link, join, facts; the steps of a merge (take, give, finish, restore);
 // and of an erasure (erase, erase-guest, clear). What is asked for again changes nothing more, and at a profile that is gone, or
 // another one by now, nothing is done.
 
@@ -11,7 +11,8 @@ type Four = [string, string, string, string];
 const ofProfile = (slot: string, name: string) => (kind: string) => `{${slot}}:${kind}:${name}`;
 const from = ofProfile('a', 'from');
 const into = ofProfile('b', 'into');
-const fresh = ofProfile('a', 'fresh');
+/** Of a guest whose default profile is another visitor's. */
+const home = ofProfile('a', 'home');
 const [IDENTITY, COUNTS, PROFILE, ITEMS, MEMBERS] = ['v', 'r', 'p', 'i', 'g'].map(from) as [string, ...Four];
 const JOURNAL = ['jr', 'ji', 'jp', 'jg'].map(from) as Four;
 /** Of the first generation. */
@@ -28,19 +29,13 @@ t.test('scripts of identities', async (t) => {
     const ttl = await client.ttl(key);
     t.ok(ttl > 0 && ttl <= 60, `${key}: ${ttl} s`);
   };
-  const link = async (before: string, after: string) =>
-    call('link', [IDENTITY, PROFILE], [await now(), before, after]);
+  const link = async (before: string, after: string, ...homes: string[]) =>
+    call('link', [IDENTITY, PROFILE, ...homes], [await now(), before, after, ...homes.map(() => 60)]);
   const own = async (generation = 'g1') =>
     call(
       'own',
-      [IDENTITY, COUNTS, PROFILE, MEMBERS, `{a}:e:${generation}`, ITEMS],
-      [await now(), generation, `a.from ${generation}`, 'c:1', 's:1'],
-    );
-  const unlink = async (seen: string) =>
-    call(
-      'unlink',
-      [IDENTITY, PROFILE, fresh('p'), fresh('g')],
-      [await now(), seen, 's:1', 'g9', 'a.fresh g9'],
+      [IDENTITY, COUNTS, PROFILE, MEMBERS, `{a}:e:${generation}`, IDENTITY, ITEMS],
+      [await now(), generation, `a.from ${generation}`, 'c:1', '', 's:1'],
     );
   const join = async (member: string, nonce = '', generation = 'g2') =>
     call('join', [into('p'), into('g')], [await now(), generation, member, nonce]);
@@ -61,10 +56,8 @@ t.test('scripts of identities', async (t) => {
 
   t.test('past its deadline no script does anything', async (t) => {
     const cases: readonly [name: string, keys: readonly string[], args: readonly (string | number)[]][] = [
-      ['own', [IDENTITY, COUNTS, PROFILE, MEMBERS, ERASED], ['g1', LINK, 'c:1', 's:1']],
-      ['assign', [PROFILE], ['g1', 'c:1']],
+      ['own', [IDENTITY, COUNTS, PROFILE, MEMBERS, ERASED, IDENTITY], ['g1', LINK, 'c:1', '', 's:1']],
       ['link', [IDENTITY, PROFILE], ['', LINK]],
-      ['unlink', [IDENTITY, PROFILE, fresh('p'), fresh('g')], [LINK, 's:1', 'g9', 'a.fresh g9']],
       ['join', [into('p'), into('g')], ['g2', 's:1', '']],
       ['facts', [PROFILE, MEMBERS], ['', 'g1', 0, 'now', '', '', 'email', 'a@b']],
       ['take', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], ['', TARGET, UNFINISHED, 's:1']],
@@ -72,7 +65,7 @@ t.test('scripts of identities', async (t) => {
       ['finish', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, UNFINISHED, TO_TARGET]],
       ['restore', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], [TARGET, LINK, 0]],
       ['erase', [PROFILE, MEMBERS, from('q'), from('zg'), from('zq'), ERASED], ['g1', 60, '']],
-      ['erase-guest', [IDENTITY, PROFILE, MEMBERS], ['']],
+      ['erase-guest', [IDENTITY, PROFILE, MEMBERS], ['', '']],
       ['clear', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, TO_TARGET]],
       ['pending', [from('pending')], ['begin', 'merge']],
     ];
@@ -127,33 +120,28 @@ t.test('scripts of identities', async (t) => {
       t.same(await keys(), [ERASED]);
       t.equal(await own('g3'), 'a.from g3');
       t.same(await client.hgetall(PROFILE), { owner: 'c:1', generation: 'g3' });
+      await client.del(PROFILE);
+      t.equal(await own('g3'), '', 'a dead link is none');
     },
   );
 
-  t.test("assign: a session's profile becomes one customer's, once", async (t) => {
-    const assign = async (customer: string, generation = 'g1') =>
-      call('assign', [PROFILE], [await now(), generation, customer]);
-    t.equal(await assign('c:1'), '');
-    t.same(await keys(), []);
-    await client.hset(PROFILE, { owner: 's:1', generation: 'g1' });
-    t.equal(await assign('c:1', 'g0'), '');
-    for (const customer of ['c:1', 'c:1', 'c:2']) t.equal(await assign(customer), 'c:1');
-  });
-
-  t.test('unlink: unknown from now on, or with a fresh profile where the default one is taken', async (t) => {
-    await client.hset(IDENTITY, '', TO_TARGET);
-    t.equal(await unlink('b.into g3'), 0, 'it has another link');
-    t.equal(await unlink(TO_TARGET), 1);
-    t.same(await keys(), []);
-    for (const taken of [{ owner: 'c:1', generation: 'g1' }, { target: 'c.other g3 n0' }]) {
+  t.test('link, own: a guest whose default profile is another visitor’s', async (t) => {
+    for (const taken of [{ generation: 'g0' }, { target: TARGET }, { target: `!${TARGET}` }]) {
       await client.flushall();
-      await client.hset(IDENTITY, '', TO_TARGET);
       await client.hset(PROFILE, taken);
-      t.equal(await unlink(TO_TARGET), 1);
-      t.same(await client.hgetall(IDENTITY), { '': 'a.fresh g9' });
-      t.same(await client.hgetall(fresh('p')), { owner: 's:1', generation: 'g9' });
-      t.same(await client.hgetall(fresh('g')), { 's:1': '' });
-      t.same(await client.hgetall(PROFILE), taken);
+      t.equal(await own(), '', 'it is not given to anybody else');
+      for (let i = 0; i < 2; i++) t.equal(await link('', 'a.home', home('p')), 1);
+      t.equal(await link('', LINK), 0, 'it is known from now on');
+      for (const key of [IDENTITY, home('p')]) t.ok((await client.ttl(key)) >= 60, `${key} ends`);
+      await client.hset(home('v'), 'x', 2);
+      const keys = [IDENTITY, home('r'), home('p'), home('g'), ERASED, home('v')];
+      const args = [await now(), 'g1', 'a.home g1', 'c:1', 'a.home', 's:1'];
+      for (let i = 0; i < 2; i++) t.equal(await call('own', keys, args), 'a.home g1');
+      t.same(await client.hgetall(home('r')), { x: '2' });
+      t.equal(await client.ttl(IDENTITY), -1);
+      t.equal(await link('a.home g1', ''), 1);
+      t.equal(await link('', 'a.home', home('p')), 0, 'this one is a customer’s, too');
+      t.equal(await link('', TO_TARGET), 1, 'it was unknown');
     }
   });
 

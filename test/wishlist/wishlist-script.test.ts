@@ -39,7 +39,8 @@ function linesOf(letter: string, rest: string, { name = '', link = '', isOnce }:
   const identity = name === '' ? '' : identityOf(name);
   const generation = name !== '' && link === '' ? '' : 'g1';
   const place = `${identity}\n${link}\n${generation}\n`;
-  return `${letter}${PROFILE}\n${ITEMS}\n${place}${isOnce ? `${RECORD}\n60` : ''}\n${rest}`;
+  const profile = generation === '' ? `{a}:p:${name}` : PROFILE;
+  return `${letter}${profile}\n${ITEMS}\n${place}${isOnce ? `${RECORD}\n60` : ''}\n${rest}`;
 }
 
 /** Adds; `id day` is the creation line. */
@@ -310,7 +311,7 @@ t.test('wishlist.lua', async (t) => {
 
   t.test('who adds or shares is known by it; who is refused, or removes, stays unknown', async (t) => {
     await client.del(PROFILE);
-    const at = { name: 's1' };
+    const at = { name: '1' };
     t.equal(await one(add('1:', 'A', 'e1', at), { highWater: 1 }), LUA.FULL);
     await one(remove('1:', lineOf('e2'), '', at));
     t.equal(await client.exists(PROFILE), 0);
@@ -319,7 +320,7 @@ t.test('wishlist.lua', async (t) => {
     await client.del(PROFILE);
     await one(share('e3', CODE, at));
     t.same(await client.hgetall(PROFILE), { share: CODE });
-    await client.hset(identityOf('s1'), '', 'z.other g3');
+    await client.hset(identityOf('1'), '', 'z.other g3');
     t.equal(await one(add('3:', 'C', 'e4', at)), '@z.other g3');
   });
 });
