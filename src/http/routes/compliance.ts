@@ -1,5 +1,5 @@
-// POST /webhook/customers/data_request, /webhook/customers/redact, /webhook/shop/redact: Shopify's three compliance
-// webhooks. A request is kept before it is answered, and done afterwards; see src/identity/compliance.ts.
+// POST /webhook/customers/data_request, /webhook/customers/redact, /webhook/shop/redact: Shopify's compliance webhooks. A request
+// is stored before it is answered, and executed afterwards; see src/identity/compliance.ts.
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -46,7 +46,7 @@ const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; examp
   },
 };
 
-/** @param shopifySecrets any of which may have signed a delivery; none where the shop is not Shopify's */
+/** @param shopifySecrets any of which may have signed a webhook; empty if the shop is not on Shopify */
 export function complianceOperations(
   compliance: Compliance,
   worker: ComplianceWorker,
@@ -88,7 +88,7 @@ export function complianceOperations(
   });
 }
 
-/** An erasure that names no visitor has nothing to do. */
+/** True for an erasure that names no visitor. */
 function isForNobody({ kind, customerId, email }: ComplianceRequest): boolean {
   return kind === 'customers/redact' && customerId === null && email === null;
 }

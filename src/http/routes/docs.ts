@@ -1,5 +1,4 @@
-// Documentation for people: GET / with name, version and links, and GET /docs, which shows /openapi.json with Swagger
-// UI. Everything that the pages load is served from here.
+// GET /, with name, version and links, and GET /docs, which shows /openapi.json with Swagger UI; and the files of these pages.
 
 import { readFile } from 'node:fs/promises';
 import { VERSION } from '../openapi.js';
@@ -14,11 +13,11 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-// dist/src/http/routes/ -> the project's root; what browsers get is not compiled.
+// From dist/src/http/routes/: files for browsers are not compiled.
 const OURS = new URL('../../../../src/http/docs/', import.meta.url);
 const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
-/** What the pages load: path, type, and where it is. */
+/** The pages' files. */
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/docs/docs.css', CSS, new URL('docs.css', OURS)],
   ['/docs/docs.js', JAVASCRIPT, new URL('docs.js', OURS)],
@@ -26,7 +25,7 @@ const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/docs/swagger-ui.js', JAVASCRIPT, new URL('swagger-ui-bundle.js', SWAGGER_UI)],
 ];
 
-/** The two pages. @param basePath stands before the paths that they link to */
+/** @param basePath precedes linked paths */
 export function docsOperations(basePath: string): Operation[] {
   const index = html`<!doctype html>
 <html lang="en">
@@ -90,7 +89,7 @@ export function docsOperations(basePath: string): Operation[] {
   ];
 }
 
-/** What the pages load. It is of no interest by itself, so /openapi.json leaves it out. */
+/** The pages' files, which /openapi.json leaves out. */
 export function docsFiles(): Operation[] {
   return FILES.map(([path, type, file]) => ({
     ...open(path, { id: path, tag: 'Operating', summary: 'A part of /docs' }),

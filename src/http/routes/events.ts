@@ -45,22 +45,22 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     }),
   ];
 
-  /** Records an event that takes more than one call: with facts, or with a key. */
+  /** Records an event with facts, or with a key, which takes more than one call. */
   function recordStepwise(event: RequestedEvent, input: EventInput): Promise<string> {
     const { request } = event;
     const { identity } = request;
     const { mayLink, kind } = request.caller;
     return once(requests, request, { operation: 'event', input }, NOWHERE, async (operation) => {
-      // The event comes last: a caller who is told that it failed will send it again.
+      // The event comes last: after an error the caller sends it again.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
-      // Under a key it has its id from the request's record: appended twice, wherever, it is one event.
+      // With a key, the event's id derives from the request's record: appended twice, it is one event.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));
     });
   }
 }
 
-/** An event as it was asked for; answers its request once it is recorded. */
+/** Answers its request when the event is recorded. */
 class RequestedEvent extends EventRequest {
   readonly #payload: Readonly<Record<string, unknown>>;
   readonly #payloadJson: string;
@@ -81,7 +81,7 @@ class RequestedEvent extends EventRequest {
     ]);
   }
 
-  /** @param operation that the event has its id and time from, where it may be recorded again */
+  /** @param operation gives id and time to an event that may be recorded again */
   encode(profileId: string, operation?: KeyedOperation): string {
     return encodeEvent({
       type: this.type,

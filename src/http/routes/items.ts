@@ -176,7 +176,7 @@ export function itemOperations(
       });
   }
 
-  /** Of a visitor whose facts are kept, or with a key. */
+  /** With facts of the visitor, or with a key. */
   function addStepwise(request: Request, input: ItemRequest): Promise<string> {
     const { caller, identity } = request;
     const { content } = input;

@@ -1,22 +1,21 @@
-// GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
+// GET /healthz, /readyz and /metrics.
 
 import { atMostOnceASecond } from '../../metrics/exposition.js';
 import { readyAnswer, statusAnswer } from '../answer-schemas.js';
 import type { Answer, Operation, OperationDoc } from '../operation.js';
 
-/** As the package that makes the figures names it. */
+/** The content type of prom-client. */
 const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Readiness {
-  /** Why no request should come here, in words; undefined if they should. */
+  /** Why the process is not ready; undefined if it is. */
   readonly why?: string;
-  /** What is partly away, in words. */
+  /** Parts of Redis that do not work. */
   readonly troubles?: readonly string[];
 }
 
 /**
- * @param readiness what /readyz answers
- * @param metrics the figures as Prometheus reads them
+ * @param metrics composes /metrics
  * @param now milliseconds
  */
 export function operatingOperations(

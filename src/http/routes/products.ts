@@ -1,5 +1,5 @@
-// PUT /products and POST /webhook/products: products as they are now. With PRODUCT_ALERTS those who wished for one are told
-// of price drops and restocks; without, both check what was sent and keep nothing.
+// PUT /products and POST /webhook/products: current products. With PRODUCT_ALERTS they send alerts of price drops and restocks;
+// without, they only validate.
 
 import type { Logger } from 'pino';
 import type { Products } from '../../products/products.js';
@@ -11,13 +11,13 @@ import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
 import { type Operation, operation } from '../operation.js';
 import { admitDelivery, authenticBody, MAX_DELIVERY, NOTHING_TO_SAY, SIGNATURE, TOPIC } from './webhook.js';
 
-/** Bytes: enough for 2,048 variants, as many as a product of Shopify has. */
+/** Bytes: enough for 2,048 variants, Shopify's maximum. */
 const MAX_PRODUCT = 512 * 1024;
-/** Without a topic it is a shop's own server. */
+/** A shop's own server sends no topic. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
-/** Why a webhook is left out: it is of another topic, or its body is no product. */
+/** Reasons why a webhook is ignored: another topic, or a body that is no product. */
 export type ProductLeftOut = 'topic' | 'body';
-/** Topics that are logged, each once: a caller may send any. */
+/** Maximum logged topics: a caller may send any. */
 const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 
@@ -48,8 +48,8 @@ const SHOPIFY_EXAMPLE = {
 };
 
 /**
- * @param products undefined where product alerts are off
- * @param onLeftOut called with each webhook that is left out
+ * @param products undefined if product alerts are off
+ * @param onLeftOut called for each ignored webhook
  */
 export function productOperations(
   products: Products | undefined,
@@ -108,7 +108,7 @@ export function productOperations(
   ];
 }
 
-/** Counts each webhook that is left out, and logs each topic once. */
+/** Counts ignored webhooks, and logs each topic once. */
 export function productLeftOut(
   count: (reason: ProductLeftOut) => void,
   log: Logger,

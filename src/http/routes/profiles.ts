@@ -1,5 +1,4 @@
-// POST /profile/guest and /profile/merge, and what a visitor may ask of a shop, asked by the shop's server: GET and DELETE
-// /profile.
+// POST /profile/guest and /profile/merge; GET and DELETE /profile, with which a shop's server exports or erases a visitor's data.
 
 import { ServiceError } from '../../errors.js';
 import type { Eraser } from '../../identity/eraser.js';

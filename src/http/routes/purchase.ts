@@ -1,12 +1,12 @@
-// POST /webhook/purchase: an order, from Shopify or from a shop's own server, as it is now. Each line is recorded for analysts,
-// and with the setting on, what was bought leaves the wishlist.
+// POST /webhook/purchase: the current state of an order, from Shopify or the shop's own server. Its lines are recorded for
+// analysts; if the setting is on, bought products leave the wishlist.
 //
-// An order is stated, and can be stated again, in any order of arrival: its rows have names and versions, and ClickHouse keeps
-// the newest. So a delivery is recorded each time that it comes. The wishlist is acted on once, by the first delivery
-// that counts as a purchase; one that failed half-way is completed by the next, since an item leaves once.
+// The same order may arrive often and in any sequence: its rows have names and versions, and ClickHouse keeps the newest, so each
+// webhook is recorded. The wishlist changes once, with the first webhook that counts as a purchase; if that failed, the next
+// one finishes, since an item leaves once.
 //
-// An order names a customer, a session, or both; each becomes known by it, and the two stay as they are: another person's e-mail
-// address at the checkout is no login.
+// An order names a customer, a session, or both. It creates their profiles but does not link them: the e-mail address of another
+// person at the checkout is no login.
 
 import { encodeOrderLine } from '../../events/row.js';
 import type { Profiles } from '../../identity/profiles.js';
@@ -22,7 +22,7 @@ import type { LeftOut } from '../left-out.js';
 import { type Operation, operation } from '../operation.js';
 import { admitDelivery, authenticBody, SIGNATURE, TOPIC } from './webhook.js';
 
-/** Of webhooks that state an order; without a topic it is a shop's own server. */
+/** Topics with an order. A shop's own server sends no topic. */
 const TOPICS = new Set([
   '',
   'orders/paid',
@@ -32,11 +32,11 @@ const TOPICS = new Set([
   'orders/cancelled',
 ]);
 const PAID = 'orders/paid';
-/** Bytes of a body: 500 lines of today's Order take 1.2 MB. */
+/** Bytes: 500 lines of Shopify's Order take 1.2 MB. */
 const MAX_ORDER = 4 * 1024 * 1024;
-/** Lines that are recorded at the same time, so that no order takes all the room of other requests. */
+/** Lines recorded concurrently, so that an order leaves capacity to other requests. */
 const PAGE_SIZE = 1_000;
-/** Faults that an answer names. */
+/** Maximum faults of an answer. */
 const MAX_ISSUES = 50;
 
 const EXAMPLE = {
@@ -56,22 +56,22 @@ interface Parts {
   readonly settings: SettingsStore;
   readonly purchases: Purchases;
   readonly notes: OrderNotes;
-  /** Called when nothing of an order is recorded, with the reason and the topic. */
+  /** Called if no line is recorded. */
   readonly onLeftOut: (reason: LeftOut, topic: string) => void;
-  /** Called with the paths of a signed order's faulty fields. */
+  /** Called with the paths of a signed order's wrong fields. */
   readonly onFaults: (paths: readonly string[]) => void;
 }
 
-/** A visitor of an order, by one of its ids. */
+/** A visitor named by an order. */
 interface Named extends FoundProfile {
   readonly who: Identity;
 }
 
-/** @param shopifySecrets any of which may have signed a delivery; none if the shop is not Shopify's */
+/** @param shopifySecrets any of which may have signed a webhook; empty if the shop is not on Shopify */
 export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
   const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
 
-  /** @returns why no line is recorded, if none is */
+  /** @returns the reason if no line is recorded */
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
     const named = await Promise.all(
       separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
@@ -80,14 +80,14 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
     if (note.isDone && !named.some(({ known }) => known)) return 'erased';
     const [first] = named as [Named];
-    // As it was when the order came first: a session that the order itself made known changes nothing.
+    // Use the buyer of the order's first webhook: that one may have created the profile of its session.
     const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
       for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
     for (const { who } of named) await visitors.resolve(who, false);
-    // An address leads to all that is kept of its visitor, and a session may be another's than the customer's: not there.
+    // Only for the first id: an e-mail address leads to all data of a profile, and the session may be another person's.
     await profiles.keep(first.who, false, true);
     if (!isBought) return order.state as LeftOut;
     if (!order.isTest) await notes.markDone(order.orderId, note);
@@ -108,13 +108,13 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       );
   }
 
-  /** Takes what was bought from a wishlist. The visits of its products begin anew, as if the visitor had removed it. */
+  /** Removes bought products from a wishlist, and resets their visits, as if the visitor had removed them. */
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
     const { answer } = await visitors.look(who, false, (place) => purchases.find(place, bought));
     if (typeof answer === 'string') return;
-    // Before the items leave: a retry finds them only as long as they are there.
+    // Before the items leave: a retry would not find them afterwards.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
     const change: Parameters<Purchases['remove']>[0] = (ask) => visitors.changeKnown(who, false, ask);
@@ -167,7 +167,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   });
 }
 
-/** An identity for each of its ids, the customer's first. */
+/** One identity per id, the customer's first. */
 function separately(identity: Identity): Identity[] {
   return [
     { ...identity, sessionId: null },

@@ -1,4 +1,4 @@
-// /receivers: the addresses that events go out to.
+// /receivers: lists, adds, changes, removes and tests receivers.
 
 import type { Receivers } from '../../receivers/receivers.js';
 import type { RequestStore } from '../../redis/requests.js';

@@ -1,5 +1,5 @@
-// GET /wishlist/share/:code: the page behind a share link. Shopify's app proxy, by its signature, gets it as Liquid
-// for the shop's theme; all others get a whole page. Nothing that it shows is the visitor's but the items.
+// GET /wishlist/share/:code: the page behind a share link. Signed requests of Shopify's app proxy get Liquid for the shop's theme;
+// all others get a whole page. It shows the items, and nothing else about the visitor.
 
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../errors.js';
@@ -24,14 +24,14 @@ import {
 import { isByPerson, PREFETCH_HEADERS } from './persons.js';
 
 const LIQUID = 'application/liquid';
-/** The code in the address is a secret: no search engine may list it, no other server may learn it. */
+/** The code in the URL is a secret: search engines must not list it. */
 const UNLISTED = { 'x-robots-tag': 'noindex' };
 const NO_REFERRER = { 'referrer-policy': 'no-referrer' };
 const PAGE = { type: 'string', pattern: '^[1-9][0-9]*$', description: 'Of 48 items each; 1 by default' };
 const CACHED = { 'cache-control': 'private, max-age=60' };
 const UNCACHED = { 'cache-control': 'no-store' };
 
-/** @param pageUrl the shop's own page, which is redirected to; empty where it has none */
+/** @param pageUrl the shop's own page, to redirect to; '' if there is none */
 export function sharePageOperation(
   shares: Shares,
   items: Items,
@@ -39,7 +39,7 @@ export function sharePageOperation(
   shop: Shop,
   pageUrl: string,
 ): Operation {
-  /** What all pages depend on. */
+  /** Part of all validators: everything that all pages depend on. */
   const edition = `${VERSION} ${JSON.stringify(shop)} ${contentSecurityPolicy(shop)}`;
   return {
     method: 'get',
@@ -75,7 +75,7 @@ export function sharePageOperation(
     async handle(_, request) {
       const unknown = new ServiceError('not_found', 'No wishlist has this share code.');
       const shareCode = normaliseCode(request.parameter);
-      // The shop's page asks for the items, and that is counted.
+      // The shop's page requests the items; that request counts as an opening.
       if (pageUrl !== '') {
         if ((await shares.find(shareCode)) === undefined) throw unknown;
         return redirect(pageUrl, shareCode);
@@ -84,7 +84,7 @@ export function sharePageOperation(
       const shared = await shares.read(shareCode, (place) => items.page(place, wanted));
       if (shared === undefined) throw unknown;
       const { answer: list, profileId } = shared;
-      // The other pages belong to the same opening.
+      // Further pages belong to the same opening.
       if (list.number === 1 && isByPerson(request)) await opens.record(profileId, shareCode);
       const headers = { ...CACHED, ...validatorsOf(edition, list, request) };
       if (request.header('if-none-match').includes(headers.etag)) return unchanged(request, headers);
@@ -101,13 +101,13 @@ export function sharePageOperation(
   };
 }
 
-/** From 1: a page for people does not refuse what it can't read. */
+/** From 1. People get the first page for an invalid number. */
 function wantedPage(request: Request): number {
   const page = request.query().get('page');
   return typeof page === 'string' && /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1;
 }
 
-/** Of a page: its list, and all else that it depends on. */
+/** Validators of a page, for its list and everything else that it depends on. */
 function validatorsOf(edition: string, { version, number, changedAt }: ItemPage, request: Request) {
   const { tag } = chooseLanguage(request.header('accept-language'));
   const seen = [edition, request.caller.kind === 'storefront', tag, number, version].join(' ');
@@ -133,7 +133,7 @@ function page(
   const language = chooseLanguage(request.header('accept-language'));
   const content = show(language);
   const common = { ...headersOf(request), ...headers };
-  // What a theme makes of Liquid has scripts and beacons of its own: our policies are not for it.
+  // Themes add their own scripts to Liquid: our policies would block them.
   if (request.caller.kind === 'storefront')
     return { type: LIQUID, headers: common, body: partOf(content, language) };
   return {

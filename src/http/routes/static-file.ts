@@ -1,19 +1,19 @@
-// Files that differ only with this program: kept by browsers and CDNs, gzipped for those who take that. Each is prepared at
-// the first request for it, by threads of their own: a megabyte would hold up all other requests.
+// Static files, cached by browsers and CDNs, gzipped if the client accepts that. Each is compressed at its first request, on
+// another thread: a megabyte would block all other requests.
 
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Answer, Request } from '../operation.js';
 
-/** Headers that an operation must want to see to answer with a file. */
+/** For `headers` of an operation that answers with a file. */
 export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 
-/** Requests never wait for a new version: after an hour the old one still serves while it is asked for, for a day. */
+/** After an hour caches revalidate in the background, for up to a day. */
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 
-/** @returns what /openapi.json says of the answers */
+/** @returns documentation of the answers */
 export const filePages = (type: string, description: string) => ({
   200: { description, types: [type], headers: ['ETag', 'Cache-Control'] },
   304: {
@@ -25,7 +25,7 @@ export const filePages = (type: string, description: string) => ({
 
 type Content = string | Buffer;
 
-/** @param read called once @param more headers @returns what answers requests for the file */
+/** @param read called once @param more headers @returns the handler */
 export function staticFile(
   type: string,
   read: () => Content | Promise<Content>,
@@ -50,7 +50,7 @@ async function prepare(
   const gzipped = await promisify(gzip)(content, { level: 9 });
   const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`;
   const headers = {
-    // Weak, since it names the content and not its bytes: gzipped and plain are one version.
+    // Weak: gzipped and plain bytes have the same tag.
     etag: `W/${tag}`,
     'cache-control': CACHE_CONTROL,
     vary: 'Accept-Encoding',

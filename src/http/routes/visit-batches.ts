@@ -9,7 +9,7 @@ import { visitBatchAnswer } from '../answer-schemas.js';
 import { type Operation, operation } from '../operation.js';
 import { COUNT_QUERY, answer as visitText } from './visits.js';
 
-/** Bytes, for 500 visits. */
+/** Bytes of 500 visits. */
 const MAX_BODY = 512 * 1024;
 
 const EXAMPLE = {
@@ -55,13 +55,13 @@ export function visitBatchOperation(many: ManyVisits): Operation {
   });
 }
 
-/** Also of a body that is wrong: that takes its time to look through, too. */
+/** Counts a wrong body, too: to validate it takes time. */
 function visitsIn(body: unknown): number {
   const visits = (body as { readonly visits?: unknown } | null | undefined)?.visits;
   return Array.isArray(visits) ? Math.max(1, visits.length) : 1;
 }
 
-/** Profiles that count as many products as they may are told of one by one: sending the whole again does not help. */
+/** Errors of single visits, for which a retry of the whole batch does not help. */
 function refuseWhereNoneIsCounted(outcomes: readonly VisitOutcome[]): void {
   let passing: ServiceError | undefined;
   for (const outcome of outcomes) {

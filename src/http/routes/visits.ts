@@ -13,13 +13,13 @@ import { LATER, MAX_BODY, type Operation, operation, type Request } from '../ope
 import { isRobot } from './robots.js';
 
 const PATH = '/product/visit';
-/** Visits that are read before the first of them is looked up: they should still be in the processor's cache then. */
+/** Visits looked up together: few enough to be in the processor's cache still. */
 const LOOKED_UP_TOGETHER = 64;
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-/** @param onRobot called for each visit that is answered and not counted, since a robot made it */
+/** @param onRobot called for each visit of a robot, which is answered but not counted */
 export function visitOperations(
   visitors: Visitors,
   requests: RequestStore,
@@ -100,7 +100,7 @@ export function visitOperations(
       accessGroup: 'visits',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      // Some proxies drop the body of a DELETE; then the query names the same.
+      // Some proxies drop the body of a DELETE; the query works as well.
       read: (body, request) => (body === undefined ? readQuery(request) : readVisitBody(body)),
       handle(input, request) {
         if (hasKey(request)) return enterOnce('reset', request, input, false);
@@ -110,7 +110,7 @@ export function visitOperations(
     }),
   ];
 
-  /** Of a request with a key. */
+  /** Counts a visit with an idempotency key. */
   function enterOnce(
     kind: 'visit' | 'reset',
     request: Request,
@@ -121,7 +121,7 @@ export function visitOperations(
     const { mayLink } = request.caller;
     const { productHandle } = input;
     const place = () => visitors.likelyProfile(identity, mayLink);
-    // The answer is kept, with the count or without.
+    // The stored answer has the count or not, so these are different operations.
     const what = { operation: wantsCount ? `${kind} with count` : kind, input };
     return onceUnderKey(requests, request, what, place, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
@@ -136,7 +136,7 @@ export function visitOperations(
   }
 }
 
-/** A request that asks for a count, or for one more, and is answered once that is known. */
+/** Answers its request with the count. */
 class RequestedCount extends CountRequest {
   readonly #request: Request;
   readonly #wantsCount: boolean;
@@ -165,7 +165,7 @@ class RequestedCount extends CountRequest {
   }
 }
 
-/** A storefront's customer who is logged in need not be named: the signature does. */
+/** A storefront's signature names its customer, so the query need not. */
 function readQuery(request: Request): VisitRequest {
   return readVisitQuery(request.query(), request.caller.customerId);
 }

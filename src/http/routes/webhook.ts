@@ -1,7 +1,7 @@
-// What all webhooks have in common: who may deliver, and the id under which a delivery repeats.
+// Authenticates webhooks, and reads the id under which a webhook repeats.
 //
-// Shopify's signature is the base64 HMAC-SHA256 of the raw body: under the app's secret, or under one of the shop's where
-// the merchant made the webhook in the admin.
+// Shopify's signature is the base64 HMAC-SHA256 of the raw body, with the app's secret, or with one of the shop's if the merchant
+// made the webhook in the admin.
 // https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -11,19 +11,19 @@ import type { Request } from '../operation.js';
 
 export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
-/** What happened, like `orders/paid`; no part of what is signed. */
+/** Like `orders/paid`; not signed. */
 export const TOPIC = 'x-shopify-topic';
-/** The same for all deliveries of one event, where Shopify sends it. */
+/** The same for all webhooks of one event, if Shopify sends it. */
 export const EVENT_ID = 'x-shopify-event-id';
-/** Bytes of a body: an order with hundreds of lines. */
+/** Maximum bytes of a body, enough for an order with hundreds of lines. */
 export const MAX_DELIVERY = 1024 * 1024;
-/** The answer to a delivery that was taken. */
+/** The answer to an accepted webhook. */
 export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
 /** 32 bytes in base64. */
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Refuses by the head alone what can't be authentic. @throws ServiceError `unauthorized` */
+/** Checks the head: refuses a webhook that can't be authentic. @throws ServiceError `unauthorized` */
 export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);
@@ -32,7 +32,7 @@ export function admitDelivery(request: Request, shopifySecrets: readonly string[
   if (!DIGEST.test(signature)) throw wrong();
 }
 
-/** @param body of an operation that wants bytes @throws ServiceError `unauthorized` */
+/** @param body of an operation with `wantsBytes` @throws ServiceError `unauthorized` */
 export function authenticBody(body: unknown, request: Request, shopifySecrets: readonly string[]): Buffer {
   const bytes = body as Buffer;
   if (request.caller.kind === 'server') return bytes;
@@ -49,7 +49,7 @@ function isSigned(body: Buffer, signature: string, secrets: readonly string[]): 
   return matches.length > 0;
 }
 
-/** The first of these headers that was sent; empty where none was. @throws ServiceError `invalid_request` */
+/** The first of these headers that was sent, or ''. @throws ServiceError `invalid_request` */
 export function readDeliveryId(request: Request, ...names: readonly string[]): string {
   const name = names.find((one) => request.header(one) !== '');
   if (name === undefined) return '';

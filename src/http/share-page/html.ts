@@ -1,10 +1,10 @@
-// HTML out of templates: what is put into one is escaped, unless it is such HTML itself. Braces are escaped, too,
-// so that nothing in it is Liquid to a theme that renders it.
+// HTML templates. Values are escaped unless they are HTML of a template. Braces are escaped, too, so that no value is Liquid in a
+// theme.
 
 export class Html {
   readonly text: string;
 
-  /** @param text is taken as it is: only what this program says itself */
+  /** @param text not escaped: never from a caller */
   constructor(text: string) {
     this.text = text;
   }
@@ -23,12 +23,12 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '}': '&#125;',
 };
 
-/** Text as it stands in an element, or in an attribute in quotes. */
+/** For elements and quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replace(SPECIAL, (character) => ENTITIES[character] as string);
 }
 
-/** A template of HTML. Values may stand in elements and, quoted, in attributes; nowhere else (no script, no style). */
+/** A template of HTML, with values only in elements and quoted attributes (not in scripts or styles). */
 export function html(literals: TemplateStringsArray, ...values: readonly Value[]): Html {
   let text = literals[0] as string;
   for (const [at, value] of values.entries()) text += textOf(value) + literals[at + 1];
@@ -43,8 +43,8 @@ function textOf(value: Value): string {
 }
 
 /**
- * The address of an image that may be shown, in the URL standard's spelling: `https:`, at a host of the list.
- * @param shop whose address is the base of relative ones
+ * The normalised URL of an image if it may be shown: `https:`, at a listed host.
+ * @param shop base of relative URLs
  */
 export function imageAddress(
   address: string | null,

@@ -1,24 +1,24 @@
-// What the page says, in each of its languages, and how these spell numbers and prices.
+// The texts of the share page in each language, with numbers and prices.
 
 type Tag = 'en' | 'de' | 'fr' | 'es';
 
 export interface Texts {
   readonly title: string;
-  /** The title where the shop has a name, which stands for `#`. */
+  /** The title if the shop has a name; `#` is the name. */
   readonly titleOf: string;
-  /** `#` stands for the number. */
+  /** `#` is the number. */
   readonly count: { readonly one: string; readonly other: string };
-  /** Of an item that is wished for more than once. `#` stands for the number. */
+  /** For an item with a quantity above 1; `#` is the number. */
   readonly quantity: string;
   readonly price: string;
   readonly salePrice: string;
   readonly regularPrice: string;
   readonly soldOut: string;
   readonly toShop: string;
-  /** To the page before and the one after it. */
+  /** Links to the previous and the next page. */
   readonly newer: string;
   readonly older: string;
-  /** `#` stands for the page's number, and then for how many there are. */
+  /** `#` is the page's number, then the number of pages. */
   readonly page: string;
   readonly empty: Notice;
   readonly unknown: Notice;
@@ -131,7 +131,7 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
 };
 
-/** Others, like those of two letters, have no spelling of their own. */
+/** Others, like codes of two letters, can't be formatted by Intl. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
 export class Language {
@@ -139,7 +139,7 @@ export class Language {
   readonly texts: Texts;
   readonly #plurals: Intl.PluralRules;
   readonly #numbers: Intl.NumberFormat;
-  /** By currency, of CURRENCIES alone; the empty text is all others. */
+  /** By currency of CURRENCIES; '' for all others. */
   readonly #prices = new Map<string, Intl.NumberFormat>();
 
   constructor(tag: Tag) {
@@ -149,19 +149,19 @@ export class Language {
     this.#numbers = new Intl.NumberFormat(tag);
   }
 
-  /** How many items, in words. */
+  /** The number of items, in words. */
   count(items: number): string {
     const { one, other } = this.texts.count;
     return (this.#plurals.select(items) === 'one' ? one : other).replace('#', this.#numbers.format(items));
   }
 
-  /** Which page it is, in words. */
+  /** The page's number, in words. */
   page(number: number, pages: number): string {
     const [before = '', between = '', after = ''] = this.texts.page.split('#');
     return before + this.#numbers.format(number) + between + this.#numbers.format(pages) + after;
   }
 
-  /** How many of an item, in words. */
+  /** The quantity of an item, in words. */
   quantity(n: number): string {
     return this.texts.quantity.replace('#', this.#numbers.format(n));
   }
@@ -178,7 +178,7 @@ export class Language {
       );
       this.#prices.set(known, format);
     }
-    // As text: a number would lose digits of large amounts.
+    // As a string: a number would lose digits of large amounts.
     const price = format.format(amount as Intl.StringNumericLiteral);
     return known === code ? price : `${price}\u00a0${code}`;
   }
@@ -187,7 +187,7 @@ export class Language {
 const ENGLISH = new Language('en');
 const LANGUAGES = [ENGLISH, new Language('de'), new Language('fr'), new Language('es')];
 
-/** The language that a reader likes best of those that there are. @param accepted an Accept-Language header, or empty */
+/** The available language that the reader prefers. @param accepted an Accept-Language header, or '' */
 export function chooseLanguage(accepted: string): Language {
   let chosen = ENGLISH;
   let best = 0;

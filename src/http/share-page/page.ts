@@ -1,5 +1,5 @@
-// What a shared wishlist looks like: the part that a theme takes into its own layout, and the frame around that part
-// for those who come without one. Both work without scripts; besides the items' pictures they load nothing.
+// The HTML of a shared wishlist: the part for a theme's layout, and a whole document around it. Both work without scripts and load
+// nothing but the items' images.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import type { ItemPage } from '../../wishlist/item-pages.js';
 import { Html, html, imageAddress, NOTHING } from './html.js';
 import type { Language, Notice } from './languages.js';
 
-// dist/src/http/share-page/ -> the project's root; styles are not compiled.
+// From dist/src/http/share-page/: styles are not compiled.
 const readStyles = (name: string) =>
   readFileSync(new URL(`../../../../src/http/share-page/${name}.css`, import.meta.url), 'utf8').replace(
     /\/\*.*?\*\/\s*|^\s+/gms,
@@ -23,7 +23,7 @@ const ICON = `data:image/svg+xml,${encodeURIComponent(
 )}`;
 const heart = html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${HEART}"/></svg>`;
 
-/** For framed pages. The styles are those in the page; `data:` is its icon. */
+/** For whole documents. Styles are in the page; `data:` is its icon. */
 export function contentSecurityPolicy({ imageHosts }: Shop): string {
   return [
     "default-src 'none'",
@@ -35,26 +35,25 @@ export function contentSecurityPolicy({ imageHosts }: Shop): string {
   ].join('; ');
 }
 
-/** The title of the only variant of a product that has none, which Shopify gives it. */
+/** Shopify's title for the single variant of a product without variants. */
 const NO_VARIANTS = 'Default Title';
 
-/** A page's own words; the frame is put around them, or a theme's layout is. */
+/** The part of a page inside a layout. */
 export interface Content {
   readonly title: string;
   readonly body: Html;
-  /** Shown where the link is previewed. */
+  /** For previews of the link. */
   readonly image: string | undefined;
 }
 
-/** The shop whose wishlist it is. */
 export interface Shop {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string;
-  /** SHOP_NAME; empty where it has none. */
+  /** SHOP_NAME, or ''. */
   readonly name: string;
-  /** Of a product, with `{handle}` and perhaps `{variant}`. */
+  /** With `{handle}` and maybe `{variant}`. */
   readonly productUrl: string;
-  /** From where images are shown: hosts, or `*.` and the end of their names. */
+  /** Hosts of images; `*.` stands for every host below. */
   readonly imageHosts: readonly string[];
 }
 
@@ -71,7 +70,7 @@ ${showPages(page, language)}`;
   return { title, body, image: imageAddress(items[0]?.image ?? null, shop) };
 }
 
-/** Links lead to the same address: an app proxy adds its signature. */
+/** Relative links: an app proxy adds its signature to them. */
 function showPages({ number, pages }: ItemPage, language: Language): Html {
   if (pages === 1) return NOTHING;
   const { newer, older } = language.texts;
@@ -86,7 +85,7 @@ export function showNotice({ title, text }: Notice, { texts }: Language, { url }
   return { title, body, image: undefined };
 }
 
-/** An item without a variant has no parameter for one. */
+/** Drops the variant's parameter for an item without a variant. */
 function linkTo({ productHandle, variantId }: Item, productUrl: string): string {
   const link = new URL(productUrl);
   if (variantId === null)
@@ -100,7 +99,7 @@ function linkTo({ productHandle, variantId }: Item, productUrl: string): string 
 function showItem(item: Item, language: Language, shop: Shop): Html {
   const { variantTitle, quantity, inventoryAvailable } = item;
   const image = imageAddress(item.image, shop);
-  // Escaped once, though each stands there twice.
+  // Escaped once, used twice.
   const title = html`${item.productTitle}`;
   const variant = variantTitle && variantTitle !== NO_VARIANTS ? html`${variantTitle}` : undefined;
   const name = variant === undefined ? title : html`${title}, ${variant}`;
@@ -127,7 +126,7 @@ function showPrice({ price, compareAt, currencyCode }: Item, language: Language)
   return html`<p class="wm-price wm-sale"><span class="wm-spoken">${texts.salePrice} </span><strong>${now}</strong> <s><span class="wm-spoken">${texts.regularPrice} </span>${language.price(compareAt, currencyCode)}</s></p>`;
 }
 
-/** For a theme: what its layout is put around. */
+/** For a theme's layout. */
 export function partOf({ body }: Content, language: Language): string {
   return html`<style>${new Html(PART_STYLES)}</style>
 ${showPart(body, language)}`.text;
