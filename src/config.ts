@@ -200,7 +200,7 @@ const OCCASIONAL = {
   CLICKHOUSE_DATABASE: setting(identifier, 'database that holds `events` and the views', 'wishmeter'),
   CLICKHOUSE_CLUSTER: setting(
     identifier,
-    'ClickHouse cluster, as in its `remote_servers`: tables are replicated and sharded; see docs/operations.md',
+    'ClickHouse cluster, as in its `remote_servers`: tables are replicated and sharded; see docs/scaling.md',
   ),
   CLICKHOUSE_PORT: setting(port, 'port of the embedded ClickHouse; 0 takes a free one', '8123'),
   FLUSH_METRICS_PORT: setting(
