@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 BIN := node_modules/.bin
 # Folders, too: one changes when a file in it comes or goes. (src/. and not src, since `test` is a target.)
-SOURCES := $(shell find src/. test/. bench/. -type d -o -name '*.ts' 2>/dev/null)
+SOURCES := $(shell find src/. test/. bench/. -type d -o -name '*.ts' -o -name '*.js' 2>/dev/null)
 PACKAGES := node_modules/.package-lock.json
 BUILD := dist/.built
 TAP := dist/.tap
@@ -149,6 +149,7 @@ $(BUILD): $(PACKAGES) tsconfig.json $(SOURCES)
 	@.ci/timed 'Compiling' $(BIN)/tsc
 	@find dist/src dist/test dist/bench -name '*.js' 2>/dev/null | while read -r js; do \
 		ts=$${js#dist/}; [ -e "$${ts%.js}.ts" ] || rm -f "$$js" "$$js.map"; done
+	@node .ci/minify.mjs
 	@chmod +x dist/src/main.js
 	@touch $@
 

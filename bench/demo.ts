@@ -61,6 +61,7 @@ async function main(): Promise<boolean> {
     out.write(`
 The shop stays open until Ctrl-C.
 
+  Shop        ${service.own.shop}
   Dashboard   ${service.own.dashboard}
   ClickHouse  ${new URL(service.clickhouseUrl).origin}, database ${service.database}
   SQL         make sql Q="SELECT * FROM most_wished(from = today() - 28, to = today()) LIMIT 10"

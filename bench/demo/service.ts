@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { readServiceUrl } from '../../src/embedded/clickhouse/service-url.js';
 import { settingsBesideOthers } from '../servers/beside-others.js';
+import { createStorefront } from './storefront.js';
 
 const MAIN = new URL('../../src/main.js', import.meta.url);
 /** The process and the data folder of a demo that is open: `make sql` reads it. */
@@ -30,6 +31,8 @@ interface Own {
   readonly writableUrl: string;
   /** The dashboard with its token. */
   readonly dashboard: string;
+  /** The shop's pages. */
+  readonly shop: string;
 }
 
 export interface Service {
@@ -55,8 +58,10 @@ export async function reachService(env: NodeJS.ProcessEnv): Promise<Service> {
 async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Service> {
   const dir = await mkdtemp(join(tmpdir(), 'wishmeter-demo-'));
   const { API_KEYS: _keys, BASE_PATH: _base, ...rest } = env;
+  const storefront = await createStorefront();
   const settings = {
     ...settingsBesideOthers(dir),
+    ...storefront.settings,
     LOG_LEVEL: 'warn',
   };
   try {
@@ -70,7 +75,9 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
       stopMs: STOP_MS,
     });
     const key = (await readFile(join(dir, 'api-key'), 'utf8')).trim();
+    storefront.open(child.ready.url);
     const stop = async () => {
+      storefront.close();
       await child.stop();
       await rm(dir, { recursive: true, force: true });
     };
@@ -78,9 +85,10 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
     const { dashboardUrl } = child.ready;
     const writableUrl = readServiceUrl(join(dir, 'clickhouse'));
     if (writableUrl === undefined) throw new Error('The embedded ClickHouse left no address.');
-    const own = { dir, writableUrl, dashboard: `${dashboardUrl}/#token=${token}` };
+    const own = { dir, writableUrl, dashboard: `${dashboardUrl}/#token=${token}`, shop: storefront.origin };
     return { ...child.ready, key, database, own, stop };
   } catch (error) {
+    storefront.close();
     await rm(dir, { recursive: true, force: true });
     throw error;
   }

@@ -43,18 +43,30 @@
     document.currentScript,
     document.querySelector(`${named}[data-key],${named}[data-product-handle],${named}[type=module]`),
   ].find((script) => script && /\/beacon\.js($|\?)/.test(script.src));
-  const { src, key, productHandle, customer, consent, test } = Object.assign(
+  const options = Object.assign(
     {},
     tag ? tag.dataset : {},
     tag ? { src: tag.src } : {},
     window.wishmeterOptions,
   );
+  const { src, key, productHandle, customer, consent, test } = options;
   if (!src) {
-    console.warn('wishmeter: no tag with /beacon.js as its src; set window.wishmeterOptions.src');
+    console.warn('wishmeter: no tag with /beacon.js; set wishmeterOptions.src');
     return;
   }
 
   const { userAgent } = navigator;
+  const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
+  // Between the session and its owner, which may have blanks.
+  const BLANK = / ([\s\S]*)/;
+  // Not crypto.randomUUID: pages without https have none.
+  const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
+  // The service is where the script came from.
+  const urlOf = (path) => {
+    const url = new URL(path, new URL(src, document.baseURI));
+    if (key) url.searchParams.set('key', key);
+    return url;
+  };
   let said = '';
   const say = (why) => {
     if (why !== said) console.info(`wishmeter: ${why}`);
@@ -78,6 +90,15 @@
   const waiting = [];
   const underway = new Map();
 
+  // Read anew each time: another tab may have begun a new session.
+  const stored = () => {
+    try {
+      return memory || localStorage.wishmeter_session || '';
+    } catch (_) {
+      return memory;
+    }
+  };
+
   const store = (value) => {
     memory = value;
     try {
@@ -87,18 +108,20 @@
     } catch (_) {}
   };
 
+  // It throws if Shopify's API has not been loaded: nothing is decided.
+  const refused = () =>
+    never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed() && 'no consent');
+
+  // Before the page is parsed, Shopify may still come. A page that is prepared in advance is viewed when it is shown, if ever.
+  const isShown = () => document.readyState !== 'loading' && !document.prerendering;
+
   const decide = () => {
     try {
-      // It throws where Shopify's API has not been loaded, and nothing is decided.
-      const refused =
-        never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed() && 'no consent');
-      if (refused) store('');
-      const why = refused || (!given && 'wishmeter.consent(true) is awaited');
+      const refusal = refused();
+      if (refusal) store('');
+      const why = refusal || (!given && 'wishmeter.consent(true) is awaited');
       if (why) say(`nothing is sent: ${why}`);
-      // Before the page is parsed, Shopify may still come. A page that is prepared in advance is viewed when it is
-      // shown, if ever.
-      else if (document.readyState !== 'loading' && !document.prerendering)
-        for (const go of waiting.splice(0)) go();
+      else if (isShown()) for (const go of waiting.splice(0)) go();
     } catch (_) {}
   };
 
@@ -111,19 +134,14 @@
   };
 
   const identify = () => {
-    let stored = memory;
-    try {
-      // Read anew each time: another tab may have begun a new session.
-      stored = memory || localStorage.wishmeter_session || '';
-    } catch (_) {}
-    const [id, owner = ''] = stored.split(/ ([\s\S]*)/);
+    const before = stored();
+    const [id, owner = ''] = before.split(BLANK);
     // A page compares once: later it may be older than what is stored, as in a tab from before a logout.
     const now = present === undefined ? owner : present.trim();
     present = undefined;
-    // Not crypto.randomUUID: pages without https have none.
-    const next = ((!owner || owner === now) && id) || crypto.getRandomValues(new Uint32Array(4)).join('-');
+    const next = ((!owner || owner === now) && id) || randomId();
     const value = now ? `${next} ${now}` : next;
-    if (value !== stored) store(value);
+    if (value !== before) store(value);
     return next;
   };
 
@@ -137,15 +155,12 @@
   };
 
   const post = async (path, name, value, headers) => {
-    // The service is where the script came from.
-    const url = new URL(`product/visit${path}`, new URL(src, document.baseURI));
-    if (key) url.searchParams.set('key', key);
+    const url = urlOf(`product/visit${path}`);
     const sessionId = await session();
-    const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
     // Without a header it goes as text/plain, which needs no preflight.
     const answer = await fetch(url, { method: 'POST', body, headers, keepalive: true }).catch((error) => {
-      say(`no answer from ${url.origin}: it is blocked, or its ALLOWED_ORIGINS does not have ${origin}`);
+      say(`no answer from ${url.origin}: blocked, or ALLOWED_ORIGINS lacks ${origin}`);
       throw error;
     });
     const json = await answer.json();

@@ -1,15 +1,21 @@
-// The session in Shopify's cart: a guest's order names the visitor by this attribute. `data-cart-session` is what the cart has.
+// The session in Shopify's cart: a guest's order names the visitor by this attribute. `data-cart-session` is the cart's.
 function fillCart() {
   const { id } = who();
-  if (!id || !window.Shopify || settings.cartSession === undefined) return;
+  if (!id || !window.Shopify || options.cartSession === undefined) return;
+  const attributes = { wishlist_session_id: id };
   for (const field of document.querySelectorAll('[name="attributes[wishlist_session_id]"]')) field.value = id;
-  if (settings.cartSession === id) return;
-  settings.cartSession = id;
-  window
-    .fetch(`${shopRoot()}cart/update.js`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ attributes: { wishlist_session_id: id } }),
-    })
-    .catch(() => {});
+  if (options.cartSession !== id) toCart('update', { attributes }).catch(() => {});
+  options.cartSession = id;
+}
+
+const shopRoot = () => window.Shopify?.routes?.root || '/';
+
+/** @param action `add`, `update` */
+async function toCart(action, body) {
+  const answer = await window.fetch(`${shopRoot()}cart/${action}.js`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw answer;
 }

@@ -1,256 +1,199 @@
-// <wishlist-page>: the list, or with `code` a friend's. Prices and stock of today come from Shopify's product JSON, else from
-// the shop's own `wishmeter.products(items)`, which answers [{productId, variantId, price, available}].
-const SORTS = {
-  newest: () => 0,
-  oldest: (a, b) => (a.addedAt < b.addedAt ? -1 : 1),
-  name: (a, b) => a.productTitle.localeCompare(b.productTitle),
-  price: (a, b) => a.price - b.price,
-};
+// <wishlist-page>: the list, or with `code` a friend's. Today's prices and stock come from Shopify's product JSON, else from
+// the shop's own `wishmeterOptions.products(items)`, which answers [{productId, variantId, price, available}].
+const SORTS = { oldest: 'addedAt', name: 'productTitle', price: 'price' };
 
 function money(amount, currency) {
-  const language = document.documentElement.lang || undefined;
   try {
-    return new Intl.NumberFormat(
-      language,
-      currency ? { style: 'currency', currency } : { minimumFractionDigits: 2 },
-    ).format(amount);
-  } catch (_) {
+    return Number(amount).toLocaleString(document.documentElement.lang || undefined, {
+      style: 'currency',
+      currency,
+    });
+  } catch {
+    // Without a currency, or in a language that the browser does not know.
     return `${amount} ${currency || ''}`;
   }
 }
 
-const shopRoot = () => Object(Object(window.Shopify).routes).root || '/';
-
 /** Today's price and stock of some items, by key. */
-async function today(items) {
+async function today(some) {
   const now = {};
-  if (window.wishmeter.products) {
-    for (const one of await window.wishmeter.products(items)) now[keyOf(one)] = one;
-  } else if (window.Shopify) {
-    const handles = [...new Set(items.map(({ productHandle }) => productHandle))];
+  if (options.products) for (const one of await options.products(some)) now[keyOf(one)] = one;
+  else if (window.Shopify)
     await Promise.all(
-      handles.map(async (handle) => {
+      [...new Set(some.map(({ productHandle }) => productHandle))].map(async (handle) => {
         const answer = await window.fetch(`${shopRoot()}products/${encodeURIComponent(handle)}.js`);
-        const product = await answer.json();
-        for (const { id, price, available } of product.variants)
-          now[`${product.id}:${id}`] = { price: decimal(price / 100), available };
+        if (!answer.ok) return;
+        const { id: productId, variants } = await answer.json();
+        for (const { id, price, available } of variants)
+          now[keyOf({ productId, variantId: id })] = { price: decimal(price / 100), available };
       }),
-    ).catch(() => {});
-  }
+    );
   return now;
 }
 
 class Page extends Painted {
-  static get observedAttributes() {
-    return ['code', 'sort', 'page-size'];
-  }
-
-  attributeChangedCallback() {
-    if (this.shadowRoot) this.load();
-  }
+  static observedAttributes = ['code', 'sort', 'page-size'];
 
   build() {
-    this.items = [];
     this.now = {};
+    this.pages = 1;
+    this.note = make('p', { part: 'title', tabindex: -1 });
     this.rows = make('ul', { role: 'list' });
-    this.note = make('p', { part: 'title' });
-    this.bar = make('div', { class: 'b' });
-    this.shown = Number(this.getAttribute('page-size')) || 24;
-    shadow(this, PAGE_STYLE).append(this.note, this.rows, this.bar);
-    this.load();
+    this.more = button('button', text(this, 'more'), () => this.showMore());
+    this.mine = button('button', text(this, 'mine'), () => this.saveToMine());
+    this.link = button('share', text(this, 'share'), () => this.share());
+    this.bar = make('div', { class: 'a b' }, this.more, this.mine, this.link);
+    shadow(this, this.note, this.rows, this.bar);
   }
 
-  code() {
-    return this.getAttribute('code') || '';
-  }
-
-  async load() {
-    await allowed;
-    if (whyOff()) return this.paint();
-    if (this.code()) {
-      const url = new URL(`share/${encodeURIComponent(this.code())}/items`, new URL(src, document.baseURI));
-      if (key) url.searchParams.set('key', key);
-      const answer = await window.fetch(url).catch(() => undefined);
-      this.items = answer && answer.ok ? (await answer.json()).items : undefined;
-    } else this.items = await listNow(isReady && 'other-tab').catch(() => undefined);
-    this.isLoaded = this.items !== undefined;
-    this.items = this.items || [];
-    this.paint();
-    if (!this.isLoaded && !this.code()) return setTimeout(() => this.load(), 3000);
-    this.now = await today(this.items.slice(0, this.shown)).catch(() => ({}));
-    this.paint();
-  }
-
-  /** Items that are still on the list. */
+  /** The items to show, sorted; undefined before they are known. */
   list() {
-    const there = this.code() ? this.items : this.items.filter((item) => keyOf(item) in keys);
-    const sort = SORTS[this.getAttribute('sort')] || SORTS.newest;
-    return [...there].sort(sort);
+    const code = this.getAttribute('code');
+    if (code && code !== this.code) this.loadFriend(code);
+    const all = code ? this.friend : items?.filter((item) => keyOf(item) in keys);
+    const by = SORTS[this.getAttribute('sort')];
+    return by && all
+      ? [...all].sort((a, b) => a[by].localeCompare(b[by], undefined, { numeric: true }))
+      : all;
+  }
+
+  async loadFriend(code) {
+    this.code = code;
+    await allowed;
+    try {
+      const answer = await fetch(urlOf(`share/${encodeURIComponent(code)}/items`));
+      this.friend = (await answer.json()).items || [];
+      this.paint();
+    } catch {
+      this.code = '';
+      setTimeout(() => this.paint(), 3000);
+    }
   }
 
   paint() {
     const why = whyOff();
-    show(this, why ? ['off'] : this.isLoaded ? [] : off ? ['error'] : ['loading'], why);
-    const items = why ? [] : this.list();
-    // What another tab or a heart has added.
-    const missing = Object.keys(keys)
-      .filter((k) => !this.items.some((item) => keyOf(item) === k))
-      .join();
-    if (this.isLoaded && !this.code() && !queued.length && missing !== this.missing) {
-      this.missing = missing;
-      if (missing) setTimeout(() => this.load());
-    }
-    const shown = items.slice(0, this.shown);
-    const there = new Map([...this.rows.children].map((row) => [row.k, row]));
-    const version = (item) => JSON.stringify([item, this.now[keyOf(item)]]);
+    const list = why ? [] : this.list();
+    show(this, why ? ['off'] : list ? [] : off ? ['error'] : ['loading'], why);
+    if (!list) return;
+    const size = (Number(this.getAttribute('page-size')) || 24) * this.pages;
+    const shown = list.slice(0, size);
+    this.askPrices(shown);
+    const old = new Map([...this.rows.children].map((row) => [row.text, row]));
     const rows = shown.map((item) => {
-      const old = there.get(keyOf(item));
-      return old && old.version === version(item) ? old : this.row(item, version(item));
+      const now = this.now[keyOf(item)];
+      const rowText = JSON.stringify([item, now]);
+      return old.get(rowText) || Object.assign(this.row(item, now || {}), { k: keyOf(item), text: rowText });
     });
     // Rows that stay are not touched, so that focus stays in them.
-    if (rows.length !== there.size || rows.some((row, i) => this.rows.children[i] !== row))
+    if (rows.length !== old.size || rows.some((row, i) => this.rows.children[i] !== row))
       this.rows.replaceChildren(...rows);
-    this.note.textContent = this.isLoaded && !items.length ? text(this, 'empty') : '';
-    this.note.tabIndex = -1;
-    const buttons = [];
-    if (items.length > shown.length)
-      buttons.push(
-        button('button', text(this, 'more'), () => {
-          this.shown += Number(this.getAttribute('page-size')) || 24;
-          this.paint();
-          this.rows.children[shown.length].querySelector('a,button').focus();
-          today(this.list().slice(shown.length, this.shown)).then((now) => {
-            Object.assign(this.now, now);
-            this.paint();
-          });
-        }),
-      );
-    if (items.length && this.code()) buttons.push(button('button', text(this, 'mine'), () => this.mine()));
-    else if (items.length) buttons.push(button('share', text(this, 'share'), () => this.share()));
-    if (this.barText !== buttons.map((one) => one.textContent).join()) this.bar.replaceChildren(...buttons);
-    this.barText = buttons.map((one) => one.textContent).join();
+    const isFriend = this.hasAttribute('code');
+    this.note.textContent = list[0] ? '' : text(this, 'empty');
+    this.more.hidden = list.length <= size;
+    this.mine.hidden = !list[0] || !isFriend;
+    this.link.hidden = !list[0] || isFriend;
+    // Another tab or a heart has added a product.
+    if (!queued.length && needsList()) askSoon();
   }
 
-  row(item, version) {
-    const now = this.now[keyOf(item)] || {};
-    const name = item.productTitle;
-    const href = `${shopRoot()}products/${encodeURIComponent(item.productHandle)}${item.variantId ? `?variant=${encodeURIComponent(item.variantId)}` : ''}`;
-    const template = this.getAttribute('product-url');
-    const link = template
-      ? template
-          .replace('{handle}', encodeURIComponent(item.productHandle))
-          .replace('{variant}', item.variantId || '')
-      : href;
-    const isSafe = /^https?:/.test(item.image || '');
-    const picture = isSafe
-      ? make('img', { src: item.image, alt: '', loading: 'lazy', width: 80, height: 80 })
-      : make('span', { class: 'i' });
-    const about = make('div', {}, make('a', { href: link, part: 'title' }, name));
-    if (item.variantTitle && item.variantTitle !== 'Default Title')
-      about.append(make('div', {}, item.variantTitle));
-    const price = make('div', { part: 'price' }, money(now.price || item.price, item.currencyCode));
-    if (now.price && Number(now.price) < Number(item.price))
-      price.append(
-        make(
-          's',
-          {},
-          make('span', { class: 'v' }, text(this, 'was'), ' '),
-          money(item.price, item.currencyCode),
-        ),
-      );
-    const isAvailable = now.available === undefined ? item.inventoryAvailable : now.available;
-    if (!isAvailable) price.append(` · ${text(this, 'sold-out')}`);
+  /** Asks once for each item. */
+  async askPrices(shown) {
+    const some = shown.filter((item) => !(keyOf(item) in this.now));
+    for (const item of some) this.now[keyOf(item)] = undefined;
+    if (!some[0]) return;
+    Object.assign(this.now, await today(some).catch(() => {}));
+    this.paint();
+  }
+
+  row(item, now) {
+    const { productTitle, productHandle, variantId, variantTitle, image, currencyCode } = item;
+    const usual = `${shopRoot()}products/{handle}${variantId ? '?variant={variant}' : ''}`;
+    const href = (this.getAttribute('product-url') || usual)
+      .replace('{handle}', encodeURIComponent(productHandle))
+      .replace('{variant}', encodeURIComponent(variantId || ''));
+    const picture = make(image ? 'img' : 'span', { class: 'i', src: image, alt: '', loading: 'lazy' });
+    const about = make('div', {}, make('a', { href, part: 'title' }, productTitle));
+    if (variantTitle && variantTitle !== 'Default Title') about.append(make('div', {}, variantTitle));
+    const notes = [money(now.price || item.price, currencyCode)];
+    if (now.price < item.price * 1) notes.push(`${text(this, 'was')} ${money(item.price, currencyCode)}`);
+    const isAvailable = now.available ?? item.inventoryAvailable;
+    if (!isAvailable) notes.push(text(this, 'sold-out'));
+    const price = make('div', { part: 'price' }, notes.join(' · '));
     const actions = make('div', { class: 'a' });
-    const named = (one, label) => {
-      one.setAttribute('aria-label', `${label}: ${name}`);
+    const add = (name, act) => {
+      const one = button(name, text(this, name), act);
+      one.setAttribute('aria-label', `${text(this, name)}: ${productTitle}`);
       actions.append(one);
     };
-    if (this.hasAttribute('cart') && isAvailable)
-      named(
-        button('cart', text(this, 'cart'), () => this.cart(item)),
-        text(this, 'cart'),
-      );
-    if (!this.code())
-      named(
-        button('remove', text(this, 'remove'), () => this.remove(item)),
-        text(this, 'remove'),
-      );
-    const row = make('li', { part: 'row' }, picture, about, price, actions);
-    return Object.assign(row, { k: keyOf(item), version });
+    if (this.hasAttribute('cart') && isAvailable) add('cart', () => this.cart(item));
+    if (!this.hasAttribute('code')) add('remove', () => this.remove(item));
+    return make('li', { part: 'row' }, picture, about, price, actions);
+  }
+
+  focusRow(row) {
+    (row?.querySelector('[part=remove]') || this.note).focus();
+  }
+
+  showMore() {
+    const before = this.rows.children.length;
+    this.pages++;
+    this.paint();
+    this.rows.children[before]?.querySelector('a').focus();
   }
 
   /** Takes a row away; focus goes to the next one. */
   leave(item, event) {
     const at = [...this.rows.children].findIndex((row) => row.k === keyOf(item));
     const hadFocus = this.shadowRoot.activeElement;
-    const part = hadFocus && hadFocus.getAttribute('part');
-    if (!removeItem(item, this, event)) return false;
-    const removal = queued.length;
-    this.paint();
-    const next = this.rows.children[Math.min(at, this.rows.children.length - 1)];
-    if (hadFocus)
-      (next ? next.querySelector(`[part=${part}]`) || next.querySelector('button') : this.note).focus();
-    return removal;
+    const isTaken = removeItem(item, this, event);
+    if (isTaken && hadFocus) this.focusRow(this.rows.children[at] || this.rows.lastChild);
+    return isTaken;
   }
 
   remove(item) {
-    if (!this.leave(item)) return;
-    toast(this, text(this, 'removed'), [
-      [
-        text(this, 'undo'),
-        () => {
-          addItem(Object.assign({}, item, { source: item.source }), 'click', this);
-          this.paint();
-          const row = [...this.rows.children].find(({ k }) => k === keyOf(item));
-          if (row) row.querySelector('[part=remove]').focus();
-        },
-      ],
-    ]);
+    const undo = () => {
+      addItem(item, 'click', this);
+      this.focusRow([...this.rows.children].find((row) => row.k === keyOf(item)));
+    };
+    if (this.leave(item)) toast(this, text(this, 'removed'), { undo });
   }
 
   /** It leaves the list only once the cart has it. A listener of `wishlist:cart` may bring its own promise: detail.promise. */
   async cart(item) {
     const detail = { item };
     if (!fire(this, 'cart', detail, true)) return;
+    const isShopify = this.getAttribute('cart') === 'shopify';
+    if (!detail.promise && !isShopify) return;
+    const { variantId, quantity } = item;
     try {
-      if (detail.promise) await detail.promise;
-      else {
-        if (this.getAttribute('cart') !== 'shopify') return;
-        const answer = await window.fetch(`${shopRoot()}cart/add.js`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ items: [{ id: Number(item.variantId), quantity: item.quantity }] }),
-        });
-        if (!answer.ok) throw 0;
-      }
-    } catch (_) {
-      toast(this, text(this, 'failed'), []);
-      return;
+      await (detail.promise || toCart('add', { items: [{ id: Number(variantId), quantity }] }));
+    } catch {
+      return toast(this, text(this, 'failed'));
     }
-    if (!this.code()) this.leave(item, 'moveToCart');
+    if (!this.hasAttribute('code')) this.leave(item, 'moveToCart');
     announce(text(this, 'in-cart'));
   }
 
   async share() {
-    const link = await shareLink(this);
-    if (!link) return toast(this, text(this, 'failed'), []);
+    const url = await shareLink(this);
+    if (!url) return toast(this, text(this, 'failed'));
     try {
-      if (navigator.share) return await navigator.share({ url: link });
+      if (navigator.share) return await navigator.share({ url });
     } catch (error) {
       if (error.name === 'AbortError') return;
     }
     try {
-      await navigator.clipboard.writeText(link);
-      toast(this, text(this, 'copied'), []);
-    } catch (_) {
-      const field = make('input', { value: link, readonly: '', 'aria-label': text(this, 'share') });
+      await navigator.clipboard.writeText(url);
+      toast(this, text(this, 'copied'));
+    } catch {
+      const field = make('input', { value: url, readonly: '', 'aria-label': text(this, 'share') });
       this.bar.append(field);
       field.select();
     }
   }
 
-  mine() {
-    for (const item of this.list()) addItem(Object.assign({}, item, { source: 'wishlist' }), 'click');
+  saveToMine() {
+    for (const item of this.friend) addItem({ ...item, source: 'wishlist' });
     announce(text(this, 'added'));
   }
 }
@@ -259,7 +202,5 @@ class Page extends Painted {
 async function shareLink(element = document) {
   if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
   await flush();
-  return (
-    await ask('share', { channel: 'Link' }, { key: crypto.getRandomValues(new Uint32Array(4)).join('-') })
-  ).json.shareLink;
+  return (await ask('share', { channel: 'Link' }, { id: randomId() })).json.shareLink;
 }

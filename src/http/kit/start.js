@@ -1,39 +1,35 @@
-// The kit begins: its methods on window.wishmeter, its elements, and when it looks again.
+// The kit begins: its methods on window.wishmeter, its elements, and when it asks again.
 // Resolves once something may be sent: the page is parsed and shown, and there is consent.
 const allowed = new Promise((go) => {
-  const look = () => isPrivate() && document.readyState !== 'loading' && !document.prerendering && go();
   waiting.push(go);
+  // The beacon waits for ever under Global Privacy Control.
+  const look = () => isPrivate() && isShown() && go();
   document.addEventListener('readystatechange', look);
   document.addEventListener('prerenderingchange', look);
   look();
 });
+const OWN_PAGE = 'wishlist-page:not([code])';
 
-let isReady = false;
+let isReady;
 load();
 
-const { consent: giveConsent } = api;
-Object.assign(api, isCounted && { visit: before.visit, count: before.count, counts: before.counts }, {
-  products: before.products,
+const { consent: setConsent } = api;
+Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
   add: (item) =>
-    addItem(Object.assign({ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null }, item)),
+    addItem({ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }),
   remove: (product) => removeItem(product),
-  list: async () => {
-    await allowed;
-    return listNow('other-tab');
-  },
+  list: () => allowed.then(() => listNow('other-tab')),
   share: () => shareLink(),
-  refresh: () => {
+  refresh(reason = 'other-tab') {
     answered.clear();
-    return refresh('other-tab', true);
+    return refresh(reason, true);
   },
-  consent: async (yes) => {
+  async consent(yes) {
     if (isCounted) before.consent(yes);
-    await giveConsent(yes);
-    if (!yes) logout();
-    load();
-    paintAll();
-    refresh('other-tab');
+    await setConsent(yes);
+    if (!yes) write(PRIVATE, '');
+    lookAgain();
   },
 });
 
@@ -41,61 +37,52 @@ customElements.define('wishlist-heart', Heart);
 customElements.define('wishlist-count', Count);
 customElements.define('wishlist-page', Page);
 
+/** Reads what is stored, paints it, and asks the service. */
 function lookAgain() {
   const { id } = cache;
   load();
-  if (id && id !== cache.id) logout();
   answered.clear();
-  cache.at = 0;
-  refresh('other-tab');
+  // Somebody has logged out, or withdrawn the consent.
+  if (id && id !== cache.id) logout();
+  else paintAll();
+  refresh('other-tab', document.querySelector(`wishlist-count,${OWN_PAGE}`));
   flush();
 }
 addEventListener('pageshow', (event) => event.persisted && lookAgain());
-document.addEventListener('visibilitychange', () => {
-  if (document.visibilityState === 'visible' && isReady) lookAgain();
-});
+document.addEventListener('visibilitychange', () => document.hidden || (isReady && lookAgain()));
 addEventListener('online', () => {
-  write(
-    QUEUE,
-    (read(QUEUE) || []).map((entry) => Object.assign(entry, { next: 0 })),
-  );
+  for (const entry of queued) entry.next = 0;
+  save();
   off = '';
-  refresh('other-tab');
-  flush();
+  lookAgain();
 });
 addEventListener('offline', () => {
   off = 'offline';
   paintAll();
 });
 addEventListener('storage', ({ key: name }) => {
-  if (![CACHE, QUEUE, 'wishmeter_session', PRIVATE, null].includes(name)) return;
-  const were = JSON.stringify(keys);
+  if (![CACHE, QUEUE, PRIVATE, 'wishmeter_session', null].includes(name)) return;
+  if (name === QUEUE) clicks++;
   load();
-  if (JSON.stringify(keys) !== were) changed('other-tab');
-  else paintAll();
+  changed('other-tab');
   if (queued.length) flushIn(1000);
 });
-// Another variant was chosen, once the page's own listeners have run.
+// Once the page's own listeners have run: another variant is chosen.
 document.addEventListener('change', () =>
   setTimeout(() => {
     paintAll();
     askSoon();
   }),
 );
-document.addEventListener('visitorConsentCollected', () =>
-  setTimeout(() => {
-    load();
-    paintAll();
-  }),
-);
+document.addEventListener('visitorConsentCollected', () => setTimeout(lookAgain));
 
 allowed.then(async () => {
-  await sessionFor(false).catch(() => '');
+  await sessionFor(false).catch(() => {});
   load();
   await refresh();
   isReady = true;
   fillCart();
-  fire(document, 'ready', {});
+  fire(document, 'ready');
   flush();
   smartSave();
 });

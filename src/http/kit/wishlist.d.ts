@@ -35,18 +35,32 @@ export interface Wishmeter {
   /** Undefined without an answer. */
   list(): Promise<WishlistItem[] | undefined>;
   share(): Promise<string | undefined>;
-  refresh(): Promise<void>;
-  /** Yours, if you set it: prices and stock of today. */
+  /** Asks the service again. @param reason what `wishlist:change` says if the list has changed, `other-tab` by default */
+  refresh(reason?: WishlistChange['reason']): Promise<void>;
+}
+
+/** What a page may set before the script, as `window.wishmeterOptions`. */
+export interface WishmeterOptions {
+  src?: string;
+  key?: string;
+  productHandle?: string;
+  customer?: string;
+  consent?: string;
+  backend?: string;
+  gpc?: 'off';
+  /** Prices and stock of today. */
   products?: (items: WishlistItem[]) => Promise<(WishlistProduct & { price: string; available: boolean })[]>;
 }
 
+export interface WishlistChange {
+  items: WishlistProduct[];
+  count: number | undefined;
+  reason: 'click' | 'smart-save' | 'other-tab' | 'login' | 'purchase';
+}
+
 export interface WishlistEvents {
-  'wishlist:ready': CustomEvent<Record<string, never>>;
-  'wishlist:change': CustomEvent<{
-    items: WishlistProduct[];
-    count: number | undefined;
-    reason: 'click' | 'smart-save' | 'other-tab' | 'login' | 'purchase';
-  }>;
+  'wishlist:ready': CustomEvent<null>;
+  'wishlist:change': CustomEvent<WishlistChange>;
   'wishlist:add': CustomEvent<{ item: WishlistItem; reason: string }>;
   'wishlist:remove': CustomEvent<{ item: WishlistProduct; event?: 'moveToCart' }>;
   'wishlist:cart': CustomEvent<{ item: WishlistItem; promise?: Promise<unknown> }>;

@@ -246,7 +246,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
       await page.evaluate(
         "getComputedStyle(document.querySelector('wishlist-heart').shadowRoot.querySelector('button')).display",
       ),
-      'inline-flex',
+      'flex',
       'its styles are there',
     );
   });

@@ -1,5 +1,6 @@
 // Pages of a shop that uses the kit, and what tests read from them.
 
+import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { PUBLISHABLE } from '../../harness/storefront.js';
 
@@ -9,7 +10,7 @@ export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
 
 /** What a shop has in its style sheet: a heart's room, before the script is there. */
 export const ROOM =
-  '<style>wishlist-heart{display:inline-block;width:44px;height:44px;vertical-align:middle}</style>';
+  '<style>wishlist-heart{display:inline-block;min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}</style>';
 
 /** A heart of a product. @param more other attributes */
 export const heartTag = (id: number | string, more = ''): string =>
@@ -38,3 +39,13 @@ export const LISTENER = `<script>window.seen = [];
 export const eventsOf = (page: Page, name: string) =>
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   page.evaluate<any[]>(`seen.filter(([name]) => name === '${name}').map(([, detail]) => detail)`);
+
+const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
+
+/** What axe finds on a page. */
+export async function faultsOf(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  return page.evaluate(
+    "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html)))",
+  );
+}

@@ -1,0 +1,236 @@
+// What a shop may set at the kit's elements, how they look, the keyboard alone, and a service or connection that is away.
+
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { type BrowserFixtures, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import { becomes, eventsOf, faultsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
+
+// The browser's.
+declare function getComputedStyle(element: unknown): { getPropertyValue(name: string): string };
+
+export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { shop, app, service } = fixtures;
+  const kit = kitTag(service);
+  const rows = (page: Page) => page.locator('wishlist-page [part=row]');
+  const fill = async (page: Page, products: readonly (readonly [id: string, price: string])[]) => {
+    const sessionId = await sessionOf(page);
+    for (const [id, price] of products)
+      await app.shop.add(
+        { sessionId },
+        { productId: id, variantId: `${id}1`, productTitle: `Shoe ${id}`, price, currencyCode: 'EUR' },
+      );
+    await page.reload();
+    return sessionId;
+  };
+
+  await t.test('match, sort, max and hide-zero', async (t) => {
+    const page = await (await visit(t, fixtures)).open(
+      shop.show(
+        '/attributes',
+        `${ROOM}${LISTENER}<wishlist-count max="2"></wishlist-count><wishlist-count hide-zero></wishlist-count>
+        <wishlist-heart product-id="1" variant-id="99" handle="shoe-1" name="Other"></wishlist-heart>
+        <wishlist-heart product-id="1" match="product" handle="shoe-1" name="Any"></wishlist-heart>
+        <wishlist-page sort="price"></wishlist-page>${kit}`,
+      ),
+    );
+    const badge = (at: number) => page.locator('wishlist-count [part=badge]').nth(at);
+    await eventually(t, () => badge(0).textContent(), '0');
+    t.equal(await badge(1).isVisible(), false);
+    const width = async () => (await page.locator('wishlist-count').nth(1).boundingBox())?.width;
+    const before = await width();
+    const sessionId = await fill(page, [
+      ['1', '49.90'],
+      ['2', '9.90'],
+      ['3', '100.00'],
+    ]);
+    await eventually(t, () => badge(0).textContent(), '2+');
+    t.equal(await badge(1).isVisible(), true);
+    t.equal(await width(), before, 'it keeps its width');
+    const order = async () => (await rows(page).locator('a').allTextContents()).join();
+    t.equal(await order(), 'Shoe 2,Shoe 1,Shoe 3');
+    for (const [sort, titles] of [
+      ['name', 'Shoe 1,Shoe 2,Shoe 3'],
+      ['oldest', 'Shoe 1,Shoe 2,Shoe 3'],
+      ['newest', 'Shoe 3,Shoe 2,Shoe 1'],
+    ] as const) {
+      await page.evaluate(`document.querySelector('wishlist-page').setAttribute('sort', '${sort}')`);
+      t.equal(await order(), titles, sort);
+    }
+    const button = (name: string) => page.getByRole('button', { name: `Wishlist: ${name}`, exact: true });
+    t.equal(await button('Other').getAttribute('aria-pressed'), 'false', 'another variant');
+    t.equal(await button('Any').getAttribute('aria-pressed'), 'true');
+    await button('Any').click();
+    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 2);
+
+    // A server removes what was bought; the page that thanks for the order says so.
+    await app.shop.remove({ sessionId }, { productId: '2', variantId: '21' });
+    await page.evaluate("wishmeter.refresh('purchase')");
+    t.match((await eventsOf(page, 'change')).at(-1), { reason: 'purchase', count: 1 });
+    t.equal(await order(), 'Shoe 3');
+  });
+
+  await t.test('texts in the page’s language, or its own; icon, parts and variables', async (t) => {
+    const page = await (await visit(t, fixtures)).open(
+      shop.show(
+        '/parts',
+        `<html lang="de">${ROOM}<style>
+          wishlist-heart { --wl-size: 60px; --wl-color: rgb(1, 2, 3); --wl-gap: 5px; --wl-radius: 7px }
+          ::part(button) { letter-spacing: 1px } ::part(icon) { letter-spacing: 2px } ::part(label) { letter-spacing: 3px }
+          ::part(badge) { letter-spacing: 4px } ::part(row) { letter-spacing: 5px } ::part(title) { letter-spacing: 6px }
+          ::part(price) { letter-spacing: 7px } ::part(remove) { letter-spacing: 8px } ::part(cart) { letter-spacing: 9px }
+          ::part(share) { letter-spacing: 10px } ::part(toast) { letter-spacing: 11px }
+        </style>${heartTag(1)}
+        <wishlist-heart product-id="4" name="Four" text-label="Merke # vor"><b slot="icon">*</b>Merken</wishlist-heart>
+        <wishlist-count></wishlist-count><wishlist-page cart="shopify"></wishlist-page>${kit}`,
+      ),
+    );
+    const style = (selector: string, property: string) =>
+      page
+        .locator(selector)
+        .first()
+        .evaluate((element, name) => getComputedStyle(element).getPropertyValue(name), property);
+    for (const [lang, name, empty] of [
+      ['de-AT', 'Wunschliste: Shoe 1', 'Deine Wunschliste ist leer'],
+      ['fr', 'Liste d’envies : Shoe 1', 'Votre liste d’envies est vide'],
+      ['es', 'Lista de deseos: Shoe 1', 'Tu lista de deseos está vacía'],
+      ['it', 'Wishlist: Shoe 1', 'Your wishlist is empty'],
+    ] as const) {
+      await page.evaluate(`document.documentElement.lang = '${lang}'; wishmeter.refresh()`);
+      await page.getByText(empty).waitFor();
+      t.equal(await page.getByRole('button', { name, exact: true }).count(), 1, lang);
+    }
+    t.equal(await page.getByRole('button', { name: 'Merke Four vor' }).count(), 1);
+    t.equal(await page.getByText('Merken').isVisible(), true);
+    t.equal(await page.locator('wishlist-heart svg').nth(1).isVisible(), false, 'the slot has another icon');
+    await becomes(page, '');
+    t.same(
+      await page.evaluate(`(() => {
+        const heart = document.querySelector('wishlist-heart').shadowRoot.querySelector('button');
+        heart.click();
+        return heart.getAttribute('aria-pressed');
+      })()`),
+      'true',
+      'painted before the click’s own task has ended, so in its frame',
+    );
+    await becomes(page, 'saved');
+    await rows(page).first().waitFor();
+    t.equal(await style('wishlist-heart', 'height'), '60px');
+    t.equal(await style('wishlist-heart [part=button]', 'border-radius'), '7px');
+    t.equal(await style('wishlist-heart [part=button]', 'gap'), '5px');
+    await eventually(t, () => style('wishlist-heart svg', 'fill'), 'rgb(1, 2, 3)');
+    await page.getByRole('button', { name: 'Remove: Shoe 1' }).click();
+    for (const [at, part] of ['button', 'icon', 'label', 'badge', 'title', 'share', 'toast'].entries())
+      t.equal(
+        await style(`[part=${part}]`, 'letter-spacing'),
+        `${[1, 2, 3, 4, 6, 10, 11][at]}px`,
+        `::part(${part})`,
+      );
+    await page.getByRole('button', { name: 'Undo' }).click();
+    for (const [at, part] of ['row', 'price', 'remove', 'cart'].entries())
+      t.equal(await style(`[part=${part}]`, 'letter-spacing'), `${[5, 7, 8, 9][at]}px`, `::part(${part})`);
+
+    await page.evaluate("document.documentElement.dir = 'rtl'");
+    const x = async (part: string) => (await rows(page).locator(part).first().boundingBox())?.x ?? 0;
+    t.ok((await x('.i')) > (await x('a')), 'right to left');
+    t.equal(await style('wishlist-heart svg', 'transition-property'), 'fill', 'nothing moves');
+    await page.emulateMedia({ forcedColors: 'active' });
+    const highlight = "(document.body.style.color = 'Highlight', getComputedStyle(document.body).color)";
+    const system = await page.evaluate<string>(highlight);
+    await eventually(t, () => style('wishlist-heart svg', 'fill'), system);
+    await page.emulateMedia({ forcedColors: null });
+  });
+
+  await t.test('390 and 1,440 px, light and dark: nothing is cut off, and axe finds nothing', async (t) => {
+    const page = await (await visit(t, fixtures, {})).open(
+      shop.show(
+        '/looks',
+        `<html lang="en"><title>Wishlist</title>${ROOM}<style>:root{color-scheme:light dark}body{font-family:sans-serif;margin:24px}</style>
+        <body><main><h1>Wishlist</h1>${heartTag(1)}<wishlist-count></wishlist-count><wishlist-page cart="shopify"></wishlist-page></main>${kit}`,
+      ),
+    );
+    await fill(page, [
+      ['1', '49.90'],
+      ['2', '9.90'],
+      ['3', '100.00'],
+    ]);
+    await becomes(page, 'saved');
+    await page.getByRole('button', { name: 'Remove: Shoe 2' }).click();
+    for (const colorScheme of ['light', 'dark'] as const)
+      for (const width of [390, 1440]) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 844 });
+        const { scroll, inner } = await page.evaluate<{ scroll: number; inner: number }>(
+          '({ scroll: document.documentElement.scrollWidth, inner: innerWidth })',
+        );
+        t.ok(scroll <= inner, 'nothing is wider than the screen');
+        t.same(await faultsOf(page), [], `${colorScheme} ${width}`);
+      }
+  });
+
+  await t.test('the keyboard alone saves, removes, undoes and shares', async (t) => {
+    const page = await (await visit(t, fixtures)).open(
+      shop.show('/keys', `${ROOM}${heartTag(1)}${heartTag(2)}<wishlist-page></wishlist-page>${kit}`),
+    );
+    const focused = () =>
+      page.evaluate<string>(`(() => {
+        const { activeElement } = document.activeElement.shadowRoot;
+        return activeElement.ariaLabel || activeElement.textContent;
+      })()`);
+    await becomes(page, '', 2);
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Space');
+    t.equal(await focused(), 'Wishlist: Shoe 1', 'focus stays at a toggle');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await becomes(page, 'saved', 2);
+    await rows(page).nth(1).waitFor();
+    for (const name of ['Shoe 2', 'Remove: Shoe 2', 'Shoe 1', 'Remove: Shoe 1', 'Share']) {
+      await page.keyboard.press('Tab');
+      t.equal(await focused(), name);
+    }
+    await page.keyboard.press('Shift+Tab');
+    await page.keyboard.press('Space');
+    await becomes(page, '', 1);
+    t.equal(await focused(), 'Remove: Shoe 2', 'the last row has no next one');
+    for (const name of ['Share', 'Undo']) {
+      await page.keyboard.press('Tab');
+      t.equal(await focused(), name);
+    }
+    await page.keyboard.press('Enter');
+    t.equal(await focused(), 'Remove: Shoe 1');
+    await becomes(page, 'saved', 1);
+  });
+
+  await t.test('a service that is away for 30 s, and a browser without a connection', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    let isAway = true;
+    await visitor.context.route(/\/(item|product)\//, (route) => (isAway ? route.abort() : route.continue()));
+    await visitor.context.clock.install();
+    const page = await visitor.open(
+      shop.show('/away', `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}${kit}`),
+    );
+    await becomes(page, 'off');
+    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'blocked');
+    await press(page);
+    t.equal(await pressed(page), 'true');
+    await page.clock.runFor(30_000);
+    t.equal(await pressed(page), 'true');
+    t.match((await eventsOf(page, 'error')).at(-1), { code: 'no_answer', willRetry: true });
+    isAway = false;
+    await eventually(
+      t,
+      async () => {
+        await page.clock.runFor(10_000);
+        return (await page.locator('wishlist-heart').first().getAttribute('state')) === 'saved';
+      },
+      true,
+    );
+    await visitor.context.setOffline(true);
+    await page.locator('wishlist-heart[why=offline]').first().waitFor();
+    await press(page, 2);
+    await becomes(page, 'saved pending', 2);
+    await visitor.context.setOffline(false);
+    await becomes(page, 'saved', 2);
+    t.equal((await app.shop.items({ sessionId: await sessionOf(page) })).length, 2);
+  });
+}
