@@ -1,17 +1,17 @@
-// Amounts of money as whole numbers of 10^-30, so that nothing is lost between an order and the cents of its columns.
+// Amounts of money as integers of 10^-30: exact until they are rounded to the cents of a column.
 
 const DECIMALS = 30;
 const DECIMALS_OF_CENTS = 2;
 const CENT = 10n ** BigInt(DECIMALS - DECIMALS_OF_CENTS);
 const AMOUNT = new RegExp(`^(-?)(\\d{1,16})(?:\\.(\\d{1,${DECIMALS}}))?$`);
 
-/** @returns undefined where the text is no decimal number */
+/** @returns undefined if the text is no decimal number */
 export function parseAmount(text: string | null): bigint | undefined {
   const [, sign, whole, fraction = ''] = AMOUNT.exec(text ?? '') ?? [];
   return whole === undefined ? undefined : BigInt(`${sign}${whole}${fraction.padEnd(DECIMALS, '0')}`);
 }
 
-/** As text with two decimals, rounded half away from zero. */
+/** Text with two decimals, rounded half away from zero. */
 export function inCents(amount: bigint): string {
   const size = amount < 0n ? -amount : amount;
   const digits = String((size + CENT / 2n) / CENT).padStart(DECIMALS_OF_CENTS + 1, '0');

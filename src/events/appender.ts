@@ -1,5 +1,4 @@
-// Appends lines to the streams of a profile's node, with nothing to check: what can't be appended in the step that it belongs
-// to. The lines of one event-loop turn are one entry of a stream.
+// Appends lines to the stream of a profile's node, without any check. The lines of one tick of the event loop are one entry.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -16,7 +15,7 @@ export interface Append extends Batched<unknown> {
   stream?: number;
 }
 
-/** Told of events that are in a stream, by their type. */
+/** Called after events of a type were written to a stream. */
 export type OnRecorded = (type: string, events: number) => void;
 
 /** Answers 1; `overloaded` if the stream is at its high-water mark (bytes). */

@@ -1,6 +1,5 @@
-// Ids of events: UUID v7 (RFC 9562, 5.7), put together as text. Random digits come from a pool that is drawn in one go,
-// and the digits of the time are made once a millisecond: asking for either each time costs more than encoding the
-// event does.
+// Ids of events: UUID v7 (RFC 9562, 5.7) as text. Random digits come from a pool, and the time's digits are made once per
+// millisecond: to make either for each id would cost more than to encode the event.
 //
 //   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
 
@@ -11,14 +10,14 @@ let pool = '';
 let next = 0;
 
 let time = -1;
-/** All before the first r, of that time. */
+/** The digits before the first r, for `time`. */
 let start = '';
 
-/** Bits of an ordered id that count: those of `rrr-vrrr`. */
+/** The bits of `rrr-vrrr` are a counter in an ordered id. */
 const ORDER_BITS = 26;
 let order = 0;
 
-/** Of two ids that this process makes for the same millisecond the later one is the greater. */
+/** Ids of this process for the same millisecond ascend. */
 export function newOrderedId(at: number): string {
   order = (order + 1) % 2 ** ORDER_BITS;
   const high = hex(order >>> 14, 3);
@@ -26,17 +25,17 @@ export function newOrderedId(at: number): string {
   return `${startOf(at)}${high}-${low}-${random(12)}`;
 }
 
-/** @param at when the event happened, milliseconds since 1970 */
+/** @param at time of the event, milliseconds since 1970 */
 export function newEventId(at: number): string {
   return idOf(at, random(19));
 }
 
-/** The same id for the same millisecond and the same name: of what may be recorded again. */
+/** The same id for the same millisecond and name, for rows that may be recorded again. */
 export function eventIdOfName(at: number, name: string): string {
   return idOf(at, hash('sha256', name, 'hex'));
 }
 
-/** @param digits hexadecimal, 19 of them count */
+/** @param digits hexadecimal, at least 19 */
 function idOf(at: number, digits: string): string {
   const variant = '89ab89ab89ab89ab'.charAt(Number.parseInt(digits.charAt(18), 16));
   return `${startOf(at)}${digits.slice(0, 3)}-${variant}${digits.slice(3, 6)}-${digits.slice(6, 18)}`;

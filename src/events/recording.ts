@@ -1,5 +1,5 @@
-// Records events of visitors: is this still the visitor's profile, and if so, append to the stream of its node. Those of an
-// event-loop turn go to lua/record.lua in one call (on a cluster, one for each node).
+// Records events of visitors: checks that the profile is still the visitor's, and appends to the stream of its node. The events of
+// one tick of the event loop go to lua/record.lua in one call per node.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -10,14 +10,14 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
 
-/** An event, and the place of its visitor as far as is known here. */
+/** An event, with the visitor's location as this process knows it. */
 export interface Recording extends Place, Batched<string | undefined> {
   readonly type: string;
-  /** From encodeEvent; names the profile of the place. */
+  /** From encodeEvent; names the same profile. */
   readonly line: string;
 }
 
-/** Answers with a redirect (nothing was recorded), or undefined; `overloaded` at the mark. */
+/** Answers undefined, a redirect (nothing was recorded), or `overloaded` at the high-water mark. */
 export function recordingFormat(
   { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   highWater: number,

@@ -1,5 +1,5 @@
-// One event -> the JSONEachRow line that ClickHouse reads. Encoded once, here; nothing downstream parses it.
-// Columns that are empty are left out of the line: the table's defaults fill them, and Redis holds less.
+// Encodes rows as the JSONEachRow lines that ClickHouse reads; nothing parses them in between. Empty columns are left out: the
+// table's defaults fill them, and Redis needs less memory.
 
 import type { PayloadColumn } from '../clickhouse/columns.js';
 import { type Identity, normaliseId } from '../identity-rules.js';
@@ -15,40 +15,40 @@ export interface NewEvent {
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The payload as JSON, where it has been made already. */
+  /** The payload as JSON, if it exists already. */
   readonly payloadJson?: string | undefined;
-  /** Whether `source` and `channel` are kept as sent; see known-words.ts. */
+  /** Keeps `source` and `channel` as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
-  /** Whether a publishable key sent it: what it says of a product counts only if no one else says anything. */
+  /** Sent with a publishable key: its facts about a product count only if there are no others. */
   readonly isFromBrowser?: boolean | undefined;
-  /** UUID v7 and time (milliseconds since 1970), where the event has them already: it may be recorded again. */
+  /** UUID v7 and time (milliseconds since 1970) of an event that may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
 }
 
 const MAX_UINT32 = 0xffff_ffff;
-/** What Decimal(18, 2) takes without rounding. */
+/** Fits Decimal(18, 2) without rounding. */
 const DECIMAL = /^-?\d{1,16}(\.\d{1,2})?$/;
 
-// Columns have no control characters, which a terminal that shows them would obey; the payload has them as JSON's
-// escapes. JSON.stringify escapes C0 only: DEL and C1, of which CSI is one, are for us.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+// Columns have no control characters, because a terminal would interpret them; the payload has them as JSON escapes. JSON.stringify
+// escapes only C0; we escape DEL and C1 (which includes CSI).
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/g;
 const UNESCAPED_CONTROLS = /[\u007f-\u009f]/g;
-/** Printable ASCII that is itself in a column and in JSON, as nearly all texts are: one look instead of three. */
+/** Printable ASCII that needs no escape in JSON, as in nearly all texts: one check instead of three. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 function withoutControls(text: string): string {
   return text.replace(CONTROLS, '');
 }
 
-// JSONExtract of ClickHouse reads nothing of a document that has a lone surrogate, or an integer that neither Int64 nor
-// UInt64 holds. JSON.stringify writes these as escapes, and integers of up to 21 digits without an exponent.
+// ClickHouse's JSONExtract reads nothing from a document with a lone surrogate, or with an integer outside of Int64 and UInt64.
+// JSON.stringify writes the former as escapes, and integers of up to 21 digits without an exponent.
 const ODD = /[\u007f-\u009f]|\\ud[89a-f]|(?<!\d)\d{19}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
 const ESCAPE = /\\(?:ud[89a-f]..|.)/gs;
 
-/** What is stored of a payload. @param json made by JSON.stringify */
+/** The stored payload. @param json made by JSON.stringify */
 function payloadText(json: string): string {
   if (!ODD.test(json)) return json;
   const readable = json.replace(TEXT_OR_NUMBER, readableToken);
@@ -63,7 +63,7 @@ function readableToken(token: string): string {
   return fits ? token : `"${token}"`;
 }
 
-// A lone surrogate has no UTF-8, and ClickHouse refuses a row for it: it becomes U+FFFD.
+/** Replaces lone surrogates by U+FFFD: ClickHouse would refuse the row. */
 export function columnText(value: unknown): string {
   if (typeof value !== 'string') return '';
   return PLAIN.test(value) ? value : withoutControls(value.toWellFormed());
@@ -73,7 +73,7 @@ function id(value: unknown): string {
   return Number.isSafeInteger(value) ? String(value) : normaliseId(columnText(value));
 }
 
-/** A column of text: empty where the value is none. */
+/** A column of text; '' if the value is no text. */
 function field(name: string, value: unknown): string {
   if (typeof value !== 'string' || value === '') return '';
   if (PLAIN.test(value)) return `,"${name}":"${value}"`;
@@ -111,7 +111,7 @@ export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
 }
 
-/** A line that something else goes on with: what an event has beside its payload. */
+/** The beginning of a line: columns that do not come from the payload. */
 export function beginEvent({
   type,
   origin,
@@ -135,8 +135,8 @@ export function beginEvent({
 }
 
 /**
- * The line, ended by a newline. Documented payload fields of an unexpected type leave their column empty;
- * the payload itself is always stored whole.
+ * The line with its newline. A documented payload field of an unexpected type leaves its column empty; the payload itself is
+ * stored whole.
  */
 export function encodeEvent(event: NewEvent): string {
   const { payload, at = Date.now() } = event;
@@ -161,29 +161,29 @@ export function encodeEvent(event: NewEvent): string {
   return `${line},"payload":${JSON.stringify(payloadJson)}}\n`;
 }
 
-/** A line of an order as it is stated; ids are normalised. */
+/** A line of an order's statement; ids are normalised. */
 export interface OrderLine {
-  /** Names it within its order. */
+  /** Unique within its order. */
   readonly name: string;
   readonly productId: string;
   readonly variantId: string | null;
-  /** What is left of it; 0: nothing. */
+  /** Quantity after removals; 0 if nothing is left. */
   readonly quantity: number;
-  /** Decimal text with two decimals: of one, and of what is left of the line. */
+  /** Decimal text with two decimals: `price` of one piece; `discount` and `amount` of the remaining quantity. */
   readonly price: string | null;
   readonly discount: string;
   readonly amount: string | null;
 }
 
-/** What an order has beside its lines. */
+/** An order without its lines. */
 export interface OrderHead {
   readonly orderId: string;
   /** Milliseconds since 1970. */
   readonly occurredAt: number;
   readonly updatedAt: number;
-  /** Whether the order names `updatedAt` itself: then it tells its statements apart. */
+  /** The order itself names `updatedAt`, which then distinguishes its statements. */
   readonly isVersioned: boolean;
-  /** Of two statements of an order the one with the greater version counts. */
+  /** The statement with the greatest version counts. */
   readonly version: number;
   /** Letters, upper case. */
   readonly currency: string;
@@ -191,10 +191,10 @@ export interface OrderHead {
 }
 
 /**
- * A statement of an order's line, as a row that is no event. Its payload feeds the table of purchases, and is what receivers
- * are sent. The same statement has the same event_id, however often it is made.
- * @param at when it was taken, milliseconds since 1970
- * @param line undefined: the order has no lines, and has had them before
+ * A line of an order's statement, as a row that is no event. Its payload feeds the table of purchases, and is delivered to
+ * receivers. A repeated statement has the same event_id.
+ * @param at time of arrival, milliseconds since 1970
+ * @param line undefined if the order no longer has any lines
  */
 export function encodeOrderLine(
   at: number,
@@ -231,10 +231,9 @@ export function encodeOrderLine(
   );
 }
 
-/** The type of a row that says that a shared wishlist was opened. */
 export const SHARE_OPEN = 'shareOpen';
 
-/** An opening of a shared wishlist, as a row that is no event. @param profileId of the wishlist's owner @param shareCode of letters, digits, - and _ */
+/** An opening of a shared wishlist, as a row that is no event. @param profileId the owner's @param shareCode letters, digits, - and _ */
 export function encodeShareOpen(profileId: string, shareCode: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"${SHARE_OPEN}","occurred_at":${at},"profile_id":"${profileId}",` +
@@ -242,7 +241,7 @@ export function encodeShareOpen(profileId: string, shareCode: string, at = Date.
   );
 }
 
-/** A merge of two profiles, as a row that is no event: `origin` tells the tables apart in ClickHouse. */
+/** A merge of two profiles, as a row that is no event. */
 export function encodeMerge(id: string, at: number, from: string, into: string): string {
   return (
     `{"event_id":"${id}","type":"profileMerge","occurred_at":${at},"profile_id":"${from}",` +
@@ -250,7 +249,7 @@ export function encodeMerge(id: string, at: number, from: string, into: string):
   );
 }
 
-/** A guest's profile that became a customer's, as a row that is no event. It may be told more than once: the first counts. */
+/** A guest's profile that became a customer's, as a row that is no event. If it is recorded again, the first row counts. */
 export function encodeAdoption(profileId: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"profileAdoption","occurred_at":${at},` +
@@ -258,7 +257,7 @@ export function encodeAdoption(profileId: string, at = Date.now()): string {
   );
 }
 
-/** A product as the shop told it. */
+/** A product reported by the shop. */
 export interface ToldProduct {
   readonly productId: string;
   readonly productHandle: string;
@@ -268,15 +267,15 @@ export interface ToldProduct {
     /** Decimal text with two decimals. */
     readonly price: string;
     readonly currencyCode: string | null;
-    /** Null if it is unknown. */
+    /** Null if unknown. */
     readonly inventoryAvailable: boolean | null;
   }[];
 }
 
 /**
- * A product as the shop told it, as a row that is no event: one row for each version, however often it is recorded. A price in
- * the shop's currency is also the price of wishes without a currency.
- * @param version milliseconds since 1970 @param shopCurrency of prices without one; null if the shop has named none
+ * A product, as a row that is no event. A version that is recorded again is the same row. A price in the shop's currency is also
+ * the price for items without a currency.
+ * @param version milliseconds since 1970 @param shopCurrency for prices without a currency; null if not set
  */
 export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;

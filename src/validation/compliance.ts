@@ -1,7 +1,7 @@
-// The bytes of a compliance webhook -> what is asked for. https://shopify.dev/docs/apps/build/compliance/privacy-law-compliance
+// Parses compliance webhooks. https://shopify.dev/docs/apps/build/compliance/privacy-law-compliance
 //
-// Shopify asks again until it is answered 200, so of a delivery only that it is an object is insisted on. Its customer may
-// be without an id (only an e-mail address), or without an address, or absent.
+// Shopify repeats a webhook until it is answered 200, so it needs only to be an object. The customer may have only an id, only an
+// e-mail address, or be absent.
 
 import { isCustomerId } from '../identity-rules.js';
 import { complianceBody } from './schemas.js';
@@ -15,7 +15,7 @@ export interface ComplianceDelivery {
   readonly customerId: string | null;
   /** As sent. */
   readonly email: unknown;
-  /** Orders that are named. */
+  /** Number of named orders. */
   readonly orders: number;
   readonly dataRequestId: string | null;
 }

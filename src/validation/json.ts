@@ -1,4 +1,4 @@
-// The bytes of a body -> parsed JSON, or why it is none.
+// Parses a body as JSON.
 
 import { isUtf8 } from 'node:buffer';
 import { ServiceError } from '../errors.js';
@@ -28,7 +28,7 @@ export function jsonText(bytes: Buffer): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-/** V8 says what is wrong, and most often where: by its place, or by the 20 characters around it. */
+/** V8's reason, mostly with a position or the 20 characters around it. */
 function whyNot({ message }: SyntaxError): string {
   return message.replace(/ (in JSON|is not valid JSON)$/, '').replace(' in JSON at ', ' at ');
 }

@@ -1,8 +1,8 @@
-// The bytes of an order webhook -> what the order states. A shop's own server is told each fault, by a 400. Shopify drops
-// subscribers that answer errors: of a signed order what can't be read is left out, and the faults are reported beside it.
+// Parses order webhooks. A shop's own server gets 400 with every fault. Shopify drops subscribers that answer errors, so wrong
+// parts of a signed order are left out and reported.
 //
-// Amounts are in the currency of the shop: Shopify has those in which the buyer paid in fields of their own
-// (`presentment_money`). https://shopify.dev/docs/api/admin-rest/latest/resources/order
+// Amounts are in the shop's currency; Shopify has amounts in the buyer's currency in other fields (`presentment_money`).
+// https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
 import { inCents, parseAmount } from '../events/amount.js';
@@ -13,7 +13,7 @@ import { orderBody } from './schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from './shopify.js';
 import { EMPTY_BODY, issueFinder } from './validator.js';
 
-/** Of Shopify's Order, as the schema lets it through. */
+/** Shopify's Order, validated by the schema. */
 interface GivenOrder extends Fields {
   readonly id: number | string;
   readonly currency: string;
@@ -41,9 +41,9 @@ interface GivenLine {
 
 const findIssues = issueFinder(orderBody);
 
-/** The note attribute in which a shop's theme leaves the session of the visitor. */
+/** The note attribute with the visitor's session, set by the shop's theme. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
-/** An order without one of these is left out; without another field it is taken. */
+/** An order in which one of these is wrong is left out. */
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
@@ -52,27 +52,27 @@ const NOTHING = '0.00';
 const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
 const TAKEN_BACK = ['voided', 'refunded'] as const;
 
-/** `bought`: it counts as a purchase. Others say why nothing of it does, now or any more. */
+/** `bought`: it counts as a purchase. The others say why it does not. */
 export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
 
-/** What an order states; when it was bought is up to `occurredAt`, and 0 if it does not say. */
+/** `occurredAt` is 0 if the order has no time. */
 export interface Order extends OrderHead {
   readonly state: OrderState;
-  /** Whose it is; null if the order does not say. */
+  /** The buyer; null if the order names none. */
   readonly identity: Identity | null;
   readonly lines: readonly OrderLine[];
 }
 
 export interface ReadOrder {
-  /** Undefined: too much of it is wrong. */
+  /** Undefined if an essential part is wrong. */
   readonly order: Order | undefined;
-  /** Of what was left out. */
+  /** Of the parts left out. */
   readonly issues: readonly Issue[];
 }
 
 /**
- * @param isTrusted whether a server sent it: then each fault is an error, and it is paid unless it says otherwise
- * @param isPaid whether it is paid unless it says otherwise @param now milliseconds since 1970
+ * @param isTrusted a shop's server sent it: any fault is an error
+ * @param isPaid state of an order without a financial status @param now milliseconds since 1970
  * @throws ServiceError `invalid_json`, `invalid_request`
  */
 export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
@@ -87,7 +87,7 @@ export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, no
   return { order, issues };
 }
 
-/** What is left of an order without its faulty lines and fields. */
+/** The order without its wrong lines and fields. */
 function withoutFaults(parsed: unknown, issues: readonly Issue[]): GivenOrder | undefined {
   const paths = issues.map(({ path }) => path);
   if (!isFields(parsed) || paths.some((path) => ESSENTIAL.test(path))) return undefined;
@@ -126,7 +126,7 @@ function stateOf(
   return COUNTS.includes(status) || (isPaid && typeof status !== 'string') ? 'bought' : 'unpaid';
 }
 
-/** Shopify's times have whole seconds: of two statements in one second the later state of an order's life counts. */
+/** Shopify's times are whole seconds: within a second the later state in an order's life counts. */
 function versionOf(updatedAt: number, state: OrderState, status: unknown): number {
   if (state !== 'bought') return updatedAt * 4 + 2;
   return updatedAt * 4 + (status === 'partially_refunded' ? 1 : 0);
@@ -160,7 +160,7 @@ function buyerOf({
   };
 }
 
-/** @param isBought whether anything is left of them */
+/** @param isBought false: nothing is left of any line */
 function linesOf(given: readonly GivenLine[], isBought: boolean): OrderLine[] {
   const names = new Set<string>();
   return given.map((line, i) => {
@@ -182,7 +182,7 @@ function nameOf({ id }: GivenLine): string {
   return fitsBytes(name, MAX_NAME_BYTES) && isPlainText(name) ? name : '';
 }
 
-/** What is left of a line, with the part of its discount that is left, too. */
+/** The remaining part of a line, with its share of the discount. */
 function leftOf(
   line: GivenLine,
   isBought: boolean,
@@ -203,7 +203,7 @@ function leftOf(
 
 const orderedOf = ({ quantity }: GivenLine): number => Number(quantity ?? 1);
 
-/** Of the line as it was ordered. */
+/** The discount of the ordered quantity. */
 function discountOf({ discount_allocations: allocated, total_discount: total }: GivenLine): bigint {
   if (!allocated?.length) return amountOf(total ?? 0);
   return allocated.reduce((sum, { amount }) => sum + amountOf(amount), 0n);
@@ -221,7 +221,7 @@ function amountOf(given: number | string): bigint {
   return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
 }
 
-/** What its column takes. */
+/** Fits the column. */
 const FITS = /^\d{1,16}\./;
 
 function centsOf(amount: bigint): string | null {

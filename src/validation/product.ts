@@ -1,8 +1,8 @@
-// A product as a shop's server puts it, or as Shopify's webhook has it -> what its wishers are told by.
+// Parses products: from a shop's server (PUT /products), or from Shopify's webhook.
 //
-// Shopify drops subscribers that answer errors, so a webhook never fails: a body that is no product is none, and a variant
-// without a price is left out. It names no currency: its prices are in the shop's. What it says of stock depends on its API
-// version; of a product with many variants it shows a part, and names all in `variant_gids`.
+// Shopify drops subscribers that answer errors, so a webhook never fails: a body that is no product is ignored, and a variant
+// without a price is left out. Prices are in the shop's currency. Fields about stock depend on the API version. A product with many
+// variants has only some of them, and all their ids in `variant_gids`.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../errors.js';
@@ -52,7 +52,7 @@ export function readProduct(body: unknown): Product {
 
 export interface ShopifyProduct {
   readonly product: Product;
-  /** Milliseconds since 1970; undefined where the product does not say. */
+  /** Milliseconds since 1970; undefined if the product has no time. */
   readonly updatedAt: number | undefined;
 }
 
@@ -86,7 +86,7 @@ function shopifyProductIn(bytes: Buffer) {
   }
 }
 
-/** None if it has no price. */
+/** Empty if it has no price. */
 function readVariant(given: Fields): Variant[] {
   const { id, price } = given;
   const amount = parseAmount(
@@ -97,7 +97,7 @@ function readVariant(given: Fields): Variant[] {
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** Whether it can be bought: there is some, or it is sold without, or its stock is not tracked. Null if it does not say. */
+/** True if it can be bought: in stock, sold without stock, or not tracked. Null if unknown. */
 function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
   if (inventory_policy === 'continue' || inventory_management === null) return true;
   return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;

@@ -1,4 +1,4 @@
-// Parsed JSON or query -> typed, normalised input. What comes out of here is trusted by everything below.
+// Validates parsed JSON and queries, and returns typed, normalised input, which all layers below trust.
 
 import { type Issue, ServiceError } from '../errors.js';
 import { normaliseEmail } from '../identity/emails.js';
@@ -33,14 +33,14 @@ import { compile } from './validator.js';
 
 declare const UNTRUSTED: unique symbol;
 /**
- * An identity as a request names it: its form is checked, and whether its caller may act for it is not. Nothing takes it
- * for an Identity, so no operation can forget that check.
+ * A well-formed identity for which the caller may not be authorised yet. It is no Identity, so that no operation can forget that
+ * check.
  */
 export interface NamedIdentity {
   readonly [UNTRUSTED]: true;
 }
 
-/** Only for Access.actFor, which knows the caller's right, and for operators at the command line, who may name anyone. */
+/** Only for Access.actFor, which authorises the caller, and for operators at the command line. */
 export function trust(named: NamedIdentity): Identity {
   return named as unknown as Identity;
 }
@@ -52,7 +52,7 @@ export interface VisitRequest {
 
 export interface VisitListRequest {
   readonly identity: NamedIdentity;
-  /** Each once. */
+  /** Unique. */
   readonly productHandles: readonly string[];
 }
 
@@ -74,7 +74,7 @@ export interface RemovalRequest {
   readonly event: RemovalEvent;
 }
 
-/** What has nothing but an identity. */
+/** A request with nothing but an identity. */
 export interface IdentityRequest {
   readonly identity: NamedIdentity;
 }
@@ -113,7 +113,7 @@ const checkReceiver = compile<Omit<NewReceiver, 'includePersonal'> & Partial<New
 const checkReceiverChange = compile<ReceiverChange>(receiverChangeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
-/** An id as it comes. */
+/** An id before normalisation. */
 type RawId = string | number;
 
 export function readId(id: RawId): string {
@@ -160,13 +160,13 @@ export function readVisitList(body: unknown): VisitListRequest {
 
 /** The parameters of a query, decoded. */
 interface Query {
-  /** @returns all its values where it was repeated; undefined where it is absent */
+  /** @returns all values of a repeated parameter; undefined if absent */
   get(name: string): string | string[] | undefined;
 }
 
 /**
- * A parameter. A blank one was not given: links are often templates with blanks left in them.
- * @param faults gets what is wrong with it; without it that is thrown
+ * A parameter. A blank one counts as absent: links are often made from templates.
+ * @param faults receives issues; if absent, they are thrown
  * @throws ServiceError `invalid_request`
  */
 function given(query: Query, name: string, faults?: Issue[]): string | undefined {
@@ -180,7 +180,7 @@ function given(query: Query, name: string, faults?: Issue[]): string | undefined
   return UNREADABLE;
 }
 
-/** A text that no schema takes, so that a faulty parameter does not count as absent. */
+/** No schema accepts it: a faulty parameter must not count as absent. */
 const UNREADABLE = '\ud800';
 
 function faultOf(value: string | readonly string[]): string | undefined {
@@ -188,7 +188,7 @@ function faultOf(value: string | readonly string[]): string | undefined {
   return value.isWellFormed() ? undefined : 'must be UTF-8, percent-encoded';
 }
 
-/** A parameter that is `true` or `false`, and false where absent. @throws ServiceError `invalid_request` */
+/** A parameter `true` or `false`; false if absent. @throws ServiceError `invalid_request` */
 export function readFlag(query: Query, name: string): boolean {
   const flag = given(query, name) ?? 'false';
   if (flag === 'true' || flag === 'false') return flag === 'true';
@@ -196,7 +196,7 @@ export function readFlag(query: Query, name: string): boolean {
   throw new ServiceError('invalid_request', undefined, [fault]);
 }
 
-/** @param loggedIn the customer of one who names nobody */
+/** @param loggedIn the storefront's customer, if the query names nobody */
 export function readVisitQuery(query: Query, loggedIn: string | null): VisitRequest {
   const faults: Issue[] = [];
   const customerId = given(query, 'customerId', faults);
@@ -216,7 +216,7 @@ export function readEvent(body: unknown): EventRequest {
   return { identity: readIdentity(identity), type, payload: payload ?? undefined };
 }
 
-/** Control characters, such as the tabs of a spreadsheet, as spaces. */
+/** Replaces control characters, such as tabs of a spreadsheet, by spaces. */
 export function printable(title: string): string {
   return isPlainText(title) ? title : title.replace(/\p{Cc}/gu, ' ');
 }
@@ -281,8 +281,8 @@ export function readGuest(body: unknown): IdentityRequest {
 const PROFILE_NAMES = ['customerId', 'sessionId', 'email'] as const;
 
 /**
- * @param body of a DELETE; without one the query names the same
- * @throws ServiceError also if the query names another visitor than the body
+ * @param body of a DELETE; undefined: use the query
+ * @throws ServiceError also if query and body name different visitors
  */
 export function readProfile(body: unknown, query: Query): IdentityRequest {
   const [customerId, sessionId, email] = PROFILE_NAMES.map((name) => given(query, name));
@@ -300,7 +300,7 @@ export function readProfile(body: unknown, query: Query): IdentityRequest {
   return { identity };
 }
 
-/** Both ids are there. */
+/** Both ids are present. */
 export function readMerge(body: unknown): IdentityRequest {
   return { identity: readIdentity(checkMerge(body).identity) };
 }
@@ -310,7 +310,7 @@ export function readSettings(body: unknown): AppSettings {
   return { autoRemoveAfterPurchase };
 }
 
-/** @param faultOfUrl what an address has that no schema can say, in words */
+/** @param faultOfUrl checks that no schema can express */
 export function readReceiver(body: unknown, faultOfUrl: FaultOfUrl): NewReceiver {
   const { url, types, includePersonal = false } = checkReceiver(body, receiverFaults(body, faultOfUrl));
   return { url, types: [...new Set(types)], includePersonal };

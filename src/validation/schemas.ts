@@ -1,6 +1,6 @@
-// The JSON Schemas of what clients send, as data. The validator compiles them, /openapi.json publishes them.
-// Single fields are in src/field-schemas.ts, those of an item in src/wishlist/item-fields.ts. `blankIsNull` is of the fields
-// that may be null, `someNonNull` names fields of which at least one must be there and not null.
+// JSON Schemas of requests. The validator compiles them, /openapi.json publishes them. Single fields are in src/field-schemas.ts,
+// an item's in src/wishlist/item-fields.ts. `blankIsNull` turns blank texts of nullable fields into null; `someNonNull` names
+// fields of which at least one must be present and not null.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import {
@@ -48,7 +48,7 @@ export const visitBody = {
   properties: { identity, productHandle },
 } as const;
 
-/** Visits that one request may bring. */
+/** Maximum visits of a batch. */
 const MAX_VISITS = 500;
 
 export const visitBatchBody = {
@@ -57,7 +57,7 @@ export const visitBatchBody = {
   properties: { visits: { type: 'array', minItems: 1, maxItems: MAX_VISITS, items: visitBody } },
 } as const;
 
-/** Products whose counts one request may ask for. */
+/** Maximum products of a list of counts. */
 const MAX_HANDLES = 100;
 
 export const visitListBody = {
@@ -69,7 +69,7 @@ export const visitListBody = {
   },
 } as const;
 
-/** The same by query: GET, and DELETE where a proxy dropped the body. */
+/** In a query, for GET, and for a DELETE whose body was dropped by a proxy. */
 export const visitQuery = {
   type: 'object',
   required: ['productHandle'],
@@ -123,7 +123,7 @@ export const itemListBody = {
   properties: { identity },
 } as const;
 
-/** Products that one request may ask for. */
+/** Maximum products of a check. */
 const MAX_CHECKED = 250;
 
 export const itemCheckBody = {
@@ -157,7 +157,6 @@ export const shareBody = {
 
 const givenSessionId = { ...sessionId, type: 'string' } as const;
 
-/** Whose profile it is, in a query. */
 export const profileQuery = {
   type: 'object',
   someNonNull: ['customerId', 'sessionId', 'email'],
@@ -168,7 +167,6 @@ export const profileQuery = {
   },
 } as const;
 
-/** Whose profile it is, in a body. */
 export const profileBody = {
   type: 'object',
   required: ['identity'],
@@ -244,7 +242,7 @@ export const receiverChangeBody = {
   },
 } as const;
 
-/** Variants that a product may have: as many as one of Shopify. */
+/** Shopify's maximum. */
 const MAX_VARIANTS = 2_048;
 
 export const productBody = {
@@ -280,7 +278,7 @@ export const productBody = {
   },
 } as const;
 
-/** Of Shopify's Product, what is needed; the rest is read as it comes. */
+/** The required parts of Shopify's Product. */
 export const shopifyProductBody = {
   type: 'object',
   additionalProperties: true,
@@ -293,7 +291,7 @@ export const shopifyProductBody = {
   },
 } as const;
 
-/** Of Shopify's compliance webhooks: what each has is read as it comes. */
+/** Shopify's compliance webhooks: all fields are optional. */
 export const complianceBody = {
   type: 'object',
   additionalProperties: true,
@@ -310,7 +308,7 @@ const pieces = {
   maximum: 0xffff_ffff,
 } as const;
 
-/** What Shopify says of an order's payment. */
+/** Shopify's states of payment. */
 const FINANCIAL_STATUS = [
   'authorized',
   'expired',
@@ -349,7 +347,7 @@ const orderLine = {
   },
 } as const;
 
-/** Shopify's Order: the fields that are read. */
+/** The fields of Shopify's Order that we read. */
 export const orderBody = {
   type: 'object',
   additionalProperties: true,
@@ -376,7 +374,7 @@ export const orderBody = {
       description: '`[{"name", "value"}]`: the `value` of the one named `wishlist_session_id` is the session',
       items: {},
     },
-    // Ten times what an order of Shopify has.
+    // Ten times Shopify's maximum.
     line_items: { type: 'array', maxItems: 5_000, items: orderLine },
   },
 } as const;

@@ -1,14 +1,11 @@
-// What Shopify's webhooks have in common: their JSON and their ids.
-//
-// Ids come as JSON numbers, and Shopify's are 64-bit: its own test notification is about order
-// 820982911946154508, which JSON.parse would round. Long numbers are read as text instead.
+// Parses JSON and ids of Shopify's webhooks. Ids are 64-bit numbers, which JSON.parse would round (the test notification is about
+// order 820982911946154508), so long numbers are read as text.
 
 import { normaliseId } from '../identity-rules.js';
 import { jsonText, parseJson } from './json.js';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Numbers that JSON.parse may round, and the texts that may contain what looks like one. */
 const LONG_INTEGER = /\d{16}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
 
@@ -22,7 +19,7 @@ export function parseExactly(bytes: Buffer): unknown {
   );
 }
 
-/** An id as it is compared, or null where it may not be taken. */
+/** The normalised id, or null if it is invalid. */
 export function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
   const text = typeof value === 'number' ? String(value) : value;
   return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;

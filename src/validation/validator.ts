@@ -1,5 +1,5 @@
-// Compiles the schemas once and turns ajv's errors into the contract's issues: all of them, each with the
-// path of its field and a sentence that says what is right.
+// Compiles schemas, and turns ajv's errors into the contract's issues: every fault, with its path and a sentence that says what is
+// allowed.
 
 import { _, Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
@@ -14,7 +14,7 @@ import {
   trimmed,
 } from '../identity-rules.js';
 
-// Formats: rule and sentence. The rules of ids are told in src/identity-rules.ts.
+// Formats: rule and sentence. The rules of ids are in src/identity-rules.ts.
 
 const AN_ID = `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`;
 const A_VISITOR = `${AN_ID}, and not a placeholder such as "null" or "0"`;
@@ -25,7 +25,7 @@ const PRICE = /^\d{1,16}\.\d{2}$/;
 interface Format {
   readonly test: (text: string) => boolean;
   readonly sentence: string;
-  /** Where the rule is a pattern and nothing else. */
+  /** If the rule is just a pattern. */
   readonly pattern?: RegExp;
 }
 
@@ -73,16 +73,16 @@ const FORMATS: Record<string, Format> = {
   },
 };
 
-// `verbose` is what puts the schema into the errors, where the sentences of our own keywords find their figures.
+// `verbose` puts the schema into errors, for the sentences of our keywords.
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, verbose: true });
 
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
-// These three are checked for every visit, so they are compiled into the check: ajv calls a `validate` with an object that
-// says where it is, each time.
+// Every visit is checked by these three keywords, so they are compiled into the check: for `validate` ajv makes a context object at
+// each call.
 
-// Themes send `"{{ customer.id }}"` of a guest as "". ajv passes the object that was parsed, which is ours to change.
+// Themes render `"{{ customer.id }}"` of a guest as "". The parsed object is ours to change.
 ajv.addKeyword({
   keyword: 'blankIsNull',
   type: 'object',
@@ -128,17 +128,17 @@ ajv.addKeyword({
   validate: (max: number, data: object) => !isDeeper(data, max),
 });
 
-/** Whether a `format` is a rule of ours, and none of JSON Schema. */
+/** True if a `format` is ours and not JSON Schema's. */
 export function isOurFormat(format: string): boolean {
   return FORMATS[format] !== undefined;
 }
 
-/** The rule behind a `format` of our schemas as a pattern; undefined if it is none. */
+/** The pattern of one of our formats; undefined if it has none. */
 export function patternOf(format: string): string | undefined {
   return FORMATS[format]?.pattern?.source;
 }
 
-/** The rule behind a `format` of our schemas, in words. */
+/** The rule of one of our formats, in words. */
 export function sentenceOf(format: string): string {
   return FORMATS[format]?.sentence ?? 'is wrong';
 }
@@ -151,7 +151,7 @@ function isDeeper(data: unknown, levels: number): boolean {
   if (typeof data !== 'object' || data === null) return false;
   if (levels === 0) return true;
   if (Array.isArray(data)) return data.some((value) => isDeeper(value, levels - 1));
-  // Without a list of its values, which nearly all of them do not need.
+  // `for in` needs no list of values.
   for (const name in data) if (isDeeper(data[name as keyof typeof data], levels - 1)) return true;
   return false;
 }
@@ -196,8 +196,7 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
 }
 
 /**
- * One issue per fault: what is of the wrong type is also no value of an enum and, as a number, too large; the enum
- * says the most.
+ * Keeps one issue per fault: a value of the wrong type also fails an enum and a maximum; the enum's sentence says most.
  */
 function toIssues(errors: readonly ErrorObject[]): Issue[] {
   const pathsOf = (keyword: string) =>
@@ -211,7 +210,7 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
     .map(toIssue);
 }
 
-/** Every fault of data, in the order of its fields. */
+/** @returns a function that finds every fault, in the order of the fields */
 export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
   const validate = ajv.compile({ ...schema, $async: false });
   const maxima = listMaxima(schema);
@@ -222,8 +221,8 @@ export function issueFinder(schema: object): (data: unknown) => readonly Issue[]
 }
 
 /**
- * A check that passes what the schema allows as T, and throws `invalid_request` with every fault otherwise.
- * Undefined is a body that was not sent. `faults` are those that were found without the schema.
+ * @returns a function that returns valid data as T, and else throws `invalid_request` with every fault. Undefined means that no body
+ * was sent; `faults` are further issues, found without the schema.
  */
 export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
   const find = issueFinder(schema);
@@ -239,7 +238,7 @@ export function compile<T>(schema: object): (data: unknown, faults?: readonly Is
 export const EMPTY_BODY = 'The body is empty: it must be a JSON object.';
 const NO_FAULTS: readonly Issue[] = [];
 
-/** The lists directly in a body, with how many entries each may have. */
+/** The top-level lists of a body, with their maximum lengths. */
 function listMaxima(schema: { readonly properties?: object }): readonly (readonly [string, number])[] {
   return Object.entries(schema.properties ?? {})
     .map(([name, { maxItems }]: [string, { maxItems?: number }]) => [name, maxItems] as const)
@@ -247,8 +246,7 @@ function listMaxima(schema: { readonly properties?: object }): readonly (readonl
 }
 
 /**
- * A body whose lists end with the entry that is one too many. ajv looks at every entry of a list, and a body has room for
- * so many faulty ones that it would take a second.
+ * Cuts lists after one entry too many: ajv checks every entry, and a body full of faulty ones would take a second.
  */
 function shortened(body: unknown, maxima: readonly (readonly [string, number])[]): unknown {
   if (typeof body !== 'object' || body === null) return body;
