@@ -1,4 +1,4 @@
-// What the figures were measured on.
+// The machine and the versions of a run.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ export async function describeMachine(): Promise<Machine> {
   };
 }
 
-/** What a program prints; some end with an error after telling their version. */
+/** The output of a program; some print their version and fail. */
 function output(file: string, ...args: string[]): string {
   try {
     return execFileSync(file, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });

@@ -6,45 +6,16 @@
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isUtf8 } from 'node:buffer';
-import { Ajv } from 'ajv';
-import { Command, Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import { loadUws } from '../../src/http/uws.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
-import { fitsBytes, isPlainText, isVisitorId, MAX_ID_BYTES, normaliseId } from '../../src/identity-rules.js';
+import { normaliseId } from '../../src/identity-rules.js';
 import { bucketOf } from '../../src/redis/keys.js';
-
-interface Body {
-  readonly identity: { readonly sessionId: string };
-  readonly productHandle: string;
-}
+import { SCRIPT, SpelledCommand, spell } from './floor-redis.js';
+import { isVisit } from './floor-schema.js';
 
 const MAX_BODY = 65_536;
 const MEDIA_TYPE = /^(application\/json|text\/plain)[ \t]*(;|$)/i;
-const id = { type: ['string', 'null'], format: 'id' };
-const text = { type: ['string', 'null'], format: 'text' };
-
-const isVisit = new Ajv({ allErrors: true, allowUnionTypes: true })
-  .addFormat('id', isVisitorId)
-  .addFormat(
-    'handle',
-    (handle: string) => handle !== '' && fitsBytes(handle, MAX_ID_BYTES) && isPlainText(handle),
-  )
-  .addFormat('text', (value: string) => fitsBytes(value, 64) && isPlainText(value))
-  .compile<Body>({
-    type: 'object',
-    required: ['identity', 'productHandle'],
-    properties: {
-      identity: {
-        type: 'object',
-        required: ['sessionId'],
-        properties: {
-          ...{ customerId: { type: 'null' }, sessionId: { ...id, type: 'string' } },
-          ...{ device: text, locale: text, email: text, firstName: text, lastName: text },
-        },
-      },
-      productHandle: { type: 'string', format: 'handle' },
-    },
-  });
 
 const profileIds = createProfileIds('a salt of fixed length!!', 16_384);
 
@@ -53,26 +24,6 @@ const profileIds = createProfileIds('a salt of fixed length!!', 16_384);
 const LANES = 4;
 const DEADLINE_MS = 400;
 const REMEMBERED_S = 60;
-const SCRIPT = `
-local seq = tonumber(ARGV[1])
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then return -1 end
-local last = redis.call('GET', KEYS[1])
-if last then
-  local last_seq, answers = cmsgpack.unpack(last)
-  if last_seq == seq then return answers elseif last_seq > seq then return -2 end
-end
-local answers, n, i = {}, 0, 1
-for handle in string.gmatch(ARGV[4], '([^\\n]*)\\n') do
-  i = i + 1
-  local result = redis.pcall('HINCRBY', KEYS[i], handle, '1')
-  if type(result) == 'table' and result.err then
-    answers[n + 1], answers[n + 2] = i, result.err
-    n = n + 2
-  end
-end
-redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
-return answers`;
 
 const redis = new Redis(process.env.REDIS_URL ?? '');
 const sha = (await redis.script('LOAD', SCRIPT)) as string;
@@ -85,25 +36,6 @@ let answered: Visit[] = [];
 let batch: Visit[] = [];
 let keys = '';
 let handles = '';
-
-/** A call whose bytes are ready: ioredis would look at each key. */
-class SpelledCommand extends Command {
-  readonly #bytes: Buffer;
-
-  constructor(lane: string, bytes: Buffer) {
-    super('evalsha', ['', '1', lane], { replyEncoding: 'utf8' });
-    this.#bytes = bytes;
-  }
-
-  override toWritable(): Buffer {
-    return this.#bytes;
-  }
-}
-
-function spell(arg: string | number): string {
-  const ascii = String(arg);
-  return `$${ascii.length}\r\n${ascii}\r\n`;
-}
 
 function schedule(): void {
   if (isScheduled) return;

@@ -32,7 +32,7 @@ export async function measureQuestions({ settings, folder, say }: Bench): Promis
   const client = createClickHouse(clickhouse.url, DATABASE);
   try {
     await migrate(admin, DATABASE);
-    const size = { events: settings.rows, visits: settings.rows * VISITS_PER_EVENT };
+    const size = { events: settings.rows, visits: settings.rows * VISITS_PER_EVENT, days: settings.days };
     await makeYear(client, size);
     say('the year is made');
     await totalDays(client, Date.now() + 2 * QUIET_MS);

@@ -1,24 +1,26 @@
-// A shop's year in ClickHouse, made there by SQL in the order in which the flusher would insert it: by time, block after
-// block. Every visitor starts as a guest and signs in later: 3 of 10 rows have a profile that was merged into another.
+// A shop's year in ClickHouse, made there by SQL in the order in which the flusher would insert it: by time, block by block.
+// Every visitor starts as a guest and signs in later: 3 of 10 rows have a profile that was merged into another.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 
-/** How much of it, in rows. */
+/** Rows and days of it. */
 export interface YearSpec {
   readonly events: number;
   readonly visits: number;
+  readonly days: number;
 }
 
 /** Rows of one insert: about as many as the flusher brings in one. */
 const EVENTS_AT_ONCE = 100_000;
 const VISITS_AT_ONCE = 1_000_000;
-const DAYS = 365;
-const SINCE = Date.UTC(2025, 3);
+/** The first millisecond after the last day. */
+const END = Date.UTC(2026, 3);
+const DAY_MS = 86_400_000;
 const PRODUCTS = 2_000;
-/** Visitors, and merges, for each event. A visitor is a UInt64 wherever it is hashed: of another type it has another digest. */
+/** Visitors, and merges, for each event. A visitor is hashed as UInt64 everywhere: another type has another digest. */
 const VISITORS = 0.1;
 
-/** The first and the last day of the last 28, which are asked about. */
+/** The last 28 days: the questions are about them. */
 export const LAST_DAYS = { from: '2026-03-04', to: '2026-03-31' } as const;
 
 const OLD = "concat(lower(hex(visitor % 16384)), '.s', substring(digest, 17, 16))";
@@ -26,10 +28,10 @@ const PRESENT = "concat(lower(hex(visitor % 16384)), '.c', substring(digest, 1, 
 const PRODUCT = `toUInt32(exp(log(${PRODUCTS}) * (rand(3) / 4294967296)))`;
 
 /** @param client with a migrated database @throws ClickHouse's errors */
-export async function makeYear(client: ClickHouseClient, { events, visits }: YearSpec): Promise<void> {
+export async function makeYear(client: ClickHouseClient, { events, visits, days }: YearSpec): Promise<void> {
   const visitors = Math.max(1, Math.round(events * VISITORS));
   const at = (row: string, rows: number) =>
-    `fromUnixTimestamp64Milli(toInt64(${SINCE} + (${row}) * (86400000. * ${DAYS} / ${rows})), 'UTC')`;
+    `fromUnixTimestamp64Milli(toInt64(${END - days * DAY_MS} + (${row}) * (${days * DAY_MS}. / ${rows})), 'UTC')`;
   const inBlocks = async (rows: number, block: number, insert: (from: number) => string) => {
     for (let from = 0; from < rows; from += block)
       await client.command({ query: `${insert(from)} FROM numbers(${Math.min(block, rows - from)})` });
@@ -44,7 +46,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits }: Yea
       SELECT generateUUIDv4(), 'merge', ${at(`${from} + number`, visitors)}, ${OLD}, 'merge',
         concat('{"into":"', ${PRESENT}, '"}')`,
   );
-  // Of events by the shares of events.ts, and 5 of 100 rows are lines of orders. Prices go up and down, by day.
+  // 5 of 100 rows are lines of orders. Prices go up and down, by day.
   await inBlocks(
     events,
     EVENTS_AT_ONCE,
