@@ -17,21 +17,23 @@ export interface Machine {
 const PACKAGES = ['ioredis', 'fastify', '@clickhouse/client', 'chdb'];
 
 export async function describeMachine(): Promise<Machine> {
-  const [cpu] = cpus();
   const packages = PACKAGES.map((name) => {
     const file = new URL(`../../node_modules/${name}/package.json`, import.meta.url);
     return [name, (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version] as const;
   });
+  const version = (pattern: RegExp, ...command: readonly [file: string, ...args: string[]]) =>
+    pattern.exec(output(...command))?.[1] ?? 'missing';
   return {
-    cpu: cpu?.model ?? 'unknown',
+    cpu: cpus()[0]?.model ?? 'unknown',
     cores: cpus().length,
     memoryGb: Math.round(totalmem() / 1024 ** 3),
     kernel: release(),
     versions: {
       'Node.js': process.versions.node,
-      Redis: /v=(\S+)/.exec(output('redis-server', '--version'))?.[1] ?? 'unknown',
-      wrk: /(\d[\d.]+\S*)/.exec(output('wrk', '--version'))?.[1] ?? 'unknown',
-      webdis: /Version: (\S+)/.exec(output('dpkg', '--status', 'webdis'))?.[1] ?? 'unknown',
+      Redis: version(/v=(\S+)/, 'redis-server', '--version'),
+      wrk: version(/(\d[\d.]+\S*)/, 'wrk', '--version'),
+      webdis: version(/Version: (\S+)/, 'dpkg', '--status', 'webdis'),
+      nginx: version(/nginx\/(\S+)/, 'sh', '-c', 'PATH=$PATH:/usr/sbin nginx -v 2>&1'),
       'uWebSockets.js': (await loadUws()).from,
       ...Object.fromEntries(packages),
     },

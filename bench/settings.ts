@@ -37,11 +37,11 @@ const QUICK = {
 
 const WHOLE = {
   quick: false,
-  firstLeadS: 2,
+  firstLeadS: 1.5,
   visitors: 50_000,
   guests: { few: 10_000, many: 10_000_000 },
   weighed: 125_000,
-  events: 500_000,
+  events: 300_000,
   rows: 10_000_000,
   days: 365,
 } as const;

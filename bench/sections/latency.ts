@@ -15,7 +15,7 @@ export interface Latency {
   readonly runs: Readonly<Record<'bare' | 'visit', readonly Run[]>>;
 }
 
-const ROUNDS = 4;
+const ROUNDS = 3;
 const SECONDS = 4;
 const QUICK_SECONDS = 2;
 
