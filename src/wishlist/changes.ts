@@ -1,6 +1,5 @@
-// Changes of wishlists, once under an operation, wherever the profile is. A change and its events are made in one step
-// (lua/wishlist.lua). A caller without an answer sends the request again, under its Idempotency-Key: then it is not made
-// again. Without a key two requests are two requests.
+// Changes of wishlists. A change and its events are one atomic step (lua/wishlist.lua). With an Idempotency-Key it is made once,
+// however often the request is sent, and wherever the profile moves.
 
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
@@ -15,12 +14,12 @@ import {
   type WishlistBatch,
 } from './wishlist-batch.js';
 
-/** Encodes an event before it happens. @param at when the service took it, milliseconds since 1970 */
+/** Encodes an event in advance. @param at time of arrival, milliseconds since 1970 */
 export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
   return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
 }
 
-/** What a change came to: a verdict of lua/wishlist.lua, and its value. */
+/** The result of a change: a verdict of lua/wishlist.lua with its value. */
 export interface Made {
   readonly verdict: string;
   readonly value: string;
@@ -37,16 +36,16 @@ export class Changes {
   }
 
   /**
-   * Makes a change; resolves when it is made and its events are in the stream.
-   * @returns a redirect (a text) where the visitor is elsewhere; then nothing was done
-   * @throws ServiceError `unavailable`, `overloaded`: the request may be sent again; `too_many_items`
+   * Makes a change; resolves when its events are in the stream.
+   * @returns a redirect (a string) if the visitor's profile is elsewhere; then nothing was done
+   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
   make(place: Place, change: Change): Promise<Made | string> {
     return this.#batch.make(place, change).then((answer) => madeOf(change, answer));
   }
 
   /**
-   * `make` under an operation, where there is one: once, however often it is tried and wherever the profile moves.
+   * `make`, once per operation if there is one.
    * @throws as `make`
    */
   async makeOnce(
@@ -66,7 +65,7 @@ export class Changes {
   }
 }
 
-/** Whether a retry has taken a change to another place. */
+/** True if a retry has made the change at another profile. */
 function isFenced(made: Made | string): boolean {
   return typeof made !== 'string' && made.verdict === FENCED;
 }

@@ -1,6 +1,5 @@
-// Which products of a page are on a wishlist. Exact variants cost one HMGET, however long the list is. A product with any
-// variant has no field of its own: the list's fields are read in pages, at most MAX_ITEMS of them, and none leaves Redis
-// that was not asked for.
+// Checks which products are on a wishlist. Exact variants cost one HMGET, however long the list is. For a product with any variant
+// the script pages through the list's fields, and returns only those of requested products.
 
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
@@ -8,10 +7,10 @@ import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
 
 const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('check-items');
-/** Fields of one call, about. */
+/** Approximate number of fields per call. */
 const PAGE = 100;
 
-/** A product; without a variant it is the product with any of its variants. */
+/** Without a variant: the product with any of its variants. */
 export interface ProductName {
   readonly productId: string;
   readonly variantId: string | null;
@@ -23,8 +22,8 @@ export interface CheckedItem extends ProductName {
 }
 
 /**
- * @returns one for each product, in order, with the variant that is on the list: of any variant the one saved without a
- * variant, else the newest; or a redirect if the visitor is elsewhere
+ * @returns one entry per product, in order, with the variant on the list (for any variant: the item without a variant, else the
+ * newest); or a redirect if the visitor's profile is elsewhere
  * @throws ServiceError `unavailable`
  */
 export async function checkItems(
@@ -84,7 +83,7 @@ async function readFields(
       found.set(field, { field, itemId, addedAt });
     }
     cursor = next;
-    // The exact ones were read by the first call.
+    // The first call has read the exact ones.
     fields = [];
   } while (cursor !== '0');
   return found;

@@ -1,7 +1,6 @@
-// The fields of an item: the one list, in the order in which they are listed. The schema of /item/add, the answers that have
-// items, what is stored and exported, and what analysts see of an item follow from it. Two places copy field by field,
-// because each request passes there: `readItem` of src/validation/requests.ts, and `Items.add`. Without one of these fields
-// they do not compile.
+// The fields of an item, in the order of answers. The schema of /item/add, answers, storage, export and event payloads follow from
+// this list. For speed two functions copy field by field: `readItem` of src/validation/requests.ts, and `Items.add`. They do
+// not compile if they miss a field.
 
 import {
   boolean,
@@ -36,14 +35,14 @@ import { SOURCES } from '../known-words.js';
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
 
 interface FieldSpec {
-  /** What /item/add takes. */
+  /** Schema in /item/add. */
   readonly given: FieldSchema;
-  /** What is stored, listed and exported. */
+  /** Schema in answers, storage and exports. */
   readonly listed: FieldSchema;
   readonly isRequired?: true;
-  /** Whether it takes no room where it is null. */
+  /** Not stored if it is null. */
   readonly isSparse?: true;
-  /** The events that have it in their payload. What has a column there is in src/clickhouse/columns.ts. */
+  /** The events that have it in their payload. For their columns see src/clickhouse/columns.ts. */
   readonly events: readonly ItemEvent[];
 }
 
@@ -63,14 +62,14 @@ const FIELDS = {
   source: { given: oneOf(SOURCES, 'pdp'), listed: word(SOURCES), events: ['add'] },
   currencyCode: { given: currencyCode, listed: textOrNull, isSparse: true, events: ALL },
   countryCode: { given: countryCode, listed: textOrNull, isSparse: true, events: [] },
-  // The last one, here and in `readItem`: lua/wishlist.lua reads an item up to it.
+  // Must be last, here and in `readItem`: lua/wishlist.lua parses an item up to it.
   properties: { given: freeForm, listed: objectOrNull, isSparse: true, events: [] },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
 type Fields = typeof FIELDS;
 type ItemField = keyof Fields;
 
-/** As a client sends it, once it is checked. */
+/** An item in a validated request. */
 export type GivenItem = {
   readonly [F in ItemField]?: ValueOf<Fields[F]['given']>;
 } & {
@@ -79,34 +78,33 @@ export type GivenItem = {
   >;
 };
 
-/** As it is listed. */
+/** An item in an answer. */
 export type ListedItem = { readonly [F in ItemField]: ValueOf<Fields[F]['listed']> };
 
-/** As it is stored; ids are normalised, prices are decimal text with two decimals. */
+/** A stored item; ids are normalised, prices are decimal text with two decimals. */
 export type ItemContent = {
   readonly [F in ItemField]: Fields[F] extends { isSparse: true }
     ? Exclude<ListedItem[F], null> | undefined
     : ListedItem[F];
 };
 
-/** What the payload of an event has of its item. */
+/** The fields of an item in an event's payload. */
 export type ItemPayload<Event extends ItemEvent> = {
   readonly [F in ItemField as Event extends Fields[F]['events'][number] ? F : never]: ItemContent[F];
 };
 
 const SPECS: readonly (readonly [name: string, spec: FieldSpec])[] = Object.entries(FIELDS);
 
-/** JSON Schemas of the fields. */
 export function fieldSchemas(which: 'given' | 'listed'): Readonly<Record<string, FieldSchema>> {
   return Object.fromEntries(SPECS.map(([name, spec]) => [name, spec[which]]));
 }
 
 export const REQUIRED_FIELDS = SPECS.filter(([, spec]) => spec.isRequired).map(([name]) => name);
 
-/** The fields that an event's payload has of its item. */
+/** Names of the fields in an event's payload. */
 export function payloadFields(event: ItemEvent): readonly string[] {
   return SPECS.filter(([, { events }]) => events.includes(event)).map(([name]) => name);
 }
 
-/** All of them, with nothing in them. */
+/** All fields, null. */
 export const NO_FIELDS = Object.fromEntries(SPECS.map(([name]) => [name, null]));

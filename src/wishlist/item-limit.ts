@@ -1,6 +1,5 @@
-// MAX_ITEMS and MAX_ITEMS_BYTES, asked before an item's request links two ids or keeps what it says of its visitor:
-// lua/wishlist.lua refuses what is over the limits, but the rest would have been done by then. Only a request that races
-// another one for the last place may still do it first.
+// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links two ids or stores facts of its visitor. lua/wishlist.lua enforces the
+// limits, but only after those steps. (If two requests race for the last free place, the loser may have done them.)
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
@@ -22,7 +21,7 @@ export class ItemLimit {
     this.#limits = limits;
   }
 
-  /** Of a visitor who may be unknown: on a cluster it is made known before lua/wishlist.lua looks at the item. */
+  /** For a visitor who may be new: on a cluster the profile is created before lua/wishlist.lua checks the item. */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.#limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)
@@ -30,7 +29,7 @@ export class ItemLimit {
   }
 
   /**
-   * @param places whose items are one profile's afterwards; the first one's stay where both have one
+   * @param places profiles that the request will merge; of an item that both have, the first one's stays
    * @throws ServiceError `too_many_items`, `unavailable`
    */
   async assertFits(places: readonly Place[], content: ItemContent): Promise<void> {
@@ -52,7 +51,7 @@ export class ItemLimit {
     await this.#assertExactly(places, itemField(content.productId, content.variantId), bytes);
   }
 
-  /** As `exceeds` of lua/wishlist.lua would say after a merge. */
+  /** Computes `exceeds` of lua/wishlist.lua for the merged profile. */
   async #assertExactly(places: readonly Place[], field: string, bytes: number): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;
@@ -70,7 +69,7 @@ export class ItemLimit {
   }
 }
 
-/** More than an item has: the largest body of a request, each character of which may take six in JSON. */
+/** Upper bound of an item: the largest body, each character of which may take six in JSON. */
 const MAX_ITEM_BYTES = 6 * 64 * 1024 + 1024;
 
 function storedBytes(content: ItemContent): number {

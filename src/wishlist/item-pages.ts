@@ -1,5 +1,5 @@
-// A page of a wishlist, newest first. Of the items that are not on it only the first two lines leave Redis: their order and
-// their last changes make the page's place and the list's version.
+// Reads a page of a wishlist, newest first. Of items on other pages only the first two lines are read, for the order and the
+// list's version.
 
 import { createHash } from 'node:crypto';
 import type { Place } from '../redis/place.js';
@@ -7,23 +7,27 @@ import type { Store } from '../redis/store.js';
 import { type Item, newestFirst, parseItem } from './item.js';
 import { readItemHeads } from './stored-items.js';
 
-/** Items of a page. */
 const PAGE_SIZE = 48;
 
 export interface ItemPage {
   readonly items: readonly Item[];
-  /** Items of the list. */
+  /** Number of items on all pages. */
   readonly total: number;
-  /** The page's, from 1, and how many there are: 1 of an empty list. */
+  /** From 1. */
   readonly number: number;
+  /** Number of pages; 1 for an empty list. */
   readonly pages: number;
-  /** Another one whenever an item is added, changed or removed. */
+  /** Changes whenever an item is added, changed or removed. */
   readonly version: string;
-  /** The last change of an item that is on the list, ISO 8601; empty for an empty list. */
+  /** The last change of an item on the list, ISO 8601; '' for an empty list. */
   readonly changedAt: string;
 }
 
-/** @param wanted from 1; beyond the last page it is the last @returns a redirect if the visitor is elsewhere @throws ServiceError `unavailable` */
+/**
+ * @param wanted from 1; a larger number than that of the last page means the last page
+ * @returns a redirect if the visitor's profile is elsewhere
+ * @throws ServiceError `unavailable`
+ */
 export async function readItemPage(store: Store, place: Place, wanted: number): Promise<ItemPage | string> {
   const stored = await readItemHeads(store, place);
   if (typeof stored === 'string') return stored;

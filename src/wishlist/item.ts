@@ -1,31 +1,31 @@
-// An item of a wishlist, and how it is stored: in a field that is named by its product and variant, as three
-// lines. lua/wishlist.lua keeps the first one, the creation line, when the item is added again.
+// An item of a wishlist. It is stored in a hash field named by product and variant, as three lines. If the item is added again,
+// lua/wishlist.lua keeps the first one, the creation line.
 //
 //   <itemId> <addedAt>
 //   <updatedAt>
 //   <content, JSON>
 //
-// With PRODUCT_ALERTS the second line goes on with whom deliveries name, ` ["<customer>","<session>"]` as they were sent, and,
-// once a price or stock has changed, with what the wisher was told last, ` <price> <0 or 1: in stock> <version of the product>`.
-// An addition of the same item replaces all of the line: alerts then start from the item's own price and stock.
+// With PRODUCT_ALERTS the second line continues with the ids for deliveries, ` ["<customer>","<session>"]`, and, after a change of
+// price or stock, with the last reported state, ` <price> <0 or 1: in stock> <version of the product>`. If the item is added
+// again, the line is replaced: alerts then compare with the item's own price and stock.
 
 import { type ListedItem, NO_FIELDS } from './item-fields.js';
 
-/** An item as it is read: what was not given is null. */
+/** Absent fields are null. */
 export interface Item extends ListedItem {
-  /** UUID v7: of two items added in the same millisecond the newer one has the greater id. */
+  /** UUID v7, ascending within a millisecond. */
   readonly itemId: string;
   /** ISO 8601. */
   readonly addedAt: string;
   readonly updatedAt: string;
 }
 
-/** The field of a product and variant; ids that are not Shopify's may have colons of their own. */
+/** The field of a product and variant. Ids that are not Shopify's may contain colons. */
 export function itemField(productId: string, variantId: string | null): string {
   return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
 }
 
-/** An item as it is stored where it is new: its first line, and the others. @param json its content @param names see above */
+/** The lines of a new item. @param json its content @param names ids for deliveries, see above */
 export function newItem(
   itemId: string,
   json: string,
@@ -39,7 +39,7 @@ export function newItem(
 let time = -1;
 let iso = '';
 
-/** Made once a millisecond: it takes longer than all else here. */
+/** Cached per millisecond: it would take longer than everything else here. */
 function isoOf(at: number): string {
   if (at !== time) {
     time = at;
@@ -48,12 +48,11 @@ function isoOf(at: number): string {
   return iso;
 }
 
-/** The item's id. */
 export function itemIdIn(creationLine: string): string {
   return creationLine.slice(0, creationLine.indexOf(' '));
 }
 
-/** In the order of an answer. What is stored may lack fields: those that were not given, and new ones. */
+/** In the order of answers. A stored item lacks sparse fields, and fields that were added later. */
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {

@@ -14,17 +14,16 @@ import { type ItemPage, readItemPage } from './item-pages.js';
 import { readItems } from './stored-items.js';
 import type { Wishers } from './wishers.js';
 
-/** The event that a removal creates. */
 export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
-/** What the payload of a removal has of the item; lua/wishlist.lua fills it. */
+/** Payload fields of a removal, which lua/wishlist.lua copies from the item. */
 const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
   remove: payloadFields('remove').join(' '),
   moveToCart: payloadFields('moveToCart').join(' '),
 };
 
 export interface Added {
-  /** Of the item that was there before, where there was one. */
+  /** The existing item's id, if the product was already on the list. */
   readonly itemId: string;
 }
 
@@ -37,7 +36,7 @@ export class Items {
   readonly #changes: Changes;
   readonly #wishers: Wishers | undefined;
 
-  /** @param wishers where product alerts are on */
+  /** @param wishers if product alerts are on */
   constructor(store: Store, changes: Changes, wishers?: Wishers) {
     this.#store = store;
     this.#changes = changes;
@@ -92,7 +91,7 @@ export class Items {
   }
 
   /**
-   * Removes an item, with an event; `removed` is false where there was none.
+   * Removes an item, with an event; `removed` is false if there was none.
    * @returns as `add` @throws ServiceError `unavailable`, `overloaded`
    */
   async remove(

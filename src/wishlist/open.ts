@@ -18,8 +18,8 @@ export interface WishlistParts {
 }
 
 /**
- * @param placeOf where what a profile had is now
- * @param shareUrl share links, with `{code}` @param wishers where product alerts are on
+ * @param placeOf follows merges to the present profile
+ * @param shareUrl with `{code}` @param wishers if product alerts are on
  */
 export function openWishlist(
   store: Store,

@@ -1,4 +1,4 @@
-// What an order takes from a wishlist. A line with a variant takes that variant, and the item of its product that has none.
+// Removes bought items from a wishlist. A line matches the item of its variant, and its product's item without a variant.
 
 import type { OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
@@ -9,20 +9,19 @@ import { itemField } from './item.js';
 import { listItems } from './items.js';
 import type { Wishers } from './wishers.js';
 
-/** Items that one script removes, so that none runs for long; an order may name hundreds. */
+/** Items removed by one script; an order may name hundreds. */
 const PAGE = 50;
 
-/** What is bought of a line. */
 export type BoughtLine = Pick<OrderLine, 'productId' | 'variantId' | 'quantity' | 'price'>;
 
-/** An item that an order takes, and how it was bought. */
+/** An item that was bought. */
 export interface BoughtItem {
   readonly productId: string;
   readonly variantId: string | null;
   readonly productHandle: string;
-  /** Of all lines that take it. */
+  /** Sum over all matching lines. */
   readonly quantity: number;
-  /** Decimal text, of the first of them. */
+  /** Decimal text, from the first matching line. */
   readonly price: string | null;
 }
 
@@ -38,7 +37,7 @@ export class Purchases {
     this.#wishers = wishers;
   }
 
-  /** The items of a wishlist that these lines take, or a redirect. @throws ServiceError `unavailable` */
+  /** The items that match these lines, or a redirect. @throws ServiceError `unavailable` */
   async find(place: Place, lines: readonly BoughtLine[]): Promise<readonly BoughtItem[] | string> {
     const items = await listItems(this.#store, place);
     if (typeof items === 'string') return items;
@@ -54,8 +53,8 @@ export class Purchases {
   }
 
   /**
-   * Removes items from a wishlist, with an event for each that was there: an item leaves once, however often it is tried.
-   * @param change does something for the visitor whose wishlist it is @param buyer the profile that the events belong to
+   * Removes items, with an event for each that was there. Idempotent.
+   * @param change acts for the owner of the wishlist @param buyer profile of the events
    * @throws ServiceError `unavailable`, `overloaded`
    */
   async remove(

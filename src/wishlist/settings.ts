@@ -1,5 +1,4 @@
-// What a shop has switched on. Read from Redis each time that it matters (one order, one read): a switch holds
-// at once, on every server.
+// The shop's settings, read from Redis for each order: a change takes effect immediately, on every server.
 
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -7,7 +6,7 @@ import type { Store } from '../redis/store.js';
 const WRITE = loadScript('settings');
 
 export interface AppSettings {
-  /** Whether purchased items leave the wishlist. */
+  /** Purchased items leave the wishlist. */
   readonly autoRemoveAfterPurchase: boolean;
 }
 

@@ -1,8 +1,8 @@
-// Share links. A profile has one code, for good; a code leads to its profile, or to the one that this was merged into, as
-// long as that has the code.
+// Share links. A profile has one code for ever; a code leads to its profile, or to the profile into which that was merged, as long
+// as this profile has the code.
 //
-// Code and profile are in different slots. The code's key is written first, then the profile takes the code: so a code that
-// was handed out always leads somewhere, and one that lost the race (or whose server crashed) was never seen by anyone.
+// Code and profile are in different slots. The code's key is written first, and then assigned to the profile: so a published code
+// always leads to a profile, and a code that lost a race (or whose server crashed) was never published.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -15,10 +15,10 @@ import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('put');
-/** 96 bits: links are secrets that can't be guessed. In base 36, since services rewrite links to lower case. */
+/** 96 bits can't be guessed. In base 36, because some services change links to lower case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
-/** Codes were of mixed case before, and shorter. */
+/** Older codes are shorter, with mixed case. */
 const CODE = /^(?:[A-Za-z0-9_-]{16}|[A-Za-z0-9]{19})$/;
 
 export interface Share {
@@ -26,7 +26,7 @@ export interface Share {
   readonly shareLink: string;
 }
 
-/** A code as it was made: services change the case of links. */
+/** Undoes a change of case. */
 export function normaliseCode(code: string): string {
   return code.length === CODE_LENGTH ? code.toLowerCase() : code;
 }
@@ -38,8 +38,8 @@ export class Shares {
   readonly #placeOf: (profileId: string) => Promise<Place | undefined>;
 
   /**
-   * @param shareUrl links, with `{code}`
-   * @param placeOf where what a profile had is now
+   * @param shareUrl with `{code}`
+   * @param placeOf follows merges to the present profile
    */
   constructor(
     store: Store,
@@ -54,7 +54,7 @@ export class Shares {
   }
 
   /**
-   * The profile's link, with a `share` event for each time that it is asked for: that is another share.
+   * The profile's link. Each call is another share, with a `share` event.
    * @returns a redirect, see Changes.make; @throws ServiceError `unavailable`, `overloaded`
    */
   async share(
@@ -78,7 +78,7 @@ export class Shares {
     let code: string | undefined;
     let drawn: string | undefined;
     let made = await share();
-    // Its code, or none yet; another request may give it one meanwhile.
+    // The profile has a code, or none yet; a concurrent request may assign one.
     while (typeof made !== 'string' && made.verdict === HAS_CODE) {
       code = made.value || drawn;
       if (code === undefined) {
@@ -86,14 +86,14 @@ export class Shares {
         await this.#write(drawn, place.profileId);
       }
       made = await share(code).catch(async (error: unknown) => {
-        // The stream is full, or too much waits: nothing was done, and no caller has seen this code.
+        // Nothing was done, and no caller has seen this code.
         if (drawn !== undefined && error instanceof ServiceError && error.code === 'overloaded')
           await this.#write(drawn, '').catch(() => {});
         throw error;
       });
     }
-    if (typeof made !== 'string' && made.value !== '') code = made.value; // of an earlier try
-    // The profile has another code, or is elsewhere: no caller has seen this one.
+    if (typeof made !== 'string' && made.value !== '') code = made.value; // from an earlier try
+    // The profile has another code, or is elsewhere: no caller has seen this code.
     if (drawn !== undefined && (typeof made === 'string' || code !== drawn)) await this.#write(drawn, '');
     if (typeof made === 'string') return made;
     return { code: code as string, shareLink: this.#linkTo(code as string) };
@@ -103,21 +103,21 @@ export class Shares {
     return this.#shareUrl.replaceAll('{code}', code);
   }
 
-  /** Where the profile is that has a code: what it was made for, or was merged into. Undefined where none has it. */
+  /** The profile that has a code, with merges followed; undefined if there is none. */
   async find(given: string): Promise<Place | undefined> {
     if (!CODE.test(given)) return undefined;
     return (await this.#lookUp(normaliseCode(given), 0)).place;
   }
 
   /**
-   * Removes a code that leads nowhere. One that was made in the last `graceMs` may be about to be given to its profile.
-   * @returns whether it was removed @throws ServiceError `unavailable`
+   * Removes a code that no profile has, unless it was made in the last `graceMs`: then it may not be assigned yet.
+   * @returns true if it was removed @throws ServiceError `unavailable`
    */
   async forgetGone(code: string, graceMs: number): Promise<boolean> {
     return (await this.#lookUp(code, graceMs)).isGone;
   }
 
-  /** Where the profile is that has a code. One that none has is removed if it is so old. */
+  /** Finds the profile that has a code. Removes a code that no profile has if it is older than `leastMs`. */
   async #lookUp(
     code: string,
     leastMs: number,
@@ -129,18 +129,18 @@ export class Shares {
     let place = await this.#placeOf(madeFor);
     for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
       if (await this.#has(place, code)) return { place, isGone: false };
-      // A merge takes the code along.
+      // A merge moves the code.
       const now = await this.#placeOf(madeFor);
       if (now?.profileId === place.profileId) break;
       place = now;
     }
-    // Its guest has ended, or came back and has another one.
+    // The guest has expired, or came back with another code.
     if (Date.now() - Number(madeAt) < leastMs) return nowhere;
     await this.#write(code, '');
     return { place: undefined, isGone: true };
   }
 
-  /** Reads something of the profile that has a code. @returns undefined where none has it */
+  /** Reads from the profile that has a code. @returns undefined if there is none */
   async read<Answer>(
     code: string,
     ask: (place: Place) => Promise<Answer | string>,
@@ -149,14 +149,14 @@ export class Shares {
       const place = await this.find(code);
       if (place === undefined) return undefined;
       const answer = await ask(place);
-      // A guest who came back in between has no code.
+      // A guest who expired and came back in between has no code.
       if (!isRedirect(answer) && (await this.#has(place, normaliseCode(code))))
         return { profileId: place.profileId, answer: answer as Answer };
     }
     throw new ServiceError('unavailable');
   }
 
-  /** A code's key may outlive the visitor, whose profile another one has by then. */
+  /** A code's key may outlive its visitor, and the profile may belong to another visitor by then. */
   async #has({ profileId }: Place, code: string): Promise<boolean> {
     const { keys } = this.#store;
     const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));
@@ -164,7 +164,7 @@ export class Shares {
     return (await this.#store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
   }
 
-  /** @param profileId empty to remove the code */
+  /** @param profileId '' removes the code */
   async #write(code: string, profileId: string): Promise<void> {
     const value = profileId === '' ? '' : `${profileId} ${Date.now()}`;
     await this.#store.change(PUT, [this.#store.keys.share(code)], [value]);

@@ -1,23 +1,20 @@
-// Reads the items of a profile from Redis, whole or only their first two lines, a bounded number a call.
+// Reads the items of a profile from Redis, whole or only their first two lines, in pages of bounded size.
 
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
-/** Items of one call, about. */
+/** Approximate number of items per call. */
 const PAGE = 100;
 
-/**
- * The items of a profile as they are stored, read in pages of bounded size: a wishlist may be large.
- * @returns a redirect where the visitor is elsewhere @throws ServiceError `unavailable`
- */
+/** Stored items, or a redirect if the visitor's profile is elsewhere. @throws ServiceError `unavailable` */
 export async function readItems(store: Store, place: Place): Promise<readonly string[] | string> {
   const stored = await scanItems(store, place, '');
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
-/** The first two lines of each item, by its field; otherwise as `readItems`. */
+/** The first two lines of each item, by field; else like `readItems`. */
 export function readItemHeads(store: Store, place: Place): Promise<ReadonlyMap<string, string> | string> {
   return scanItems(store, place, '1');
 }

@@ -1,10 +1,10 @@
-// Who may have a variant of a product on their wishlist: an index, which lua/wish.lua writes, for src/products/. The wishlist is
-// what counts: the index has each profile whose wishlist has the item, and may have others.
+// An index from variants of products to profiles that may have saved them, for src/products/. The wishlist is the truth: the index has
+// every profile whose wishlist has the item, and may have others.
 //
-// So a profile is noted here before its item is written, and taken out after that has gone. It is not taken out while its item may
-// still be on its way: only where the item was seen to be absent, and GRACE_MS after the profile was noted. (Of a visitor who is
-// erased at once: an addition that is under way in that very moment may be missing here, until it is made again.) What a crash or
-// that grace leaves is a profile's id, and goes when the product changes next.
+// So a profile enters the index before its item is written, and leaves it after the item is removed: only if the item is absent,
+// and GRACE_MS after the entry, because the item may still be on its way. Entries left over by a crash or the grace period are
+// removed when the product changes next. (After an erasure an entry leaves at once; an addition in flight in that moment may
+// be missing until it is repeated.)
 
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -16,15 +16,15 @@ import type { NOT_HERE } from '../redis/sender.js';
 import type { Store } from '../redis/store.js';
 
 const UNWISH = loadScript<number>('unwish');
-/** Milliseconds: far longer than an addition takes from the first step to the last. */
+/** Milliseconds, far longer than an addition takes. */
 const GRACE_MS = 60_000;
-/** Profiles that a page has at most: few, so that it takes the event loop a millisecond or two. */
+/** Profiles per page: few, so that a page takes the event loop a millisecond or two. */
 const PAGE = 16;
-/** Indexes that are changed at once. */
-const AT_ONCE = 50;
-/** Fields that HSCAN looks at. */
+/** Indexes changed concurrently. */
+const MAX_CONCURRENT = 50;
+/** COUNT of HSCAN. */
 const SCANNED = 500;
-/** Of a digest: 132 bits. */
+/** Digits of a digest: 132 bits. */
 const DIGITS = 22;
 
 interface Wish extends Batched<undefined> {
@@ -44,7 +44,7 @@ export class Wishers {
     this.#graceMs = graceMs;
   }
 
-  /** Before the item is written. @param field of the item, see itemField @throws ServiceError `unavailable` */
+  /** Call before the item is written. @param field of the item, see itemField @throws ServiceError `unavailable` */
   add(field: string, profileId: string): Promise<void> {
     return this.#wishes.run({ index: this.#indexOf(field), profileId });
   }
@@ -54,23 +54,23 @@ export class Wishers {
     await Promise.all(fields.map((field) => this.add(field, profileId)));
   }
 
-  /** Of a profile that will not have these items any more. @throws ServiceError `unavailable` */
+  /** Removes a profile that has been erased or merged. @throws ServiceError `unavailable` */
   remove(fields: readonly string[], profileId: string): Promise<void> {
     return this.#unwish(fields, profileId, 0);
   }
 
-  /** After items have gone; those that are there stay, and so does what can't be removed now. */
+  /** Call after items were removed. Entries of items that exist stay. Never rejects. */
   async forget(fields: readonly string[], profileId: string): Promise<void> {
     const items = this.#store.keys.items(profileId);
     try {
-      for (let i = 0; i < fields.length; i += AT_ONCE) {
-        const some = fields.slice(i, i + AT_ONCE);
+      for (let i = 0; i < fields.length; i += MAX_CONCURRENT) {
+        const some = fields.slice(i, i + MAX_CONCURRENT);
         const held = await this.#store.call((client) => client.hmget(items, ...some));
-        const gone = some.filter((_, at) => held[at] === null);
-        await this.#unwish(gone, profileId, this.#graceMs);
+        const absent = some.filter((_, at) => held[at] === null);
+        await this.#unwish(absent, profileId, this.#graceMs);
       }
     } catch {
-      // It goes when the product changes next.
+      // The entry is removed when the product changes next.
     }
   }
 
@@ -79,7 +79,7 @@ export class Wishers {
     return [...(await readHash(this.#store, items)).keys()];
   }
 
-  /** All profiles that may have an item, in pages, some maybe twice. @throws ServiceError `unavailable` */
+  /** All profiles that may have an item, in pages, maybe with repeats. @throws ServiceError `unavailable` */
   pages(field: string): AsyncGenerator<readonly string[]> {
     return this.#pagesOf(this.#indexOf(field));
   }
@@ -96,8 +96,8 @@ export class Wishers {
   }
 
   /**
-   * Takes out profiles that are gone, and were noted `graceMs` ago. (One that is merged has a profile, and is followed.)
-   * @param digest of an index @returns how many @throws ServiceError `unavailable`
+   * Removes profiles that no longer exist and entered more than `graceMs` ago. (A merged profile still exists.)
+   * @param digest of an index @returns their number @throws ServiceError `unavailable`
    */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
@@ -120,10 +120,10 @@ export class Wishers {
   }
 
   async #unwish(fields: readonly string[], profileId: string, graceMs: number): Promise<void> {
-    for (let i = 0; i < fields.length; i += AT_ONCE)
+    for (let i = 0; i < fields.length; i += MAX_CONCURRENT)
       await Promise.all(
         fields
-          .slice(i, i + AT_ONCE)
+          .slice(i, i + MAX_CONCURRENT)
           .map((field) => this.#store.change(UNWISH, [this.#indexOf(field)], [graceMs, profileId])),
       );
   }

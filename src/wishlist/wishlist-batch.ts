@@ -1,5 +1,5 @@
-// Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
-// whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
+// Sends the wishlist changes of one tick of the event loop, with their events, to lua/wishlist.lua in one call. If the visitor's
+// profile is elsewhere, the answer is a redirect, which src/identity/places.ts follows.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { overloaded, ServiceError } from '../errors.js';
@@ -12,23 +12,22 @@ import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-/** An event before it happens. */
+/** An event that the script records with its change. */
 export interface PendingEvent {
   readonly type: string;
-  /** From encodeEvent; that of a removal that fills its payload from beginEvent. */
+  /** From encodeEvent; from beginEvent for a removal whose payload the script fills. */
   readonly line: string;
 }
 
 interface Recorded {
-  /** Where given, it is done once under this record. */
+  /** If given, the change is made once under this record. */
   readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
 
-/** Adds an item or updates it. */
 interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
-  /** Its lines as they are stored where it is new, see newItem. */
+  /** The lines of a new item, see newItem. */
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
@@ -40,7 +39,7 @@ export interface Removal extends Recorded {
   readonly items: readonly {
     readonly field: string;
     readonly event: PendingEvent;
-    /** Fields of the item that make the event's payload, separated by spaces; empty where the line is whole. */
+    /** Payload fields to copy from the item, separated by spaces; '' if the line is complete. */
     readonly payload: string;
   }[];
 }
@@ -48,31 +47,31 @@ export interface Removal extends Recorded {
 /** Shares a profile by its code. */
 interface Sharing extends Recorded {
   readonly kind: 'share';
-  /** The profile's, or one for it whose key is written; undefined to ask for the profile's. */
+  /** The profile's code, or a new one whose key is written; undefined reads the profile's. */
   readonly code?: string;
-  /** Whether it is one for it. */
+  /** `code` is a new one. */
   readonly isNew?: boolean;
-  /** Has the code. */
+  /** With the code in its payload. */
   readonly event?: PendingEvent;
 }
 
-/** Notes what an item's wisher was told. */
+/** Stores the state of a product that was reported in an alert. */
 export interface Telling extends Recorded {
   readonly kind: 'tell';
   readonly field: string;
-  /** The item as it was read; nothing is done where it is another one by now. */
+  /** The item as it was read: a compare-and-set. */
   readonly item: string;
-  /** Its second line from now on. */
+  /** Its new second line. */
   readonly told: string;
-  /** What the wisher's receivers are told, if anything. */
+  /** The alert, if any. */
   readonly event?: PendingEvent | undefined;
 }
 
 export type Change = Addition | Removal | Sharing | Telling;
 
 /**
- * Undefined: done as asked, and the events are in the stream. Else a text, see lua/wishlist.lua: one of these with what
- * belongs to it, or a redirect.
+ * Undefined: the change is made, and its events are in the stream. Else one of the codes below with its value, or a redirect; see
+ * lua/wishlist.lua.
  */
 export type WishlistAnswer = string | undefined;
 
@@ -85,29 +84,29 @@ interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly change: Change;
 }
 
-/** Items of a profile, and bytes of them together, beyond which none is added; 0: any number. */
+/** Maximum items of a profile, and bytes of all of them; 0 is no limit. */
 export interface ItemLimits {
   readonly maxItems: number;
   readonly maxBytes: number;
 }
 
 export interface WishlistOptions extends Partial<ItemLimits> {
-  /** Bytes at which a stream takes no more. */
+  /** Bytes of a stream at which events are refused. */
   readonly highWater: number;
-  /** Told of events that came into a stream with their changes. */
+  /** Called for events written to a stream. */
   readonly onRecorded?: OnRecorded;
 }
 
 export class WishlistBatch {
   readonly #batcher: Batcher<WishlistEntry, WishlistAnswer>;
 
-  /** @param onBatch told of each batch: entries in it, milliseconds until Redis answered */
+  /** @param onBatch called after each batch with its size and latency in milliseconds */
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
     this.#batcher = store.batcher(wishlistFormat(store, options), onBatch);
   }
 
   /**
-   * Makes a change, if it belongs to this place.
+   * Makes a change, unless the visitor's profile is elsewhere.
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
   make(place: Place, change: Change): Promise<WishlistAnswer> {
@@ -119,7 +118,7 @@ export class WishlistBatch {
   }
 }
 
-/** What a removal's event has of the item, as lua/wishlist.lua reads it. */
+/** `<payload field>=<column> …`, for lua/wishlist.lua. */
 const COLUMN_NAMES = Object.entries(PAYLOAD_COLUMNS)
   .map(([field, column]) => `${field}=${column} `)
   .join('');
@@ -174,7 +173,7 @@ function wishlistFormat(
   };
 }
 
-/** The events that came into the stream with a change. */
+/** Reports the events that were written with a change. */
 function tellEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
   if (answer instanceof Error || (answer !== undefined && !answer.startsWith(DONE))) return;
   if (change.kind !== 'remove') {
@@ -198,7 +197,7 @@ function linesOf(change: Change): string {
       return `${change.field}\n${change.item}\n${change.told}\n${change.event === undefined ? '' : 1}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
-      // A whole line of an event ends by itself.
+      // A complete line ends with its own newline.
       for (const { field, event, payload } of change.items)
         lines += `${field}\n${event.line}${payload === '' ? '' : '\n'}${payload}\n`;
       return lines;
