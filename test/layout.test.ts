@@ -311,3 +311,16 @@ t.test('no command takes a whole collection, but those whose size is bounded', a
   }
   t.same(found.sort(), Object.keys(BOUNDED).sort());
 });
+
+t.test('only src/redis asks whether Redis is a cluster', async (t) => {
+  const files = (await readdir('src', { recursive: true })).filter((file) => file.endsWith('.ts'));
+  const asks = async (file: string) =>
+    /\bisCluster\b|'nodes' in\b|\.nodes\(/.test(await readFile(`src/${file}`, 'utf8'));
+  const asking: string[] = [];
+  for (const file of files) if (await asks(file)) asking.push(file);
+  t.ok(asking.length > 0);
+  t.same(
+    asking.filter((file) => !file.startsWith('redis/')),
+    [],
+  );
+});

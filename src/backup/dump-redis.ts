@@ -9,10 +9,9 @@
 // profile that it is for, and so read after it.
 
 import { mkdir, rm } from 'node:fs/promises';
-import type { Cluster, Redis } from 'ioredis';
 import pLimit from 'p-limit';
 import { StartupError } from '../errors.js';
-import type { RedisClient } from '../redis/client.js';
+import { mastersOf, type RedisClient, slotsOf } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { isNoScript, loadScript } from '../redis/scripts.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
@@ -224,17 +223,6 @@ class Dump {
       this.#onProgress('Redis, keys', ++this.#count);
     }
   }
-}
-
-export function mastersOf(client: RedisClient): readonly Redis[] {
-  return client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
-}
-
-/** Which node has which slots, as a text; the same for one server at all times. */
-async function slotsOf(client: RedisClient): Promise<string> {
-  if (!client.isCluster) return '';
-  const ranges = (await client.cluster('SLOTS')) as unknown as [number, number, [string, number]][];
-  return JSON.stringify(ranges.map(([from, to, [host, port]]) => [from, to, host, port]).sort());
 }
 
 /** Milliseconds since 1970, by the clock that is behind the others. */

@@ -9,9 +9,9 @@
 
 import pLimit from 'p-limit';
 import { StartupError } from '../errors.js';
-import type { RedisClient } from '../redis/client.js';
+import { mastersOf, type RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
-import { mastersOf, type OnProgress } from './dump-redis.js';
+import type { OnProgress } from './dump-redis.js';
 import { kindOf } from './key-kinds.js';
 import { type KeyRecord, readDump } from './key-records.js';
 

@@ -70,7 +70,7 @@ export class Links {
 
   /** Whether a script can check a link and do something at the profile in one step: on one server. */
   get areChecked(): boolean {
-    return !this.#store.isCluster;
+    return this.#store.isOneServer;
   }
 
   /** The profile that a name gets when it is first written, whether or not it was. */

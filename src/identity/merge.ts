@@ -1,7 +1,7 @@
 // Merges a profile into a linked one. The two live in different slots, so this is a journal, not a transaction:
 //
 //   written down ──take──▶ what the profile has is in its journal, its link ends in `!` ──give, page by page──▶ added to the
-//   target ──append──▶ analysts know ──join──▶ the target notes that it has all ──finish──▶ the link without the `!`
+//   target ──join, append──▶ the target notes that it has all, analysts know ──finish──▶ the link without the `!`
 //
 // Each step is one script, runs for a few milliseconds at most and is safe to repeat. A request of that visitor finishes a
 // merge that it finds; src/identity/resume.ts finishes those that no request finds. What was added is noted beside the target,
@@ -155,48 +155,56 @@ export class Merger {
     const { keys } = this.#store;
     const { link, nonce } = target;
     const { profileId: into, generation } = link;
-    const journal = keys.journal(from);
-    const merged = [from];
     await this.#store.onReplica(bucketOf(from));
-    for (const [i, { kind, keyOf, page }] of BELONGINGS.entries()) {
-      let cursor = '0';
-      do {
-        const [next, fields] = await this.#store.call((client) =>
-          client.hscan(journal[i] as string, cursor, 'COUNT', page),
-        );
-        cursor = next;
-        // Those that were merged into this one before are the target's now, too.
-        if (kind === 'g') merged.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
-        const given = kind === 'p' ? withoutOwn(fields) : fields;
-        const wished = kind === 'i' ? fields.filter((_, at) => at % 2 === 0) : [];
-        // In the index of wishers before the items are there, as an addition does it.
-        await this.#wishers?.addAll(wished, into);
-        if (!(await this.#give(from, target, kind, keyOf(keys, into), given))) return false;
-        await this.#wishers?.remove(wished, from);
-        // A share code goes on leading here: an erasure of the target has to find it.
-        const code = kind === 'p' ? fieldIn('share', fields) : undefined;
-        const member = code === undefined ? [] : [`#${code}`, ''];
-        if (!(await this.#give(from, target, 'g', keys.members(into), member))) return false;
-      } while (cursor !== '0');
-    }
+    const given = await Promise.all(BELONGINGS.map((_, at) => this.#giveAll(at, from, target)));
+    if (given.some((merged) => merged === undefined)) return false;
+    const merged = [from, ...given.flatMap((some) => some ?? [])];
     // A try that begins again appends the same again: analysts see an event's id once.
     const time = Number.parseInt(nonce, 10);
-    await Promise.all(
-      merged.map((profile) =>
-        this.#append(
-          into,
-          encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
-        ),
+    const told = merged.map((profile) =>
+      this.#append(
+        into,
+        encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
       ),
     );
-    if (!(await this.#links.join(link, from, nonce))) return false;
+    const [isComplete] = await Promise.all([this.#links.join(link, from, nonce), ...told]);
+    if (!isComplete) return false;
     await this.#store.onReplica(bucketOf(into));
-    const touched = [keys.identity(from), keys.profile(from), ...journal];
+    const touched = [keys.identity(from), keys.profile(from), ...keys.journal(from)];
     const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
     await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
-    await removeKeys(this.#store, [keys.applied(into, generation, from)]);
-    await this.#pending.end(from, mergeOf(from, target));
+    await Promise.all([
+      removeKeys(this.#store, [keys.applied(into, generation, from)]),
+      this.#pending.end(from, mergeOf(from, target)),
+    ]);
     return true;
+  }
+
+  /** Gives one journal, page by page. @returns profiles that are among what was given; undefined if the target is gone */
+  async #giveAll(at: number, from: string, target: Target): Promise<string[] | undefined> {
+    const { keys } = this.#store;
+    const { kind, keyOf, page } = BELONGINGS[at] as (typeof BELONGINGS)[number];
+    const journal = keys.journal(from)[at] as string;
+    const into = target.link.profileId;
+    const merged: string[] = [];
+    let cursor = '0';
+    do {
+      const [next, fields] = await this.#store.call((client) => client.hscan(journal, cursor, 'COUNT', page));
+      cursor = next;
+      // Those that were merged into this one before are the target's now, too.
+      if (kind === 'g') merged.push(...fields.filter((name, i) => i % 2 === 0 && isProfile(name)));
+      const given = kind === 'p' ? withoutOwn(fields) : fields;
+      const wished = kind === 'i' ? fields.filter((_, i) => i % 2 === 0) : [];
+      // In the index of wishers before the items are there, as an addition does it.
+      await this.#wishers?.addAll(wished, into);
+      if (!(await this.#give(from, target, kind, keyOf(keys, into), given))) return undefined;
+      await this.#wishers?.remove(wished, from);
+      // A share code goes on leading here: an erasure of the target has to find it.
+      const code = kind === 'p' ? fieldIn('share', fields) : undefined;
+      const member = code === undefined ? [] : [`#${code}`, ''];
+      if (!(await this.#give(from, target, 'g', keys.members(into), member))) return undefined;
+    } while (cursor !== '0');
+    return merged;
   }
 
   /** Adds a page of a journal to a key of the target. @returns false where the target is gone */

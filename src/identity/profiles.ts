@@ -19,6 +19,11 @@ export function isPersonal({ email, firstName, lastName }: Identity): boolean {
   return email !== null || firstName !== null || lastName !== null;
 }
 
+/** Whether an identity says anything that is kept. */
+export function hasFacts(who: Identity): boolean {
+  return FACTS.some((name) => who[name] !== null);
+}
+
 export class Profiles {
   readonly #store: Store;
   readonly #visitors: Visitors;
@@ -38,7 +43,7 @@ export class Profiles {
    * @returns the visitor's profile @throws ServiceError `unavailable`
    */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
-    if (FACTS.every((name) => who[name] === null)) return this.#visitors.resolve(who, mayLink);
+    if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);
     const email = leads ? normaliseEmail(who.email) : undefined;
     const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.#emails.digest(email);
     const { profileId } = await this.#visitors.change(who, mayLink, (place) =>

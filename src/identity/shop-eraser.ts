@@ -8,6 +8,7 @@
 
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../identity-rules.js';
+import { mastersOf } from '../redis/client.js';
 import { removeKeys } from '../redis/remove.js';
 import type { Store } from '../redis/store.js';
 import type { Pending } from './pending.js';
@@ -90,8 +91,8 @@ export class ShopEraser {
   }
 
   /** Every server that has keys. */
-  async #nodes(): Promise<Redis[]> {
-    return this.#store.call(async (client) => ('nodes' in client ? client.nodes('master') : [client]));
+  async #nodes(): Promise<readonly Redis[]> {
+    return this.#store.call(async (client) => mastersOf(client));
   }
 }
 

@@ -5,6 +5,7 @@
 // anew. An entry of the index of wishers stays if its guest came back meanwhile: it goes when the product changes, or with them.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { mastersOf } from '../redis/client.js';
 import type { Store } from '../redis/store.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Wishers } from '../wishlist/wishers.js';
@@ -74,7 +75,7 @@ export class Sweeper {
   async #sweep(signal: AbortSignal): Promise<void> {
     const { store, onFailed } = this.#parts;
     const [prefix = ''] = store.keys.mark(0).split('{');
-    const nodes = await store.call(async (client) => ('nodes' in client ? client.nodes('master') : [client]));
+    const nodes = await store.call(async (client) => mastersOf(client));
     for (const node of nodes) {
       let cursor = '0';
       do {

@@ -208,3 +208,14 @@ async function connected(client: RedisClient, reason: () => Error | undefined): 
     client.connect().catch(reject);
   }).finally(() => clearTimeout(timer));
 }
+
+export function mastersOf(client: RedisClient): readonly Redis[] {
+  return client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
+}
+
+/** Which node has which slots, as a text; empty for one server. */
+export async function slotsOf(client: RedisClient): Promise<string> {
+  if (!client.isCluster) return '';
+  const ranges = (await client.cluster('SLOTS')) as unknown as [number, number, [string, number]][];
+  return JSON.stringify(ranges.map(([from, to, [host, port]]) => [from, to, host, port]).sort());
+}

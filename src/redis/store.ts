@@ -50,7 +50,8 @@ export class Store {
   readonly client: RedisClient;
   readonly keys: Keys;
   readonly deployment: Deployment;
-  readonly isCluster: boolean;
+  /** One server has all keys: a script may check a link and act at its profile in one step. */
+  readonly isOneServer: boolean;
   #isClosed = false;
   readonly #health: RedisHealth;
   readonly #sender: Sender;
@@ -64,7 +65,7 @@ export class Store {
     this.client = client;
     this.keys = keys;
     this.deployment = deployment;
-    this.isCluster = client.isCluster;
+    this.isOneServer = !client.isCluster;
     this.timeoutMs = options.timeoutMs;
     this.guestsS = options.guestsS ?? 0;
     this.#onCall = options.onCall;
@@ -201,7 +202,7 @@ export class Store {
       health: this.#health,
       laneKey: this.keys.lane,
       nodeTag: this.#nodeTag,
-      isCluster: this.isCluster,
+      isCluster: !this.isOneServer,
       timeoutMs: this.timeoutMs,
       maxPending: MAX_PENDING,
       ...(onBatch ? { onBatch } : {}),

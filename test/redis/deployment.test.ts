@@ -76,7 +76,7 @@ t.test('a Redis Cluster', async (t) => {
   const cluster = await startTestCluster(t);
   t.test('one of its URLs is enough', async (t) => {
     const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) });
-    t.equal(store.isCluster, true);
+    t.equal(store.isOneServer, false);
     await ping(store);
     store.close();
   });

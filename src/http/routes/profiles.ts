@@ -4,7 +4,7 @@ import { ServiceError } from '../../errors.js';
 import type { Eraser } from '../../identity/eraser.js';
 import type { Exporter } from '../../identity/exporter.js';
 import type { NamedVisitors } from '../../identity/named-visitor.js';
-import type { Profiles } from '../../identity/profiles.js';
+import { hasFacts, type Profiles } from '../../identity/profiles.js';
 import type { BothIds, Visitors } from '../../identity/visitors.js';
 import type { RequestStore } from '../../redis/requests.js';
 import { readGuest, readMerge, readProfile } from '../../validation/requests.js';
@@ -70,7 +70,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const what = { operation: 'merge', input: input.identity };
         return once(requests, request, what, NOWHERE, async () => {
           const { profileId, merged } = await visitors.link(identity as BothIds); // the schema requires both
-          await profiles.keep(identity, true, true);
+          if (hasFacts(identity)) await profiles.keep(identity, true, true);
           return JSON.stringify({ profileId, merged });
         });
       },
