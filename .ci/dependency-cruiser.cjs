@@ -6,6 +6,7 @@ const LAYERS = [
   { name: 'commands', path: '^src/commands/' },
   { name: 'app', path: '^src/app/' },
   { name: 'backup', path: '^src/backup/' },
+  { name: 'import', path: '^src/import/' },
   { name: 'dashboard', path: '^src/dashboard/' },
   { name: 'http', path: '^src/http/' },
   { name: 'validation', path: '^src/validation/' },

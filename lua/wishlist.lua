@@ -15,21 +15,26 @@
 --          link was read before; the link that the sender expects; the profile's generation; the operation's record, or
 --          empty; after a record, seconds for which it is kept; then
 --            a  add or update an item: its field; `<item id> <added at>`
+--            m  import an item: its field; `<item id> <added at> import`; empty, or to try without a change: how many items of
+--               this list were tried before
 --            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
 --               payload; where there are any, the line has no columns of the item and no end
 --            t  note what an item's wisher was told: its field; the item as the sender read it, three lines; its second line from
 --               now on; 1 where it has an event, else empty
 --            c  share: the profile's code as the sender knows it, or one for it whose key is written; empty: it asks; then 1
 --               where it is one for it, else empty
--- ARGV[12] the events of a, of c with a code, and of t where it has one, a line each
+-- ARGV[12] the events of a, of m, of c with a code, and of t where it has one, a line each
 -- ARGV[13...] for each a `<updated at>\n<content>`
 --
 -- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; its first line, the creation line, stays when it is added again.
+-- An imported item has a third word there. The profile keeps `gone:<field>` of such an item that was removed, so that the same
+-- import does not bring it back.
 -- After <updated at> there may be whom deliveries name, and what was told last: see src/wishlist/item.ts.
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one. Those missing were done as asked.
 --   `=<value>`: done, now or before under its record. The value is the `<item id> <added at>` or the code that was there, or
---     how many items were removed; else empty
+--     how many items were removed; of `m`: `new`, `there` (it was on the list), `again` (it was imported before), `gone` (it was
+--     imported before, and removed since); else empty
 --   `#`: the item is another one by now, or gone
 --   `?<code>`: the profile has this share code, or none where it is empty: the event of `c` needs one
 --   `-`: the operation is done at another place now (its record was fenced)
@@ -106,15 +111,18 @@ end
 
 -- Each of these returns its answer or nil; where it was done, true and what its record says from now on.
 
-local function add(op, given, content)
-  local there = redis.pcall('HGET', op.items, op.field)
-  if type(there) == 'table' then
-    return answer_of(there)
-  end
-  local first = there and sub(there, 1, find(there, '\n', 1, true) - 1)
-  content = (first or op.creation_line) .. '\n' .. content
-  local bytes, gained = op.facts[1], #content - #(there or '')
-  if max_items > 0 and not there and redis.call('HLEN', op.items) >= max_items then
+local function first_line(item)
+  return sub(item, 1, find(item, '\n', 1, true) - 1)
+end
+
+local function is_imported(item)
+  return find(item, '^%S+ %S+ import\n') ~= nil
+end
+
+-- Writes an item, or answers why it can't be written. `there`: the item as it was, or nil. `given`: bytes of its event.
+local function store(op, there, item, given)
+  local bytes, gained = op.facts[1], #item - #(there or '')
+  if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
     return -6
   elseif max_bytes > 0 then
     bytes = (bytes or bytes_of(op.items)) + gained
@@ -124,23 +132,61 @@ local function add(op, given, content)
   end
   if given > space then
     return -3
+  elseif op.tried then
+    return
   end
-  redis.call('HSET', op.items, op.field, content)
+  redis.call('HSET', op.items, op.field, item)
   op.had_all = there and op.facts[1]
   if max_bytes > 0 and gained ~= 0 then
     redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
   end
+end
+
+local function add(op, given, content)
+  local there = redis.pcall('HGET', op.items, op.field)
+  if type(there) == 'table' then
+    return answer_of(there)
+  end
+  local first = there and first_line(there)
+  local refused = store(op, there, (first or op.creation_line) .. '\n' .. content, given)
+  if refused then
+    return refused
+  end
   return first and '=' .. first, true, first or op.creation_line
 end
 
+-- The first import of an item makes its event, and marks it as imported. Every import gives it the earlier date.
+local function import(op, given, content)
+  local there = redis.pcall('HGET', op.items, op.field)
+  if type(there) == 'table' then
+    return answer_of(there)
+  elseif redis.call('HEXISTS', op.profile, 'gone:' .. op.field) == 1 then
+    return '=gone'
+  end
+  local refused, verdict
+  if there then
+    local id, added_at = string.match(there, '^(%S+) (%S+)')
+    local own, imported_at = sub(there, #first_line(there) + 1), string.match(op.creation_line, '^%S+ (%S+)')
+    local earlier = imported_at < added_at and imported_at or added_at
+    verdict = is_imported(there) and 'again' or 'there'
+    local item = id .. ' ' .. earlier .. ' import' .. own
+    refused = item ~= there and store(op, there, item, verdict == 'there' and given or 0)
+  else
+    verdict = 'new'
+    refused = store(op, nil, op.creation_line .. '\n' .. content, given)
+  end
+  return refused or '=' .. verdict, not refused and not op.tried and verdict ~= 'again'
+end
+
 local function remove(op, events)
-  local leaving, gained, needed = {}, 0, 0
+  local leaving, imported, gained, needed = {}, {}, 0, 0
   for _, wanted in ipairs(op.wanted) do
     local there = redis.pcall('HGET', op.items, wanted.field)
     if type(there) == 'table' then
       return answer_of(there)
     elseif there then
       leaving[#leaving + 1], gained = wanted.field, gained + #there
+      imported[wanted.field] = is_imported(there) or nil
       local event = (wanted.names == '' and wanted.event or filled(wanted.event, wanted.names, there)) .. '\n'
       events[#leaving], needed = event, needed + #event
     end
@@ -152,6 +198,9 @@ local function remove(op, events)
   -- First: at maxmemory a script may begin with what makes room.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
+  end
+  for field in pairs(imported) do
+    redis.call('HSET', op.profile, 'gone:' .. field, '1')
   end
   if bytes then
     redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
@@ -200,6 +249,9 @@ local function next_op()
   end
   if op.kind == 'a' then
     op.field, op.creation_line = line(), line()
+  elseif op.kind == 'm' then
+    op.field, op.creation_line = line(), line()
+    op.tried = tonumber(line())
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'
@@ -225,11 +277,12 @@ while at <= #text do
   i = i + 1
   local op = next_op()
   local given, content = 0, nil
-  if op.kind == 'a' or op.kind == 'c' and op.code ~= '' or op.has_event then
+  local has_content = op.kind == 'a' or op.kind == 'm'
+  if has_content or op.kind == 'c' and op.code ~= '' or op.has_event then
     local stop = find(ARGV[12], '\n', from, true)
     given, from, given_count = stop - from + 1, stop + 1, given_count + 1
   end
-  if op.kind == 'a' then
+  if has_content then
     argument = argument + 1
     content = ARGV[argument]
   end
@@ -245,6 +298,8 @@ while at <= #text do
       answer = before == '-' and before or '=' .. before
     elseif op.kind == 'a' then
       answer, is_done, record = add(op, given, content)
+    elseif op.kind == 'm' then
+      answer, is_done = import(op, given, content)
     elseif op.kind == 'c' then
       answer, is_done, record = share(op, given)
     elseif op.kind == 't' then

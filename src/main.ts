@@ -34,6 +34,7 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   dashboard: async () => (await import('./commands/dashboard.js')).dashboard,
   dead: async () => (await import('./commands/dead.js')).dead,
   requests: async () => (await import('./commands/requests.js')).requests,
+  import: async () => (await import('./commands/import.js')).importItems,
   export: async () => (await import('./commands/visitor.js')).exportVisitor,
   erase: async () => (await import('./commands/visitor.js')).erase,
   backup: async () => (await import('./commands/backup.js')).backup,

@@ -67,6 +67,15 @@ export const RIGHTS_SETTINGS = [
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
 
+export const IMPORT_SETTINGS = [
+  ...STORE,
+  'MAX_PRODUCTS',
+  'MAX_ITEMS',
+  'MAX_ITEMS_BYTES',
+  'STREAM_HIGH_WATER',
+  'PRODUCT_ALERTS',
+] as const satisfies readonly SettingName[];
+
 export const RECEIVERS_SETTINGS = [
   ...STORE,
   'RECEIVERS_PRIVATE',
@@ -98,6 +107,7 @@ export type StoreConfig = Given<typeof STORE>;
 export type ServeConfig = Given<typeof SERVE_SETTINGS>;
 export type FlushConfig = Given<typeof FLUSH_SETTINGS>;
 export type RightsConfig = Given<typeof RIGHTS_SETTINGS>;
+export type ImportConfig = Given<typeof IMPORT_SETTINGS>;
 export type DeliverConfig = Given<typeof DELIVER_SETTINGS>;
 export type ReceiversConfig = Given<typeof RECEIVERS_SETTINGS>;
 export type DashboardConfig = Given<typeof DASHBOARD_SETTINGS>;

@@ -25,6 +25,8 @@ const SETTINGS = {
   // views. All these tables treat a repeated row as one.
   insert_deduplicate: 0,
   input_format_parallel_parsing: 0,
+  // Imported wishes are of many months, and each month is a partition.
+  max_partitions_per_insert_block: '0',
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',
   min_insert_block_size_bytes: '268435456',
@@ -67,8 +69,7 @@ export function insertRows(
   lines: Buffer,
 ): Promise<void> {
   const query = `INSERT INTO ${table} (${columns.join(', ')}) FORMAT TabSeparated`;
-  const settings = { ...SETTINGS, max_partitions_per_insert_block: '0' };
-  return insert(client, query, settings, lines, new AbortController().signal);
+  return insert(client, query, SETTINGS, lines, new AbortController().signal);
 }
 
 async function insert(

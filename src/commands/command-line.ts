@@ -6,6 +6,7 @@ import {
   DASHBOARD_SETTINGS,
   DELIVER_SETTINGS,
   FLUSH_SETTINGS,
+  IMPORT_SETTINGS,
   RECEIVERS_SETTINGS,
   RIGHTS_SETTINGS,
   SERVE_SETTINGS,
@@ -130,6 +131,13 @@ export const COMMAND_LINES = {
     operands: '[list | export <id> | done <id>]',
     settings: OF_RIGHTS,
     example: 'wishmeter requests export 3',
+  },
+  import: {
+    about: 'brings old wishlists onto the lists, from CSV or NDJSON; - is standard input',
+    options: { 'dry-run': { type: 'boolean' }, emails: { type: 'string', value: 'FILE' } },
+    operands: '<file>',
+    settings: [...IMPORT_SETTINGS, ...COMMON],
+    example: 'wishmeter import --dry-run --emails customers.csv old-wishlists.csv',
   },
   export: {
     about: 'prints all data of a visitor, as JSON',

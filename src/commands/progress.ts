@@ -1,28 +1,42 @@
-// Shows the progress of a long command: one line that is rewritten on a terminal, nothing in a pipe.
+// Shows the progress of a long command: one line that is rewritten on a terminal; in a pipe nothing, or a line every few seconds.
 
 import type { Program } from './program.js';
 
 const EVERY_MS = 200;
 /** Erases the line. */
 const ERASE = '\r\u001b[K';
+/** Characters of a bar. */
+const BAR = 24;
 
 export interface Progress {
-  show(what: string, count: number): void;
+  /** @param total shown as a bar, if it is known */
+  show(what: string, count: number, total?: number): void;
   /** Erases the line. */
   end(): void;
 }
 
-export function progressOn(stdout: Program<'backup'>['stdout']): Progress {
-  let shownAt = 0;
+/** @param pipeEveryMs milliseconds between lines in a pipe; without it there are none */
+export function progressOn(stdout: Program<'backup'>['stdout'], pipeEveryMs?: number): Progress {
+  const isTTY = stdout.isTTY === true;
+  const everyMs = isTTY ? EVERY_MS : (pipeEveryMs ?? Number.POSITIVE_INFINITY);
+  let shownAt = isTTY ? 0 : performance.now();
   return {
-    show(what, count) {
+    show(what, count, total) {
       const now = performance.now();
-      if (!stdout.isTTY || now - shownAt < EVERY_MS) return;
+      if (now - shownAt < everyMs) return;
       shownAt = now;
-      stdout.write(`${ERASE}${what}${count > 0 ? `: ${count.toLocaleString('en')}` : ''}`);
+      const text = `${what}${count > 0 ? `: ${count.toLocaleString('en')}` : ''}`;
+      const of = total === undefined ? '' : ` of ${total.toLocaleString('en')}`;
+      stdout.write(isTTY ? `${ERASE}${bar(count, total)}${text}${of}` : `${text}${of}\n`);
     },
     end() {
-      if (stdout.isTTY) stdout.write(ERASE);
+      if (isTTY) stdout.write(ERASE);
     },
   };
+}
+
+function bar(count: number, total: number | undefined): string {
+  if (total === undefined) return '';
+  const full = Math.round((count / Math.max(total, 1)) * BAR);
+  return `${'█'.repeat(full)}${'░'.repeat(BAR - full)} `;
 }

@@ -7,7 +7,7 @@ import { knownWord } from '../known-words.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
 /** Which operation made an event; `alert`: a change of a product, told as a row that is no event. */
-export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'alert';
+export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'import' | 'alert';
 
 export interface NewEvent {
   readonly type: string;
@@ -109,6 +109,11 @@ function boolean(name: string, value: unknown): string {
 /** The type in an event's line. */
 export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
+}
+
+/** Whether a line is an imported item's. (Quotes within a JSON text are escaped.) */
+export function isImport(line: string): boolean {
+  return line.includes(',"origin":"import"');
 }
 
 /** The beginning of a line: columns that do not come from the payload. */

@@ -1,9 +1,10 @@
 // Queues the events of a flushed batch for receivers of their types, before the batch leaves its stream. After a crash they are
-// queued again with the same ids. Without receivers this costs one HVALS per batch.
+// queued again with the same ids. Without receivers this costs one HVALS per batch. No receiver gets
+// imported items: they are old news.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
-import { eventTypeOf } from '../events/row.js';
+import { eventTypeOf, isImport } from '../events/row.js';
 import type { Refused } from '../flush/group.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
@@ -35,7 +36,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
       const lines = batch
         .toString()
         .split('\n')
-        .filter((line) => line !== '' && !left.has(line));
+        .filter((line) => line !== '' && !left.has(line) && !isImport(line));
       const give = async (receiver: Receiver) => {
         const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
         const dead = taken.length > 0 ? await queueOf(stream, receiver.id).add(taken) : 0;

@@ -17,7 +17,7 @@ const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occ
   FROM events_stored AS events
   WHERE events.occurred_at BETWEEN fromUnixTimestamp64Milli({at: Int64}) AND fromUnixTimestamp64Milli({until: Int64})
     AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})
-    AND type IN {types: Array(String)}
+    AND type IN {types: Array(String)} AND origin != 'import'
   ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
 /** Numbers as in src/events/row.ts. */
 const AS_LINES = {

@@ -5,6 +5,8 @@
 //   <updatedAt>
 //   <content, JSON>
 //
+// The creation line of an imported item ends in ` import`.
+//
 // With PRODUCT_ALERTS the second line continues with the ids for deliveries, ` ["<customer>","<session>"]`, and, after a change of
 // price or stock, with the last reported state, ` <price> <0 or 1: in stock> <version of the product>`. If the item is added
 // again, the line is replaced: alerts then compare with the item's own price and stock.

@@ -1,8 +1,8 @@
 // Adds, removes, lists and checks the items of a wishlist. One item per product and variant.
 
-import { newEventId, newOrderedId } from '../events/event-id.js';
-import { beginEvent } from '../events/row.js';
-import type { Identity } from '../identity-rules.js';
+import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
+import { beginEvent, encodeEvent } from '../events/row.js';
+import { type Identity, namesIn } from '../identity-rules.js';
 import type { Place } from '../redis/place.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
@@ -25,6 +25,13 @@ const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
 export interface Added {
   /** The existing item's id, if the product was already on the list. */
   readonly itemId: string;
+}
+
+/** See lua/wishlist.lua. */
+export type ImportOutcome = 'new' | 'there' | 'again' | 'gone';
+
+export interface Imported {
+  readonly outcome: ImportOutcome;
 }
 
 export interface Removed {
@@ -56,27 +63,11 @@ export class Items {
     isFromBrowser = false,
   ): Promise<Added | string> {
     const { profileId } = place;
-    const { productId, variantId, productHandle, productTitle, variantTitle, source } = content;
-    const { price, compareAt, currencyCode, quantity, inventoryAvailable } = content;
+    const { productId, variantId } = content;
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
-    const json = JSON.stringify(content);
-    const { customerId, sessionId } = identity;
-    const names = this.#wishers === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
-    const [creationLine, others] = newItem(itemId, json, at, names);
-    const payload: ItemPayload<'add'> = {
-      productId,
-      variantId,
-      source,
-      productHandle,
-      productTitle,
-      variantTitle,
-      quantity,
-      price,
-      compareAt,
-      currencyCode,
-      inventoryAvailable,
-    };
+    const [creationLine, others] = newItem(itemId, JSON.stringify(content), at, this.#namesOf(identity));
+    const payload = addPayload(content);
     const who = { profileId, identity, isFromBrowser };
     const event = prepareEvent({ type: 'add', origin: 'item', ...who, payload }, at);
     const field = itemField(productId, variantId);
@@ -88,6 +79,45 @@ export class Items {
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
         });
     return this.#wishers === undefined ? make() : this.#wishers.add(field, profileId).then(make);
+  }
+
+  /**
+   * Adds an item that was wished for elsewhere, with an event of its own time; one that is there keeps its fields and gets
+   * the earlier date. The same item is imported once.
+   * @param at when it was wished for, milliseconds since 1970
+   * @param isStockKnown whether `inventoryAvailable` was given
+   * @param tried changes nothing: items of this list that were tried before
+   * @returns what became of it, or a redirect, see Changes.make
+   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
+   */
+  async import(
+    place: Place,
+    identity: Identity,
+    content: ItemContent,
+    at: number,
+    isStockKnown: boolean,
+    tried?: number,
+  ): Promise<Imported | string> {
+    const { profileId } = place;
+    const field = itemField(content.productId, content.variantId);
+    const name = `${namesIn(identity)[0]} ${field}`;
+    const itemId = eventIdOfName(at, `item ${name}`);
+    const addedAt = new Date(at).toISOString();
+    const [, others] = newItem('', JSON.stringify(content), Date.now(), this.#namesOf(identity));
+    const { inventoryAvailable, ...known } = addPayload(content);
+    const payload = isStockKnown ? { ...known, inventoryAvailable } : known;
+    const id = eventIdOfName(at, `import ${name}`);
+    const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
+    if (tried === undefined) await this.#wishers?.add(field, profileId);
+    const made = await this.#changes.make(place, {
+      kind: 'import',
+      field,
+      creationLine: `${itemId} ${addedAt} import`,
+      others,
+      event: { type: 'add', line: encodeEvent({ ...event, isFromServer: true }) },
+      tried,
+    });
+    return typeof made === 'string' ? made : { outcome: made.value as ImportOutcome };
   }
 
   /**
@@ -119,6 +149,11 @@ export class Items {
     return { removed: made.value === '1' };
   }
 
+  /** Whom deliveries name, see item.ts. */
+  #namesOf({ customerId, sessionId }: Identity): string {
+    return this.#wishers === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
+  }
+
   /** See readItemPage. */
   page(place: Place, wanted: number): Promise<ItemPage | string> {
     return readItemPage(this.#store, place, wanted);
@@ -133,6 +168,34 @@ export class Items {
   list(place: Place): Promise<readonly Item[] | string> {
     return listItems(this.#store, place);
   }
+}
+
+function addPayload({
+  productId,
+  variantId,
+  source,
+  productHandle,
+  productTitle,
+  variantTitle,
+  quantity,
+  price,
+  compareAt,
+  currencyCode,
+  inventoryAvailable,
+}: ItemContent): ItemPayload<'add'> {
+  return {
+    productId,
+    variantId,
+    source,
+    productHandle,
+    productTitle,
+    variantTitle,
+    quantity,
+    price,
+    compareAt,
+    currencyCode,
+    inventoryAvailable,
+  };
 }
 
 /** All items of a profile, newest first; or a redirect. @throws ServiceError `unavailable` */

@@ -33,6 +33,18 @@ interface Addition extends Recorded {
   readonly event: PendingEvent;
 }
 
+/** Adds an item that was wished for elsewhere, once; one that is there gets the earlier date. */
+interface Import extends Recorded {
+  readonly kind: 'import';
+  readonly field: string;
+  /** Its lines as they are stored where it is new, see newItem; the first one is marked as imported. */
+  readonly creationLine: string;
+  readonly others: string;
+  readonly event: PendingEvent;
+  /** Only says what would be done: items of this list that were tried before this one. */
+  readonly tried?: number | undefined;
+}
+
 /** Removes items that are there, with an event for each. */
 export interface Removal extends Recorded {
   readonly kind: 'remove';
@@ -67,7 +79,7 @@ export interface Telling extends Recorded {
   readonly event?: PendingEvent | undefined;
 }
 
-export type Change = Addition | Removal | Sharing | Telling;
+export type Change = Addition | Import | Removal | Sharing | Telling;
 
 /**
  * Undefined: the change is made, and its events are in the stream. Else one of the codes below with its value, or a redirect; see
@@ -93,6 +105,8 @@ export interface ItemLimits {
 export interface WishlistOptions extends Partial<ItemLimits> {
   /** Bytes of a stream at which events are refused. */
   readonly highWater: number;
+  /** Seconds for which a guest stays after its last write, other than the store's; 0: for ever. */
+  readonly guestsS?: number;
   /** Called for events written to a stream. */
   readonly onRecorded?: OnRecorded;
 }
@@ -124,8 +138,8 @@ const COLUMN_NAMES = Object.entries(PAYLOAD_COLUMNS)
   .join('');
 
 function wishlistFormat(
-  { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
-  { highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
+  { keys, guestsS: storeGuestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
+  { highWater, guestsS = storeGuestsS, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
 ): BatchFormat<WishlistEntry, WishlistAnswer> {
   return {
     script: loadScript('wishlist'),
@@ -146,7 +160,7 @@ function wishlistFormat(
         lines += once === undefined ? '\n' : `${keys.operation(profileId, once.recordId)}\n${once.seconds}\n`;
         lines += linesOf(change);
         if (change.kind !== 'remove') events += change.event?.line ?? '';
-        if (change.kind === 'add') contents.push(change.others);
+        if (change.kind === 'add' || change.kind === 'import') contents.push(change.others);
       }
       call.arg(keys.events(stream));
       call.arg(keys.eventsState(stream));
@@ -185,12 +199,14 @@ function tellEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: 
   if (first !== undefined && removed > 0) onRecorded(first.event.type, removed);
 }
 
-const LETTERS = { add: 'a', remove: 'r', share: 'c', tell: 't' } as const;
+const LETTERS = { add: 'a', import: 'm', remove: 'r', share: 'c', tell: 't' } as const;
 
 function linesOf(change: Change): string {
   switch (change.kind) {
     case 'add':
       return `${change.field}\n${change.creationLine}\n`;
+    case 'import':
+      return `${change.field}\n${change.creationLine}\n${change.tried ?? ''}\n`;
     case 'share':
       return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
     case 'tell':
@@ -206,7 +222,7 @@ function linesOf(change: Change): string {
 }
 
 function sizeOf({ change }: WishlistEntry): number {
-  if (change.kind === 'add')
+  if (change.kind === 'add' || change.kind === 'import')
     return change.creationLine.length + change.others.length + change.event.line.length;
   if (change.kind === 'tell') return change.item.length + (change.event?.line.length ?? 0);
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);

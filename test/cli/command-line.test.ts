@@ -22,6 +22,7 @@ import { dead } from '../../src/commands/dead.js';
 import { deliver } from '../../src/commands/deliver.js';
 import { flush } from '../../src/commands/flush.js';
 import { helpOf } from '../../src/commands/help.js';
+import { importItems } from '../../src/commands/import.js';
 import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
 import { receivers } from '../../src/commands/receivers.js';
@@ -232,6 +233,7 @@ t.test('where the package has only the newer uWebSockets.js, the sentence says w
 });
 
 const BACKUP = join(t.testdir(), 'backup');
+const ITEMS = new URL('../../../test/cli/old-wishlists.csv', import.meta.url).pathname;
 
 /** Each with arguments. In an order in which each finds data. */
 const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...string[]] } = {
@@ -244,6 +246,7 @@ const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...st
   dashboard: [dashboard],
   dead: [dead],
   requests: [requests],
+  import: [importItems, '--dry-run', ITEMS],
   export: [exportVisitor, '--session', 's'],
   erase: [erase, '--session', 's'],
   start: [start],

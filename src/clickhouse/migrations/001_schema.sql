@@ -181,7 +181,7 @@ COMMENT 'Rows of the view visitors_per_day; query that one';
 -- the shop itself told (origin `product`) are fed by products_told_feed.
 --
 -- Each fact begins with whether it is trusted: what a publishable key says of a product counts only if no one else says it.
--- A removal repeats what its item was added with, by whomever.
+-- A removal repeats what its item was added with, by whomever. An import tells old prices: they, too, count only if no one else tells one.
 CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
 (
     product_id String CODEC(ZSTD(1)),
@@ -198,7 +198,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the views products and product_variants; query those';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_feed {on_cluster} TO {database}.products_stored{local} AS
-WITH NOT from_browser AND (type = 'add' OR origin != 'item') AS is_trusted
+WITH NOT from_browser AND origin != 'import' AND (type = 'add' OR origin != 'item') AS is_trusted
 SELECT
     product_id,
     variant_id,

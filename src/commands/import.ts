@@ -1,0 +1,89 @@
+// `wishmeter import <file>`: wishlists from elsewhere onto the lists of a running service. docs/import.md says what a file may be.
+
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { openImport } from '../app/import.js';
+import { ServiceError, StartupError } from '../errors.js';
+import { NO_CUSTOMERS, readEmails } from '../import/emails.js';
+import { type ImportCounts, importWishlists } from '../import/importer.js';
+import type { Input } from '../import/records.js';
+import { UsageError } from './command-line.js';
+import { redisUrls } from './embedded-databases.js';
+import type { Program } from './program.js';
+import { progressOn } from './progress.js';
+
+/** Milliseconds between lines of progress, if they are not for a terminal. */
+const LINE_EVERY_MS = 5_000;
+
+/** @returns 1 where rows were left out, or it was stopped @throws StartupError, UsageError */
+export async function importItems(program: Program<'import'>): Promise<number> {
+  const { operands, options, config, log, stdout } = program;
+  const [file, ...more] = operands;
+  if (!file || more.length > 0) throw new UsageError('import takes one file, or - for standard input.');
+  if (file === '-' && options.emails === '-') throw new UsageError('Standard input is one file, not two.');
+  const input = await inputOf(program, file);
+  const isDry = options['dry-run'] === true;
+  const stop = new AbortController();
+  void program.untilStopped().then(() => stop.abort());
+  const importing = await openImport(config, log, redisUrls(config));
+  const progress = progressOn(stdout, LINE_EVERY_MS);
+  const say = (line: string) => {
+    progress.end();
+    stdout.write(`${line}\n`);
+  };
+  try {
+    const customerOf =
+      options.emails === undefined ? NO_CUSTOMERS : await readEmails(await inputOf(program, options.emails));
+    const counts = await importWishlists(input, {
+      ...importing,
+      ...{ customerOf, isDry, stop: stop.signal },
+      onFault: (line, fault) => say(`line ${line}: ${fault}`),
+      onUnused: (columns) => say(`Not taken: ${columns.join(', ')}`),
+      onRow(pass, rows, total) {
+        progress.show(pass === 'read' ? 'rows read' : isDry ? 'rows tried' : 'rows imported', rows, total);
+      },
+      onWait: (why) => progress.show(`${why}: waiting`, 0),
+    });
+    progress.end();
+    stdout.write(report(input.name, counts, isDry, stop.signal.aborted));
+    return counts.leftOut > 0 || stop.signal.aborted ? 1 : 0;
+  } catch (error) {
+    progress.end();
+    if (error instanceof ServiceError) throw new StartupError(error.message);
+    throw error;
+  } finally {
+    await importing.close();
+  }
+}
+
+/** @throws StartupError */
+async function inputOf({ stdin }: Pick<Program<'import'>, 'stdin'>, file: string): Promise<Input> {
+  if (file === '-') return { name: 'Standard input', chunks: stdin };
+  try {
+    await (await open(file)).close();
+  } catch (error) {
+    throw new StartupError(`${file} can't be read: ${(error as NodeJS.ErrnoException).code}.`);
+  }
+  return { name: file, chunks: createReadStream(file, { highWaterMark: 256 * 1024 }) };
+}
+
+function report(name: string, counts: ImportCounts, isDry: boolean, isStopped: boolean): string {
+  const { rows, visitors, repeated, leftOut } = counts;
+  const lines: [number, string][] = [
+    [counts.new, isDry ? 'would be added' : 'added'],
+    [counts.there, `on the list before: ${isDry ? 'would get' : 'got'} the earlier date`],
+    [counts.again, 'imported before'],
+    [counts.gone, 'imported before and removed since: not added again'],
+    [repeated, 'of the same item as another row: the earliest date counts'],
+    [leftOut, 'left out: see above'],
+  ];
+  const shown = lines.filter(([count]) => count > 0);
+  const width = Math.max(...shown.map(([count]) => inWords(count).length), 0);
+  const table = shown.map(([count, what]) => `  ${inWords(count).padStart(width)}  ${what}\n`).join('');
+  const head = `${name}: ${inWords(rows)} rows of ${inWords(visitors)} visitors${isDry ? '. Nothing was changed' : ''}.\n`;
+  return `${head}${table}${isStopped ? 'Stopped. What is imported stays; run the same import again for the rest.\n' : ''}`;
+}
+
+function inWords(count: number): string {
+  return count.toLocaleString('en');
+}

@@ -1,0 +1,63 @@
+// Lines that wait in parts, all of one visitor in the same part, so that a file of any size is looked at visitor by visitor in
+// bounded memory. What is in memory at most goes to files without a name, which end with the process, however that ends.
+
+import { hash } from 'node:crypto';
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A part of a file of 10 GB has 40 MB. */
+const PARTS = 256;
+/** Characters of a part that wait in memory. */
+const HELD = 256 * 1024;
+
+interface Part {
+  held: string[];
+  size: number;
+  file?: FileHandle;
+}
+
+export class Spool {
+  readonly #parts = Array.from({ length: PARTS }, (): Part => ({ held: [], size: 0 }));
+
+  /** @param line without a line break */
+  async add(key: string, line: string): Promise<void> {
+    const part = this.#parts[Number.parseInt(hash('md5', key).slice(0, 4), 16) % PARTS] as Part;
+    part.held.push(line);
+    part.size += line.length;
+    if (part.size < HELD) return;
+    part.file ??= await nameless();
+    await part.file.appendFile(`${part.held.join('\n')}\n`);
+    [part.held, part.size] = [[], 0];
+  }
+
+  /** The lines of each part, in the order in which they were added. Each part is there once. */
+  async *parts(): AsyncGenerator<readonly string[]> {
+    for (const part of this.#parts) {
+      const { held, file } = part;
+      part.held = [];
+      const kept = file === undefined ? [] : (await readWhole(file)).split('\n').slice(0, -1);
+      await file?.close();
+      delete part.file;
+      if (kept.length + held.length > 0) yield [...kept, ...held];
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const { file } of this.#parts) await file?.close();
+  }
+}
+
+async function nameless(): Promise<FileHandle> {
+  const folder = await mkdtemp(join(tmpdir(), 'wishmeter-import-'));
+  const file = await open(join(folder, 'part'), 'wx+', 0o600);
+  await rm(folder, { recursive: true });
+  return file;
+}
+
+async function readWhole(file: FileHandle): Promise<string> {
+  const { size } = await file.stat();
+  const bytes = Buffer.allocUnsafe(size);
+  for (let at = 0; at < size; ) at += (await file.read(bytes, at, size - at, at)).bytesRead;
+  return bytes.toString();
+}
