@@ -12,7 +12,7 @@ export type Values<Field extends string> = { [F in Field]?: unknown };
 /** Field -> its names, without case and separators. If a file has several of them, the first one counts. */
 export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
 
-// `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `cts` are those of Swym's API.
+// `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby` are those of Swym's API.
 export const IMPORT_NAMES: Names<ImportField> = {
   customerId: ['customerid', 'shopifycustomerid', 'userid'],
   sessionId: ['sessionid', 'guestid', 'visitorid', 'anonymousid'],
@@ -22,7 +22,7 @@ export const IMPORT_NAMES: Names<ImportField> = {
   productHandle: ['producthandle', 'handle'],
   productUrl: ['producturl', 'productlink', 'url', 'link', 'du'],
   productTitle: ['producttitle', 'title', 'productname', 'dt'],
-  variantTitle: ['varianttitle', 'variantname', 'variantinfo', 'productvariantinfo'],
+  variantTitle: ['varianttitle', 'variantname', 'variantinfo', 'productvariantinfo', 'vi'],
   image: ['image', 'imageurl', 'imagesrc', 'productimage', 'productimageurl', 'iu'],
   price: ['price', 'productprice', 'variantprice', 'pr'],
   compareAt: ['compareat', 'compareatprice'],

@@ -1,0 +1,351 @@
+// `wishmeter import` beside a whole `start`: what HTTP, SQL, the dashboard and receivers have of it, once, whatever is run again,
+// killed, removed or erased in between; and what it says of a file.
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { IMPORT_NAMES } from '../../src/import/columns.js';
+import { cookieOf } from '../dashboard/fixtures.js';
+import { startTool } from '../receivers/fixtures.js';
+import { apiKey, shopAt, sql, started } from './started.js';
+import { spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
+
+const HEADER = 'Customer ID,session_id,Product ID,variant_id,Handle,Title,Price,Created At';
+const MARCH = '2024-03-05T10:15:00.000Z';
+const ONE = '2024-03-01T00:00:00.000Z';
+
+const DASHBOARD_TOKEN = 'a-token-0123456789';
+
+const dir = await tempDir(t);
+const ALERTS = { RECEIVERS_PRIVATE: 'allow', PRODUCT_ALERTS: 'on', MAX_ITEMS: '5' };
+const service = await started(t, dir, { ...ALERTS, DASHBOARD_TOKEN });
+const shop = shopAt(service.url, await apiKey(dir));
+
+/** A file with these lines, imported. @param args options */
+async function run(content: string | Buffer, ...args: string[]) {
+  const file = join(await tempDir(t), 'old.csv');
+  await writeFile(file, content);
+  return wishmeter({ args: ['import', ...args, file], env: { DATA_DIR: dir, ...ALERTS } });
+}
+
+const csv = (...rows: string[]) => `${[HEADER, ...rows].join('\n')}\n`;
+const row = (customer: string, product: string, at = MARCH, price = '79.90') =>
+  `${customer},,${product},,handle-${product},Title ${product},${price},${at}`;
+const ask = (query: string) => sql(service.clickhouseUrl, query);
+
+/** What analysts have of a customer, once all that waits is flushed. */
+async function eventsOf(customerId: string): Promise<string[]> {
+  const [marker] = [`marker-${Math.random()}`];
+  await shop.event({ sessionId: marker }, 'share');
+  await until(
+    'all is flushed',
+    async () => (await ask(`SELECT count() FROM events WHERE session_id = '${marker}'`)) === '1',
+  );
+  const rows = await ask(
+    `SELECT origin, type, product_id, toString(occurred_at) FROM events WHERE customer_id = '${customerId}' ORDER BY occurred_at, product_id`,
+  );
+  return rows === '' ? [] : rows.split('\n').map((line) => line.replaceAll('\t', ' '));
+}
+
+const briefly = (items: { productId: string; addedAt: string }[]) =>
+  items.map(({ productId, addedAt }) => `${productId} ${addedAt}`);
+
+t.test(
+  'an old item is on the list and in figures at its date, once, and no receiver hears of it',
+  async (t) => {
+    const tool = await startTool(t);
+    const key = { 'x-api-key': await apiKey(dir), 'content-type': 'application/json' };
+    const made = await fetch(`${service.url}/receivers`, {
+      ...{ method: 'POST', headers: key },
+      body: JSON.stringify({ url: tool.url, types: ['*'] }),
+    });
+    const { id } = (await made.json()) as { id: string };
+    const file = csv(
+      row('100', '1', MARCH),
+      row('100', '2', '2024-04-01T12:00:00+02:00', '5'),
+      `,s-100,3,33,blue-hat,"Blue ""hat"",\nlarge",7.5,2024-03-06 08:00:00`,
+    );
+    t.match(await run(file), { code: 0, stdout: /3 rows of 2 visitors\.\n {2}3 {2}added\n/, stderr: '' });
+    t.same(briefly(await shop.items({ customerId: '100' })), ['2 2024-04-01T10:00:00.000Z', `1 ${MARCH}`]);
+    t.match(await shop.items({ sessionId: 's-100' }), [
+      {
+        ...{ productId: '3', variantId: '33', productHandle: 'blue-hat', productTitle: 'Blue "hat", large' },
+        ...{
+          price: '7.50',
+          compareAt: null,
+          quantity: 1,
+          source: 'pdp',
+          addedAt: '2024-03-06T08:00:00.000Z',
+        },
+      },
+    ]);
+    t.same(await eventsOf('100'), [
+      'import add 1 2024-03-05 10:15:00.000',
+      'import add 2 2024-04-01 10:00:00.000',
+    ]);
+    const march = `(from = '2024-03-01', to = '2024-03-31')`;
+    t.equal(
+      await ask(`SELECT product_id, wishers FROM most_wished${march} ORDER BY product_id`),
+      '1\t1\n3\t1',
+    );
+    t.equal(await ask(`SELECT count() FROM open_wishes${march}`), '2');
+    t.equal(
+      await ask("SELECT countIf(inventory_available IS NULL) FROM events WHERE origin = 'import'"),
+      '3',
+    );
+
+    const answer = await fetch(`${service.dashboardUrl}/login`, {
+      method: 'POST',
+      body: JSON.stringify({ token: DASHBOARD_TOKEN }),
+    });
+    const cookie = cookieOf(answer.headers.get('set-cookie'));
+    const range = 'from=2024-03-01&to=2024-03-31';
+    const panel = await (
+      await fetch(`${service.dashboardUrl}/panels/days?${range}`, { headers: { cookie } })
+    ).text();
+    t.match(panel, /2024-03-05/);
+
+    await shop.add({ customerId: '100' }, { productId: '9' });
+    await until('the later wish is delivered', () => tool.delivered.length > 0);
+    const { stdout } = await wishmeter({
+      args: ['receivers', 'replay', id, '--since', '2024-01-01T00:00:00Z'],
+      env: { DATA_DIR: dir, ...ALERTS },
+    });
+    t.match(stdout, /"queued":[12]\b/, 'what was imported is not sent again, either');
+    await until('that, too', () => tool.delivered.length > 1);
+    t.notMatch(
+      tool.delivered.map(({ body }) => body.timestamp),
+      ['2024'],
+    );
+    await fetch(`${service.url}/receivers/${id}`, {
+      method: 'DELETE',
+      headers: { 'x-api-key': key['x-api-key'] },
+    });
+  },
+);
+
+t.test('run again it changes nothing, also of what was removed since', async (t) => {
+  const file = csv(row('200', '1'), row('200', '2'), row('200', '3'));
+  await run(file);
+  await shop.remove({ customerId: '200' }, { productId: '2' });
+  await shop.add({ customerId: '200' }, { productId: '3', productTitle: 'Now' });
+  const [items, events] = [await shop.items({ customerId: '200' }), await eventsOf('200')];
+  t.equal(items.length, 2);
+  const again = await run(file);
+  t.match(again, { code: 0, stdout: / 2 {2}imported before\n {2}1 {2}imported before and removed since/ });
+  t.same(await shop.items({ customerId: '200' }), items);
+  t.same(await eventsOf('200'), events);
+});
+
+t.test('an item that is there keeps its fields and gets the earlier date', async (t) => {
+  await shop.add(
+    { customerId: '300', sessionId: 's-300' },
+    { productId: '1', productTitle: 'Own', price: '1.00' },
+  );
+  await shop.add({ customerId: '300' }, { productId: '2' });
+  const before = await shop.items({ customerId: '300' });
+  // The session is linked by now.
+  const file = csv(`,s-300,1,,other,Other,2.00,${MARCH}`, row('300', '2', MARCH), row('300', '2', ONE));
+  t.match(await run(file), { stdout: /2 {2}on the list before.*\n {2}1 {2}of the same item as another row/ });
+  t.same(
+    await shop.items({ customerId: '300' }),
+    before.map((item) => ({ ...item, addedAt: item.productId === '1' ? MARCH : ONE })).reverse(),
+  );
+  t.match(
+    (await eventsOf('300')).filter((one) => one.startsWith('import')),
+    ['import add 2 2024-03-01 00:00:00.000'],
+    'the earliest of the file',
+  );
+  await run(csv(row('300', '2', '2023-01-01')));
+  await run(csv(row('300', '2', MARCH)));
+  t.match(briefly(await shop.items({ customerId: '300' })), [`1 ${MARCH}`, '2 2023-01-01T00:00:00.000Z']);
+  t.equal((await eventsOf('300')).filter((one) => one.startsWith('import add 2')).length, 1, 'once');
+});
+
+t.test('a dry run says what would be done, and changes nothing', async (t) => {
+  await run(csv(row('400', '1')));
+  const file = csv(
+    ...[row('400', '1'), row('400', '2'), 'x', row('400', '3', 'yesterday', 'free')],
+    ...['4', '5', '6', '7'].map((product) => row('400', product)),
+    ...['4', '5', '6', '7', '8', '9'].map((product) => row('401', product)),
+  );
+  const dry = await run(file, '--dry-run');
+  t.match(dry, { code: 1, stderr: '' });
+  t.match(dry.stdout, 'line 4: has 1 values, and the header names 8\n');
+  t.match(dry.stdout, /line 5: addedAt must be a time of ISO 8601.*; price must be a decimal/);
+  t.match(dry.stdout, /line 9: the list is full/);
+  t.match(dry.stdout, /line 15: the list is full/);
+  t.match(
+    dry.stdout,
+    /Nothing was changed\.\n {2}9 {2}would be added\n {2}1 {2}imported before\n {2}4 {2}left out/,
+  );
+  t.equal((await shop.items({ customerId: '400' })).length, 1);
+  t.same(await eventsOf('401'), []);
+  const real = await run(file);
+  t.match(real.stdout, /\n {2}9 {2}added\n {2}1 {2}imported before\n {2}4 {2}left out/, 'the same');
+  t.equal((await shop.items({ customerId: '401' })).length, 5, 'MAX_ITEMS');
+});
+
+t.test('killed in the middle and run again, each item is there once', async (t) => {
+  const file = join(await tempDir(t), 'old.csv');
+  const rows = Array.from({ length: 6_000 }, (_, i) => row(`k-${i % 2_000}`, `${Math.floor(i / 2_000)}`));
+  await writeFile(file, csv(...rows));
+  const count = async (what = 'count()') =>
+    Number(await ask(`SELECT ${what} FROM events WHERE customer_id LIKE 'k-%'`));
+  const first = spawnWishmeter({ args: ['import', file], env: { DATA_DIR: dir } });
+  await until('some are in', async () => (await count()) > 0);
+  first.child.kill('SIGKILL');
+  const { signal } = await first.ended;
+  t.equal(signal, 'SIGKILL', 'it was in the middle');
+  const second = spawnWishmeter({ args: ['import', file], env: { DATA_DIR: dir } });
+  t.match(await second.ended, { code: 0, stdout: /imported before/ });
+  await until('all are in', async () => (await count()) === rows.length);
+  t.equal(await count('uniqExact(customer_id, product_id)'), rows.length);
+  t.equal(await ask("SELECT uniqExact(event_id) FROM events WHERE customer_id LIKE 'k-%'"), '6000');
+});
+
+t.test('it stops when it is asked to, and says so', async (t) => {
+  const file = join(await tempDir(t), 'old.csv');
+  await writeFile(file, csv(...Array.from({ length: 20_000 }, (_, i) => row(`i-${i}`, '1'))));
+  const running = spawnWishmeter({ args: ['import', file], env: { DATA_DIR: dir } });
+  await until(
+    'some are in',
+    async () => (await ask("SELECT count() FROM events WHERE customer_id LIKE 'i-%'")) !== '0',
+  );
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 1, stdout: /Stopped\. What is imported stays/, stderr: '' });
+});
+
+t.test('addresses lead to customers by a file; what stays is listed', async (t) => {
+  const old = `email,product_id,url,title,price,added\n${['A@x.example', 'b@x.example', 'c@x.example']
+    .map(
+      (email, i) => `${email},1,https://shop.example/products/red-shoe?variant=${i},Red shoe,1.00,2024-03-05`,
+    )
+    .join('\n')}\n`;
+  t.match(await run(old), { code: 1, stdout: /line 2: only an e-mail address .*A@x.example.*--emails/ });
+  const emails = join(await tempDir(t), 'customers.csv');
+  await writeFile(emails, "Customer ID;Email\n'500;a@X.example\n501;b@x.example\n502;b@x.example\n");
+  const { stdout } = await run(old, '--emails', emails);
+  t.match(stdout, /line 3: two customers have it in .*: b@x\.example\nline 4: no customer has it in .*: c@x/);
+  t.match(await shop.items({ customerId: '500' }), [{ productId: '1', productHandle: 'red-shoe' }]);
+});
+
+t.test('files as programs write them', async (t) => {
+  const json = {
+    customerId: 600,
+    product_id: 'gid://shopify/Product/61',
+    Handle: 'h',
+    title: 'T',
+    price: 30,
+  };
+  const lines = [
+    JSON.stringify({ ...json, created_at: MARCH, variantId: null, properties: { size: 7 }, inStock: false }),
+    '{',
+    JSON.stringify({ ...json, product_id: 62, addedAt: 1_709_633_701_000, image: 'x', currency: 'eur' }),
+  ];
+  const fed = await wishmeter({
+    ...{ args: ['import', '-'], stdin: lines.join('\n') },
+    env: { DATA_DIR: dir },
+  });
+  t.match(fed, { code: 1, stdout: /^line 2: is not JSON\nStandard input: 3 rows/ });
+  t.match(await shop.items({ customerId: '600' }), [
+    { productId: '62', currencyCode: 'EUR', image: 'x', addedAt: '2024-03-05T10:15:01.000Z', price: '30.00' },
+    { productId: '61', properties: { size: 7 }, inventoryAvailable: false, addedAt: MARCH },
+  ]);
+  for (const [customer, delimiter] of [
+    ['601', ';'],
+    ['602', '\t'],
+  ] as const) {
+    const text = csv(row(customer, '1'), '', ',,,,,,,').replaceAll(',', delimiter).replaceAll('\n', '\r\n');
+    t.match(await run(`\ufeff${text}`), { code: 0, stdout: / 1 {2}added/ }, JSON.stringify(delimiter));
+  }
+  t.match((await shop.items({ customerId: '602' })).length, 1);
+});
+
+t.test('what is no such file is refused in a sentence, before anything changes', async (t) => {
+  const latin = Buffer.concat([
+    Buffer.from(csv(row('700', '1'))),
+    Buffer.from('700,,2,,caf\xe9,x,1.00,2024-01-01\n', 'latin1'),
+  ]);
+  for (const [content, sentence] of [
+    [latin, /is not UTF-8 from line 3 on/],
+    [csv(row('700', '1'), '700,,2,,"no end,x,1.00,2024-01-01'), /Quote Not Closed/],
+    [
+      'customer,product\n1,2\n',
+      /lacks columns: customerId or sessionId or email, productId, .*customer, product/,
+    ],
+    ['[{"customerId": 1}]', /is a JSON list/],
+    ['', /is empty/],
+    [Buffer.from('PK\u0003\u0004…'), /workbook/],
+  ] as const) {
+    const { code, stderr, stdout } = await run(content);
+    t.match({ code, stderr, stdout }, { code: 1, stderr: sentence, stdout: '' }, String(sentence));
+    t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
+  }
+  t.match(await wishmeter({ args: ['import', join(dir, 'none.csv')], env: { DATA_DIR: dir } }), {
+    ...{ code: 1, stderr: /none\.csv can't be read: ENOENT/ },
+  });
+  t.same(await shop.items({ customerId: '700' }), []);
+});
+
+t.test('every fault of a line is named', async (t) => {
+  const faulty = async (name: string, fault: RegExp, changes: Record<string, string>) => {
+    const fields = {
+      customerId: '800',
+      productId: '1',
+      handle: 'h',
+      title: 't',
+      price: '1',
+      added: '2024-01-01',
+    };
+    const given = Object.entries({ ...fields, ...changes });
+    const text = `${given.map(([field]) => field).join(',')}\n${given.map(([, value]) => value).join(',')}\n`;
+    const { code, stdout } = await run(text, '--dry-run');
+    t.match({ code, stdout }, { code: 1, stdout: fault }, name);
+  };
+  await faulty('an id of a spreadsheet', /line 2: customerId has lost digits/, { customerId: '6.94E+12' });
+  await faulty('a junk id', /line 2: customerId must be an id/, { customerId: 'null' });
+  await faulty('two faults', /line 2: .*productTitle.*; price/, { title: ' ', price: 'x' });
+  await faulty('the future', /addedAt is in the future/, { added: '2999-01-01T00:00:00Z' });
+  await faulty('no such day', /addedAt must be a time/, { added: '2024-02-30' });
+  await faulty('half a piece', /quantity must be integer/, { quantity: '1.5' });
+});
+
+t.test('who is being erased is left out', async (t) => {
+  await run(csv(row('900', '1')));
+  await shop.erase({ customerId: '900' });
+  t.match(await run(csv(row('900', '1'), row('901', '1'))), {
+    ...{ code: 1, stdout: /line 2: its visitor is being erased.*\n[^\n]*\n {2}1 {2}added/ },
+  });
+  t.same(await shop.items({ customerId: '900' }), []);
+});
+
+t.test('an old price is no price of today, whoever told that', async (t) => {
+  await run(csv(row('1000', '77', MARCH, '100')));
+  const price = () => ask("SELECT price_now FROM product_variants WHERE product_id = '77'");
+  await eventsOf('1000');
+  t.equal(await price(), '100', 'the only one that is known');
+  const at = Date.now() - 86_400_000;
+  const line = {
+    ...{
+      event_id: '018e0000-0000-7000-8000-000000000000',
+      type: 'add',
+      occurred_at: new Date(at).toISOString().slice(0, -1),
+      profile_id: 'p',
+    },
+    ...{ origin: 'item', product_id: '77', price: '80.00', from_browser: true, payload: '{}' },
+  };
+  const insert = `INSERT INTO events_stored FORMAT JSONEachRow ${JSON.stringify(line)}`;
+  t.match(await wishmeter({ args: ['sql', '--write', insert], env: { DATA_DIR: dir } }), {
+    code: 0,
+    stderr: '',
+  });
+  t.equal(await price(), '80', 'a browser’s, of later');
+});
+
+t.test('no name of a column is two fields', (t) => {
+  const names = Object.values(IMPORT_NAMES).flat();
+  t.equal(new Set(names).size, names.length);
+  for (const name of names) t.match(name, /^[a-z]+$/);
+  t.end();
+});
