@@ -198,11 +198,6 @@ t.test('a script says its purpose, keys, arguments, answers and errors in its he
 
 /** Their keys are of many slots: on a cluster a call to a node may not name them in KEYS. */
 const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set(['record', 'visits', 'wish', 'wishlist']);
-/** Keys that are given whole in ARGV: they need not be in the slot of KEYS, nor at this node. */
-const OF_OTHER_SLOTS: Readonly<Record<string, readonly string[]>> = {
-  'visit-once': ['stream', 'state'],
-};
-
 /** The value in the place that a name has among names; none where it is not among them. */
 function valueAt(names: string, name: string, values: string): string[] {
   const at = names.split(', ').indexOf(name);
@@ -227,13 +222,13 @@ function isGivenKey(code: string, name: string): boolean {
 }
 
 /** Commands whose keys are not plainly elements of KEYS. */
-function keyFaults(code: string, ofOtherSlots: readonly string[] = []): string[] {
+function keyFaults(code: string): string[] {
   const calls = [...code.matchAll(/redis\.p?call\(\s*'([A-Z]+)'\s*([^)]*)/g)];
   const isSpelledOut = calls.length === (code.match(/redis\.p?call\b/g) ?? []).length;
   const faults = calls.flatMap(([call, command = '', rest = '']) => {
     if (command === 'TIME') return [];
     const key = /^,\s*((?:KEYS|ARGV)\[[^\]]+\]|[a-z_]+)\s*(,|$)/.exec(rest)?.[1] ?? '';
-    const isGiven = key.startsWith('KEYS') || ofOtherSlots.includes(key) || isGivenKey(code, key);
+    const isGiven = key.startsWith('KEYS') || isGivenKey(code, key);
     const areAllGiven = !/^(DEL|RENAME|UNLINK)$/.test(command) || /^(,\s*KEYS\[[^\]]+\]\s*)+$/.test(rest);
     return isGiven && areAllGiven ? [] : [call];
   });
@@ -255,11 +250,7 @@ function textKeyFaults(code: string, name = ''): string[] {
 t.test('a script touches no key that it was not given', async (t) => {
   for (const name of scriptNames()) {
     const { code } = partsOf(loadScript(name).source);
-    t.same(
-      TAKE_KEYS_FROM_TEXT.has(name) ? textKeyFaults(code, name) : keyFaults(code, OF_OTHER_SLOTS[name]),
-      [],
-      name,
-    );
+    t.same(TAKE_KEYS_FROM_TEXT.has(name) ? textKeyFaults(code, name) : keyFaults(code), [], name);
   }
   for (const code of [
     "redis.call('GET', identity .. 'x')",

@@ -1,9 +1,10 @@
 -- Lets a guest live on after a write: all of its keys end at one moment, `retention` seconds and up to a day after the write;
--- 0: never. The moment is set anew about once a day, and with each further key. `now`: milliseconds. `guest`: any of its keys.
-local DAY_MS = 86400000
+-- 0: never. The moment is set anew about once a day, and with each further key. An end in time is in time for an hour more:
+-- for so long a sender may count a guest's visits without a look at it. `now`: milliseconds. `guest`: any of its keys.
+local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
-local least = retention > 0 and now + retention * 1000 or -1
-local most = retention > 0 and least + DAY_MS or -1
+local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
+local most = retention > 0 and now + retention * 1000 + DAY_MS or -1
 
 -- Whether a key ends neither too early nor too late. `ends`: of PEXPIRETIME.
 local function is_in_time(ends)

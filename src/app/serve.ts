@@ -165,21 +165,11 @@ export function serve(
     const wishers = openWishers(store, config, onClose, metrics.batchObserver('wish'));
     const limit = config.MAX_PRODUCTS;
     const identityFigures = {
-      visitsCounted: metrics.visitsCounted,
       erased: metrics.erased,
       addressesDropped: metrics.addressesDropped,
       failed: onFailed,
     };
-    const identity = openIdentity(
-      store,
-      visits,
-      recordings,
-      appends,
-      limit,
-      visitLog,
-      identityFigures,
-      wishers,
-    );
+    const identity = openIdentity(store, visits, recordings, appends, limit, identityFigures, wishers);
     const { redirects, visitors, profiles } = identity;
     onClose(identity.resume.watch());
     const { items, shares, purchases, settings } = openWishlist(

@@ -1,20 +1,18 @@
 // Counts, reads and resets visits, wherever an identity's counts are. A request is its own entry of the batch that asks Redis;
 // only a redirect takes functions that can be suspended.
 
-import { ServiceError } from '../errors.js';
-import { bucketOf } from '../redis/keys.js';
-import { LUA } from '../redis/lua-codes.js';
-import { checkedAndEndingKeys, countsOf, isRedirect, type Place } from '../redis/place.js';
-import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
-import { loadScript } from '../redis/scripts.js';
-import type { Store } from '../redis/store.js';
-import type { VisitAnswer, VisitBatch, VisitEntry, VisitKind } from '../visits/visit-batch.js';
-import { type VisitLog, visitLine } from '../visits/visit-log.js';
+import { isRedirect, type Place } from '../redis/place.js';
+import type { KeyedOperation } from '../redis/requests.js';
+import {
+  isVisit,
+  type VisitAnswer,
+  type VisitBatch,
+  type VisitEntry,
+  type VisitKind,
+} from '../visits/visit-batch.js';
 import { type Ask, PlacedRequest, type Places } from './places.js';
 
-const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: number]>('visit-once');
-
-/** What `visit-once` answers where the operation was taken to another place. */
+/** What lua/visits.lua answers where the operation was taken to another place. */
 const FENCED = '-';
 
 /** A profile, and the count where one was asked for; else 0. */
@@ -41,41 +39,24 @@ export abstract class CountRequest extends PlacedRequest implements VisitEntry {
 
   done(answer: VisitAnswer): void {
     if (isRedirect(answer)) void this.counting?.countElsewhere(this, answer);
-    else this.counted(this.profileId, this.kind === 'visit' ? 0 : ((answer as number | undefined) ?? 0));
+    else this.counted(this.profileId, (answer as number | undefined) ?? 0);
   }
 }
 
-export interface CountingOptions {
-  /** Products that a profile may count. */
-  readonly maxProducts: number;
-  /** Where visits are logged; undefined where they are not. */
-  readonly log?: VisitLog | undefined;
-  /** Called with how many visits were counted one by one. */
-  readonly onCounted?: ((visits: number) => void) | undefined;
-}
-
 export class Counting {
-  readonly #store: Store;
   readonly #batch: VisitBatch;
   readonly #places: Places;
-  readonly #maxProducts: number;
-  readonly #log: VisitLog | undefined;
-  readonly #onCounted: ((visits: number) => void) | undefined;
 
-  constructor(store: Store, batch: VisitBatch, places: Places, options: CountingOptions) {
-    this.#store = store;
+  constructor(batch: VisitBatch, places: Places) {
     this.#batch = batch;
     this.#places = places;
-    this.#maxProducts = options.maxProducts;
-    this.#log = options.log;
-    this.#onCounted = options.onCounted;
   }
 
   /** Counts, reads or resets for an identity. This is the hot path: it makes no promise. */
   count(request: CountRequest, name: string): void {
     request.name = name;
     request.counting = this;
-    if (isVisit(request.kind) && this.#places.needsLink(name)) {
+    if (isVisit(request) && this.#places.needsLink(name)) {
       void this.countElsewhere(request, '@');
       return;
     }
@@ -89,7 +70,7 @@ export class Counting {
     try {
       const { profileId, answer } = await this.#places.follow(
         name,
-        isVisit(kind),
+        isVisit(request),
         request,
         redirect,
         this.at(kind, request.handle, request.device),
@@ -102,10 +83,7 @@ export class Counting {
 
   /** @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
   at(kind: VisitKind, handle: string, device: string | null): Ask<number> {
-    return async ({ profileId, generation, checked, link }) => {
-      const answer = await this.#batch.run({ kind, profileId, generation, checked, link, handle, device });
-      return isRedirect(answer) ? answer : ((answer as number | undefined) ?? 0);
-    };
+    return (place) => this.#ask(place, kind, handle, device) as Promise<number | string>;
   }
 
   /**
@@ -113,7 +91,7 @@ export class Counting {
    * @throws ServiceError `unavailable`, `too_many_products`
    */
   once(
-    kind: 'visit' | 'reset',
+    kind: 'count' | 'reset',
     handle: string,
     device: string | null,
     operation: KeyedOperation,
@@ -123,51 +101,16 @@ export class Counting {
         place.profileId,
         async (recordId, done) => {
           if (done !== undefined) return { profileId: done.place, count: Number(done.record) };
-          const count = await this.#once(kind, place, handle, device, recordId);
+          const count = await this.#ask(place, kind, handle, device, recordId);
           return typeof count === 'string' ? count : { profileId: place.profileId, count };
         },
         (answer) => answer === FENCED,
       );
   }
 
-  async #once(
-    kind: 'visit' | 'reset',
-    place: Place,
-    handle: string,
-    device: string | null,
-    recordId: string,
-  ): Promise<string | number> {
-    const { keys, guestsS } = this.#store;
-    const { profileId, generation, link } = place;
-    const record = keys.operation(profileId, recordId);
-    const touched = [
-      countsOf(keys, place),
-      keys.profile(profileId),
-      record,
-      ...checkedAndEndingKeys(keys, place),
-    ];
-    const line = visitLine(profileId, handle, device);
-    const flag = kind === 'visit' ? 1 : 0;
-    const reply = await this.#store.changeBesideStream(
-      VISIT_ONCE,
-      touched,
-      bucketOf(profileId),
-      (address) => [
-        ...[handle, REMEMBERED_S, this.#maxProducts, link, generation, flag, guestsS],
-        ...((kind === 'visit' && this.#log?.args(line, address)) || []),
-      ],
-    );
-    if (kind === 'visit' && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
-    if (Array.isArray(reply)) {
-      const [count, missed] = reply;
-      this.#log?.notLogged(missed);
-      return count;
-    }
-    if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');
-    return reply;
+  async #ask(place: Place, kind: VisitKind, handle: string, device: string | null, recordId?: string) {
+    const { profileId, generation, checked, link } = place;
+    const entry = { kind, profileId, generation, checked, link, handle, device, recordId };
+    return (await this.#batch.run(entry)) ?? 0;
   }
-}
-
-function isVisit(kind: VisitKind): boolean {
-  return kind === 'visit' || kind === 'visitAndCount';
 }

@@ -57,10 +57,7 @@ export class Linker {
     ofSession: State,
   ): Promise<Linked | undefined> {
     const [theirs, its] = [ofCustomer.link, ofSession.link];
-    if (its !== undefined && theirs?.field === its.field) {
-      this.#links.rememberPair(customer, session, its);
-      return linkedAt(its);
-    }
+    if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
     if (!ofSession.isKnown || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
     // Also a customer's own one, which a failover has made the customer forget.

@@ -34,7 +34,7 @@ const OWN = loadScript<string>('own');
 
 /** A session's id may have spaces, and U+2028. */
 const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
-/** Links that one process remembers, of identities and of pairs; about 200 bytes each. */
+/** Links that one process remembers; about 200 bytes each. */
 const REMEMBERED = 100_000;
 
 export interface Link {
@@ -59,7 +59,7 @@ export class Links {
   readonly #store: Store;
   readonly #batch: VisitBatch;
   readonly #profileIds: ProfileIds;
-  /** name -> its link, as last seen. And of pairs, see `pair`. */
+  /** name -> its link, as last seen. */
   readonly #remembered = new LRUCache<string, Link>({ max: REMEMBERED });
 
   constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds) {
@@ -88,15 +88,12 @@ export class Links {
   }
 
   /**
-   * The session's link when this process last saw that both lead to one profile. While the session has it, and the profile
-   * this generation, they do: a profile stays its customer's.
+   * The session's link, if the customer had the same when this process last saw both. While the session has it, and the profile
+   * this generation, they are one visitor: a profile stays its customer's.
    */
   pair(customer: string, session: string): Link | undefined {
-    return this.remembered(pairOf(customer, session));
-  }
-
-  rememberPair(customer: string, session: string, link: Link): void {
-    this.remember(pairOf(customer, session), link);
+    const link = this.remembered(session);
+    return link !== undefined && this.remembered(customer)?.field === link.field ? link : undefined;
   }
 
   /** @param kind `resolve` makes an unknown session known @throws ServiceError `unavailable` */
@@ -239,9 +236,4 @@ export function linkIn(field: string): Link | undefined {
 /** One that no profile has had: 48 bits, beside the profile's id. */
 export function newGeneration(): string {
   return randomBytes(6).toString('base64url');
-}
-
-/** No name has a control character. */
-function pairOf(customer: string, session: string): string {
-  return `${customer}\n${session}`;
 }

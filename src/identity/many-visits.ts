@@ -1,75 +1,71 @@
-// Several visits of one request. They are counted at once, save where one of them links a session to a customer: see LinkOrder.
+// Several visits of one request, counted as if each had come on its own, in no promised order.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import type { VisitKind } from '../visits/visit-batch.js';
-import { type Counting, CountRequest } from './counting.js';
-import { LinkOrder, type VisitOutcome } from './link-order.js';
-import { mustLink, namesOf, onlyName, type Visitors } from './visitors.js';
+import { type Counted, CountRequest } from './counting.js';
+import { mustLink, namesOf, type Visitors } from './visitors.js';
+
+/** A visit that was counted, or why it was not. */
+export type VisitOutcome = Counted | ServiceError;
+
+interface Visit {
+  readonly identity: Identity;
+  readonly productHandle: string;
+}
 
 export class ManyVisits {
   readonly #visitors: Visitors;
-  readonly #counting: Counting;
 
-  constructor(visitors: Visitors, counting: Counting) {
+  constructor(visitors: Visitors) {
     this.#visitors = visitors;
-    this.#counting = counting;
   }
 
   /**
-   * Counts several visits. All enter the batcher in this turn, save those that wait for a link: see LinkOrder.
-   * @returns for each, in order, what Visitors.enter gives, or the error that it throws
+   * Counts several visits. All enter the batcher in this turn, but repeats of a pair that is to be linked: these wait until it is.
+   * @returns for each, in order, what became of it; rejects with an error that is none of the service's
    */
-  count(
-    kind: 'visit' | 'visitAndCount',
-    visits: readonly { readonly identity: Identity; readonly productHandle: string }[],
-    mayLink: boolean,
-  ): Promise<VisitOutcome[]> {
-    if (!visits.some(({ identity }) => mustLink(identity, mayLink))) return this.#countAll(kind, visits);
-    const order = new LinkOrder();
-    return Promise.all(
-      visits.map(({ identity, productHandle }) => {
-        const names = mustLink(identity, mayLink) ? namesOf(identity) : [onlyName(identity)];
-        return order.run(names, () =>
-          this.#visitors.enter(kind, identity, mayLink, productHandle).catch(toOutcome),
-        );
-      }),
-    );
-  }
-
-  /** Visits that need not wait for each other: with one promise for all of them. */
-  #countAll(
-    kind: 'visit' | 'visitAndCount',
-    visits: readonly { readonly identity: Identity; readonly productHandle: string }[],
-  ): Promise<VisitOutcome[]> {
-    return new Promise((resolve, reject) => {
-      const outcomes = new Outcomes(visits.length, resolve, reject);
-      for (const [i, { identity, productHandle }] of visits.entries())
-        this.#counting.count(
-          new VisitOfMany(kind, productHandle, identity.device, outcomes, i),
-          onlyName(identity),
-        );
-    });
+  async count(kind: VisitKind, visits: readonly Visit[], mayLink: boolean): Promise<VisitOutcome[]> {
+    const outcomes = new Array<VisitOutcome>(visits.length);
+    const pairs = new Set<string>();
+    const first: number[] = [];
+    const repeats: number[] = [];
+    for (const [i, { identity }] of visits.entries()) {
+      const pair = mustLink(identity, mayLink) ? namesOf(identity).join('\n') : undefined;
+      (pair !== undefined && pairs.has(pair) ? repeats : first).push(i);
+      if (pair !== undefined) pairs.add(pair);
+    }
+    for (const indexes of [first, repeats])
+      await new Promise<void>((resolve, reject) => {
+        if (indexes.length === 0) return void resolve();
+        const all = new Outcomes(outcomes, indexes.length, resolve, reject);
+        for (const i of indexes) {
+          const { identity, productHandle } = visits[i] as Visit;
+          const visit = new VisitOfMany(kind, productHandle, identity.device, all, i);
+          this.#visitors.count(visit, identity, mayLink);
+        }
+      });
+    return outcomes;
   }
 }
 
-/** What becomes of several visits. */
+/** Ends the wait for several visits. */
 class Outcomes {
   readonly #outcomes: VisitOutcome[];
   #left: number;
-  readonly #resolve: (outcomes: VisitOutcome[]) => void;
+  readonly #resolve: () => void;
   readonly reject: (error: Error) => void;
 
-  constructor(count: number, resolve: (outcomes: VisitOutcome[]) => void, reject: (error: Error) => void) {
-    this.#outcomes = new Array<VisitOutcome>(count);
+  constructor(outcomes: VisitOutcome[], count: number, resolve: () => void, reject: (error: Error) => void) {
+    this.#outcomes = outcomes;
     this.#left = count;
     this.#resolve = resolve;
     this.reject = reject;
   }
 
-  tell(index: number, outcome: VisitOutcome): void {
+  set(index: number, outcome: VisitOutcome): void {
     this.#outcomes[index] = outcome;
-    if (--this.#left === 0) this.#resolve(this.#outcomes);
+    if (--this.#left === 0) this.#resolve();
   }
 }
 
@@ -85,18 +81,11 @@ class VisitOfMany extends CountRequest {
   }
 
   counted(profileId: string, count: number): void {
-    this.#all.tell(this.#index, { profileId, count });
+    this.#all.set(this.#index, { profileId, count });
   }
 
   failed(error: Error): void {
-    // A mistake of ours is not told of one visit among others.
-    if (error instanceof ServiceError) this.#all.tell(this.#index, error);
+    if (error instanceof ServiceError) this.#all.set(this.#index, error);
     else this.#all.reject(error);
   }
-}
-
-/** @throws what is no ServiceError: a mistake of ours is not told of one visit among others */
-function toOutcome(error: Error): VisitOutcome {
-  if (error instanceof ServiceError) return error;
-  throw error;
 }

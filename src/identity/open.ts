@@ -6,7 +6,6 @@ import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
-import type { VisitLog } from '../visits/visit-log.js';
 import type { Wishers } from '../wishlist/wishers.js';
 import { Counting } from './counting.js';
 import { Emails } from './emails.js';
@@ -45,8 +44,6 @@ export interface IdentityParts {
 
 /** What is counted of what was done, for metrics. */
 export interface IdentityFigures {
-  /** Visits that were counted one by one. */
-  readonly visitsCounted?: (visits: number) => void;
   /** A visitor was erased. */
   readonly erased?: () => void;
   /** An address leads to so many profiles no longer, because there were too many. */
@@ -56,7 +53,7 @@ export interface IdentityFigures {
 }
 
 /**
- * @param maxProducts products that a profile may count @param log of visits, where there is one @param wishers where product alerts are on
+ * @param maxProducts products that a profile may count @param wishers where product alerts are on
  */
 export function openIdentity(
   store: Store,
@@ -64,8 +61,7 @@ export function openIdentity(
   recordings: Batcher<Recording, string | undefined>,
   appends: Batcher<Append, unknown>,
   maxProducts: number,
-  log?: VisitLog,
-  { visitsCounted, erased, addressesDropped, failed }: IdentityFigures = {},
+  { erased, addressesDropped, failed }: IdentityFigures = {},
   wishers?: Wishers,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
@@ -81,7 +77,7 @@ export function openIdentity(
   const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, wishers);
   const places = new Places(links, redirects);
   const linker = new Linker(links, merger, redirects);
-  const counting = new Counting(store, batch, places, { maxProducts, log, onCounted: visitsCounted });
+  const counting = new Counting(batch, places);
   const visitors = new Visitors({
     links,
     redirects,
@@ -102,7 +98,7 @@ export function openIdentity(
     resume: new Resume(pending, merger, redirects, linkedEraser, failed),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
-    manyVisits: new ManyVisits(visitors, counting),
+    manyVisits: new ManyVisits(visitors),
     profileIds,
   };
 }

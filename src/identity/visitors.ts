@@ -81,7 +81,7 @@ export class Visitors {
   ): Promise<Counted> {
     const ask = this.#parts.counting.at(kind, handle, who.device);
     const { profileId, answer } = await this.#enter(kind, who, mayLink, handle, ask);
-    return { profileId, count: kind === 'visitAndCount' ? answer : 0 };
+    return { profileId, count: answer };
   }
 
   /** Counts one visit, or resets, under an operation: once, however often it is tried. @throws as `enter` */
@@ -92,7 +92,7 @@ export class Visitors {
     handle: string,
     operation: KeyedOperation,
   ): Promise<Counted> {
-    const ask = this.#parts.counting.once(kind, handle, who.device, operation);
+    const ask = this.#parts.counting.once(kind === 'visit' ? 'count' : kind, handle, who.device, operation);
     return (await this.#enter(kind, who, mayLink, handle, ask)).answer;
   }
 

@@ -1,5 +1,5 @@
-// A script call that is spelled in Redis's protocol (RESP) while it is put together, in one text. ioredis would
-// make a list of the arguments, look at each and spell it then, which is work for every key of every operation.
+// A script call that is spelled in Redis's protocol (RESP) as one text. ioredis would look at each argument, which is work
+// for every key of every operation.
 //
 //   *<n> EVALSHA <sha> <number of keys>   key, key, …   ARGV[1], …: its sender's   argument, argument, …
 
@@ -9,13 +9,8 @@ import type { Script, ScriptArg } from './scripts.js';
 /** The keys and arguments of a call, in order. Arguments before them are given with `send`. */
 export class ScriptCall {
   readonly #script: Script;
-  #firstKey = '';
-  #keys = '';
-  #keyCount = 0;
-  #args = '';
-  #argCount = 0;
-  /** Whether all of it so far has a byte for each character. */
-  #isAscii = true;
+  readonly #keys: string[] = [];
+  readonly #args: ScriptArg[] = [];
 
   constructor(script: Script) {
     this.#script = script;
@@ -23,22 +18,15 @@ export class ScriptCall {
 
   /** The node of a cluster is found by it. */
   get firstKey(): string {
-    return this.#firstKey;
+    return this.#keys[0] ?? '';
   }
 
-  /** @param key ASCII, as all keys are (src/redis/keys.ts) */
   key(key: string): void {
-    if (this.#keyCount === 0) this.#firstKey = key;
-    this.#keys += `$${key.length}\r\n${key}\r\n`;
-    this.#keyCount++;
+    this.#keys.push(key);
   }
 
   arg(arg: ScriptArg): void {
-    const text = typeof arg === 'string' ? arg : String(arg);
-    const bytes = Buffer.byteLength(text);
-    if (bytes !== text.length) this.#isAscii = false;
-    this.#args += `$${bytes}\r\n${text}\r\n`;
-    this.#argCount++;
+    this.#args.push(arg);
   }
 
   /**
@@ -47,22 +35,29 @@ export class ScriptCall {
    */
   send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
     const { source, sha } = this.#script;
-    const [name, script] = whole ? ['EVAL', source] : ['EVALSHA', sha];
-    const count = 3 + this.#keyCount + first.length + this.#argCount;
-    let text = `*${count}\r\n$${name.length}\r\n${name}\r\n$${Buffer.byteLength(script)}\r\n${script}\r\n`;
-    text += spell(this.#keyCount) + this.#keys;
-    for (const number of first) text += spell(number);
-    text += this.#args;
-    // Written as Latin-1 a text is copied as it is; UTF-8 has to look at every character.
-    const isAscii = this.#isAscii && (!whole || Buffer.byteLength(source) === source.length);
-    const command = new SpelledCommand(name, this.firstKey, Buffer.from(text, isAscii ? 'latin1' : 'utf8'));
+    const name = whole ? 'EVAL' : 'EVALSHA';
+    const lists = [[name, whole ? source : sha, this.#keys.length], this.#keys, first, this.#args];
+    const command = new SpelledCommand(name, this.firstKey, spell(lists));
     return redis.sendCommand(command) as Promise<unknown>;
   }
 }
 
-function spell(number: number): string {
-  const text = String(number);
-  return `$${text.length}\r\n${text}\r\n`;
+function spell(lists: readonly (readonly ScriptArg[])[]): Buffer {
+  // Nearly all calls are ASCII, and then a length in characters is one in bytes. A look at all of it is cheaper than one at each.
+  const text = spellBy((arg) => arg.length, lists);
+  // Written as Latin-1 a text is copied as it is.
+  if (Buffer.byteLength(text) === text.length) return Buffer.from(text, 'latin1');
+  return Buffer.from(spellBy(Buffer.byteLength, lists), 'utf8');
+}
+
+function spellBy(lengthOf: (arg: string) => number, lists: readonly (readonly ScriptArg[])[]): string {
+  let text = `*${lists.reduce((sum, { length }) => sum + length, 0)}\r\n`;
+  for (const list of lists)
+    for (const arg of list) {
+      const spelled = typeof arg === 'string' ? arg : String(arg);
+      text += `$${lengthOf(spelled)}\r\n${spelled}\r\n`;
+    }
+  return text;
 }
 
 /** What ioredis needs to know of a command, and the bytes that it writes. */

@@ -12,7 +12,6 @@ import { type Deployment, openDeployment } from './deployment.js';
 import { isPassing, toServiceError, toStartupError } from './failures.js';
 import { type MasterState, RedisHealth } from './health.js';
 import { createKeys, type Keys, tagOf } from './keys.js';
-import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
 import type { Script, ScriptArg } from './scripts.js';
 import { Sender } from './sender.js';
@@ -123,27 +122,6 @@ export class Store {
    */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
-  }
-
-  /**
-   * `change` of a script that also writes to the streams of its node: tried again while these are at another one (NO_STREAM).
-   * @param tag of the keys' slot @param argsAt the arguments at a node, whose address is undefined on one server
-   * @throws ServiceError `unavailable`
-   */
-  async changeBesideStream<Reply>(
-    script: Script<Reply>,
-    keys: readonly string[],
-    tag: string,
-    argsAt: (address: string | undefined) => readonly ScriptArg[],
-  ): Promise<Reply> {
-    const deadline = performance.now() + this.timeoutMs;
-    for (;;) {
-      const reply = await this.change(script, keys, argsAt(this.addressOf(tag)));
-      if (reply !== LUA.NO_STREAM) return reply;
-      if (performance.now() + AGAIN_MS >= deadline) throw new ServiceError('unavailable');
-      this.#health.refreshSlots();
-      await sleep(AGAIN_MS);
-    }
   }
 
   async #send<Reply>(

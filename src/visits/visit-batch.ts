@@ -8,11 +8,14 @@ import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { countsOf, type Place } from '../redis/place.js';
+import { REMEMBERED_S } from '../redis/requests.js';
+import type { ScriptCall } from '../redis/script-call.js';
 import { loadScript } from '../redis/scripts.js';
+import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
-/** What is done with a count. */
-export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
+/** What is done with a count, in the words of lua/visits.lua. */
+export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** The link of an identity; `resolve` makes an unknown session known. */
 type LinkKind = 'resolve' | 'peek';
 
@@ -23,24 +26,18 @@ export interface VisitEntry extends Place, Batched<VisitAnswer> {
   readonly handle: string;
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
+  /** Id of the record under which a `count` or `reset` is done once. */
+  readonly recordId?: string | undefined;
 }
 
 /**
  * The count, where one was asked for; for `resolve` and `peek` the identity's link, as in lua/visits.lua. Another text is a
- * redirect: nothing was done.
+ * redirect, or says that the record was fenced: nothing was done.
  */
 export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 
-const LETTERS: Record<VisitEntry['kind'], string> = {
-  visit: 'v',
-  visitAndCount: 'c',
-  read: 'g',
-  reset: 'd',
-  resolve: 'r',
-  peek: 'p',
-};
 /**
  * @param maxProducts products that a profile may count; one more is `too_many_products`
  * @param guestsS see StoreOptions
@@ -54,23 +51,23 @@ export function visitFormat(
   log?: VisitLog,
   onCounted?: (visits: number) => void,
 ): BatchFormat<VisitEntry, VisitAnswer> {
+  const kept = new KeptGuests();
   return {
     script: loadScript('visits'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
     writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
     encode(entries, call, address) {
+      kept.forgetOld(performance.now());
       let lines = '';
-      let visits = '';
-      for (const entry of entries) {
-        if (log !== undefined && isVisit(entry))
-          visits += visitLine(entry.profileId, entry.handle, entry.device);
-        lines += linesOf(keys, entry);
-      }
+      if (log !== undefined)
+        for (const entry of entries)
+          if (isVisit(entry)) lines += visitLine(entry.profileId, entry.handle, entry.device);
       call.arg(maxProducts);
       call.arg(guestsS);
-      call.arg(lines);
-      if (visits !== '') log?.give(call, visits, address);
+      for (const arg of lines === '' || log === undefined ? NOT_LOGGED : log.args(lines, address))
+        call.arg(arg);
+      for (const entry of entries) putOperation(keys, call, entry, kept);
     },
     decode(entries, reply) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
@@ -83,25 +80,50 @@ export function visitFormat(
             answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
       }
       let counted = 0;
-      for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as VisitEntry, answers[i])) counted++;
+      for (let i = 0; i < answers.length; i++) {
+        const entry = entries[i] as VisitEntry;
+        if (!isCounted(entry, answers[i])) continue;
+        counted++;
+        if (isAtDefaultProfile(entry)) kept.add(entry.profileId);
+      }
       onCounted?.(counted);
       return answers;
     },
   };
 }
 
-function isVisit({ kind }: VisitEntry): boolean {
-  return kind === 'visit' || kind === 'visitAndCount';
+const NOT_LOGGED = ['', '', 0, ''];
+
+export function isVisit({ kind }: { readonly kind: VisitEntry['kind'] }): boolean {
+  return kind === 'visit' || kind === 'count';
+}
+
+/** Whether it is a guest's that has its default profile. */
+function isAtDefaultProfile({ generation, checked, profileId }: VisitEntry): boolean {
+  return generation === '' && checked === profileId;
 }
 
 /** An operation, as lua/visits.lua reads it. */
-function linesOf(keys: Keys, entry: VisitEntry): string {
-  const { kind, profileId, generation, checked, link, handle } = entry;
-  if (generation === '' && checked === profileId)
-    return `${LETTERS[kind]}${keys.identity(profileId)}\n${handle}\n`;
-  const identity = checked === '' ? '' : keys.identity(checked);
-  const place = `${identity}\n${link}\n${keys.profile(profileId)}\n${generation}\n`;
-  return `${LETTERS[kind].toUpperCase()}${countsOf(keys, entry)}\n${handle}\n${place}`;
+function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: KeptGuests): void {
+  const { kind, profileId, handle, recordId } = entry;
+  if (recordId !== undefined) {
+    call.arg('once');
+    call.arg(keys.operation(profileId, recordId));
+    call.arg(REMEMBERED_S);
+  }
+  if (isAtDefaultProfile(entry)) {
+    call.arg(kind === 'visit' && kept.has(profileId) ? 'kept' : kind);
+    call.arg(keys.identity(profileId));
+  } else {
+    call.arg('at');
+    call.arg(entry.checked === '' ? '' : keys.identity(entry.checked));
+    call.arg(entry.link);
+    call.arg(keys.profile(profileId));
+    call.arg(entry.generation);
+    call.arg(kind);
+    call.arg(countsOf(keys, entry));
+  }
+  call.arg(handle);
 }
 
 /** A visit without an answer was counted; so was one whose answer is its count. */

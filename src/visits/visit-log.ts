@@ -4,7 +4,6 @@
 // A script reaches the stream of its own node. While the slot of that stream migrates, visits wait.
 
 import { columnText } from '../events/row.js';
-import type { ScriptCall } from '../redis/script-call.js';
 import type { Store } from '../redis/store.js';
 
 export interface VisitLogOptions {
@@ -50,7 +49,7 @@ export class VisitLog {
     this.#options = options;
   }
 
-  /** The arguments that lua/visits.lua and lua/visit-once.lua end with. @param address of the node, on a cluster */
+  /** As lua/visits.lua is given them. @param address of the node of a batch, on a cluster */
   args(
     lines: string,
     address: string | undefined,
@@ -58,11 +57,6 @@ export class VisitLog {
     const { visits } = this.#store.keys;
     const stream = this.#store.streamAt(address);
     return [visits.events(stream), visits.eventsState(stream), this.#options.highWater, lines];
-  }
-
-  /** @param address of the node of a batch, on a cluster */
-  give(call: ScriptCall, lines: string, address: string | undefined): void {
-    for (const arg of this.args(lines, address)) call.arg(arg);
   }
 
   notLogged(visits: number): void {

@@ -85,7 +85,7 @@ t.test(
     for (let n = 0; n < DATA_REQUESTS; n++)
       await take({ ...DATA, customerId: n % 2 ? null : String(n), email: n % 2 ? digestOf(n) : null });
     const visit = (customerId: string) =>
-      server.visitors.enter('visitAndCount', identityOf({ customerId }), true, 'p');
+      server.visitors.enter('count', identityOf({ customerId }), true, 'p');
     for (let n = 0; n < ERASURES; n++) {
       await visit(String(2 * n));
       await take({ ...REDACT, customerId: String(2 * n), email: digestOf(2 * n + 1) });
@@ -315,7 +315,7 @@ let prefixes = 0;
 
 eachRedis(t, async (t, redis) => {
   const visit = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
-    (await server.visitors.enter('visitAndCount', identityOf(ids), true, 'p')).count;
+    (await server.visitors.enter('count', identityOf(ids), true, 'p')).count;
   const count = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
     (await server.visitors.read(identityOf(ids), true, 'p')).count;
   /** Two servers, and a guest with an address. */

@@ -162,7 +162,7 @@ eachRedis(t, async (t, redis) => {
       await server.visitors.link(ids).catch(() => {});
       const wasEnded = server.recover();
       await forget(redis, prefix);
-      const { count } = await server.visitors.enter('visitAndCount', both, true, 'x');
+      const { count } = await server.visitors.enter('count', both, true, 'x');
       t.equal(count, 5, `ended after step ${steps}`);
       t.equal((await server.visitors.read(guest, true, 'x')).count, 5);
       t.same(await products(server, customer), ['1']);

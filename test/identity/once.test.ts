@@ -28,18 +28,18 @@ async function isCountedOnce(
   const prefix = `o${worlds++}`;
   const [one, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
   await one.visitors.enter('visit', BOTH, true, 'y');
-  const change = one.store.change.bind(one.store);
+  const run = one.visits.run.bind(one.visits);
   let isHeld = false;
   let goOn = () => {};
   const retried = new Promise<void>((resolve) => {
     goOn = resolve;
   });
-  one.store.change = async (script, keys, args) => {
-    if (script.name === 'visit-once' && !isHeld) {
+  one.visits.run = async (operation) => {
+    if (operation.recordId !== undefined && !isHeld) {
       isHeld = true;
       await retried;
     }
-    return change(script, keys, args);
+    return run(operation);
   };
   const first = visitOnce(one, who);
   while (!isHeld) await new Promise(setImmediate);
@@ -85,12 +85,17 @@ eachRedis(t, async (t, redis) => {
         server.store.change = (script, keys, args) =>
           script.name === name ? Promise.reject(new ServiceError('unavailable')) : change(script, keys, args);
       };
-      endAt('visit-once');
+      const run = server.visits.run.bind(server.visits);
+      server.visits.run = async (operation) => {
+        if (operation.recordId !== undefined) throw new ServiceError('unavailable');
+        return run(operation);
+      };
       await t.rejects(visitOnce(server), { code: 'unavailable' });
       await server.visitors.link({ customerId: 'd', sessionId: 's' });
       endAt('request-place');
       await t.rejects(visitOnce(server), { code: 'unavailable' });
       server.store.change = change;
+      server.visits.run = run;
       await server.visitors.link({ customerId: 'c', sessionId: 's' });
       const answer = await visitOnce(server);
       t.match(JSON.parse(answer), { count: 1 });

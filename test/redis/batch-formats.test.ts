@@ -92,7 +92,7 @@ t.test('batches', async (t) => {
       [false, ['peek']],
       [false, ['read', 'peek', 'read']],
       [true, ['visit']],
-      [true, ['visitAndCount']],
+      [true, ['count']],
       [true, ['reset']],
       [true, ['resolve']],
       [true, ['read', 'reset', 'read']],
@@ -109,7 +109,7 @@ t.test('batches', async (t) => {
     t.test('one product too many is refused, the others of its batch are answered', async (t) => {
       await batch.run(at('reset'));
       for (const handle of ['a', 'b', 'c']) await batch.run(at('visit', handle));
-      const answers = ['a', 'd', 'c'].map((handle) => batch.run(at('visitAndCount', handle)));
+      const answers = ['a', 'd', 'c'].map((handle) => batch.run(at('count', handle)));
       t.match(await Promise.allSettled(answers), [
         { status: 'fulfilled', value: 2 },
         { status: 'rejected', reason: { code: 'too_many_products' } },

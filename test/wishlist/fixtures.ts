@@ -12,7 +12,7 @@ import { Products } from '../../src/products/products.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type KeyedOperation, RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
-import { visitFormat } from '../../src/visits/visit-batch.js';
+import { type VisitBatch, visitFormat } from '../../src/visits/visit-batch.js';
 import type { Items } from '../../src/wishlist/items.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import type { BoughtLine, Purchases } from '../../src/wishlist/purchases.js';
@@ -26,6 +26,7 @@ import { type Row, rowsOf } from '../harness/stream.js';
 
 export interface Server extends IdentityParts {
   readonly store: Store;
+  readonly visits: VisitBatch;
   readonly items: Items;
   readonly shares: Shares;
   readonly purchases: Purchases;
@@ -126,6 +127,8 @@ export async function startServer(
   store.call = (command) => step(() => call.call(store, command)) as never;
 
   const visits = store.batcher(visitFormat(store.keys, 10_000, store.guestsS));
+  const run = visits.run.bind(visits);
+  visits.run = (op) => (op.recordId === undefined ? run(op) : step(() => run(op)));
   const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
   const append = appends.run.bind(appends);
   appends.run = (...args) =>
@@ -149,7 +152,7 @@ export async function startServer(
     const note = wishers.add.bind(wishers);
     wishers.add = (...args) => step(() => note(...args));
   }
-  const identity = openIdentity(store, visits, recordings, appends, 10_000, undefined, {}, wishers);
+  const identity = openIdentity(store, visits, recordings, appends, 10_000, {}, wishers);
   const placeOf = (profileId: string) => identity.redirects.placeOf(profileId);
   const onWisher = (profileId: string) => server.onWisher(profileId);
   const onError = (error: Error) => t.fail(error.message);
@@ -166,6 +169,7 @@ export async function startServer(
     ...identity,
     ...openWishlist(store, wishlists, placeOf, 'https://shop.example/apps/w/wishlist/share/{code}', wishers),
     store,
+    visits,
     products,
     onWisher: async () => {},
     // A try that ended is taken over after a moment.

@@ -1,8 +1,7 @@
 // POST /product/visit/batch: up to 500 visits in one request, for relays, edge workers and importers.
 
 import { ERRORS, ServiceError } from '../../errors.js';
-import type { VisitOutcome } from '../../identity/link-order.js';
-import type { ManyVisits } from '../../identity/many-visits.js';
+import type { ManyVisits, VisitOutcome } from '../../identity/many-visits.js';
 import { readFlag, readVisitBatch } from '../../validation/requests.js';
 import { visitBatchBody } from '../../validation/schemas.js';
 import { visitBatchAnswer } from '../answer-schemas.js';
@@ -41,7 +40,7 @@ export function visitBatchOperation(many: ManyVisits): Operation {
         identity: request.actFor(identity),
         productHandle,
       }));
-      const kind = wantsCount ? 'visitAndCount' : 'visit';
+      const kind = wantsCount ? 'count' : 'visit';
       const outcomes = await many.count(kind, visits, request.caller.mayLink);
       refuseWhereNoneIsCounted(outcomes);
       const results = outcomes.map((outcome, i) => {

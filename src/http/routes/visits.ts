@@ -61,7 +61,7 @@ export function visitOperations(
           return LATER;
         }
         if (!hasKey(request)) {
-          const kind = wantsCount ? 'visitAndCount' : 'visit';
+          const kind = wantsCount ? 'count' : 'visit';
           lookUps.push(new RequestedCount(request, kind, productHandle, wantsCount));
           return LATER;
         }
