@@ -1,5 +1,5 @@
 // nginx with its Lua module: Redis commands as HTTP paths, as webdis has them, over kept connections. One worker, as
-// `wishmeter serve` has one; two were no faster on two cores, which it shares with Redis and the load.
+// `wishmeter serve` has one.
 
 import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -73,11 +73,12 @@ export async function startNginx(dir: string, redisUrl: string): Promise<Worker>
   return { pid: await workerOf(master.pid), ready: master.ready, stop: () => master.stop() };
 }
 
-/** The process that answers: the master only watches it. */
+/** The process that answers. The master's other child ends it with this process (src/embedded/child.ts). */
 async function workerOf(master = 0): Promise<number> {
   for (;;) {
-    const [pid = ''] = readFileSync(`/proc/${master}/task/${master}/children`, 'latin1').split(' ');
-    if (pid !== '') return Number(pid);
+    const children = readFileSync(`/proc/${master}/task/${master}/children`, 'latin1').match(/\d+/g);
+    const worker = children?.find((pid) => readFileSync(`/proc/${pid}/comm`, 'latin1').trim() === 'nginx');
+    if (worker !== undefined) return Number(worker);
     await sleep(10);
   }
 }
