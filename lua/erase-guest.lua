@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- Erases a guest with everything that it has, in one step.
 --
--- KEYS[1] identity   KEYS[2] the guest's profile   KEYS[3] members of that   KEYS[4] requests that name it
--- KEYS[5] these, until their records are gone, too   KEYS[6..] what else it has
+-- KEYS[1] identity   KEYS[2] the guest's profile   KEYS[3] members of that   KEYS[4..] what else it has
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] what must be among its members, else nothing is done: `@` and the digest of the address by which it was found. Empty
@@ -29,12 +28,7 @@ elseif ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[2]) == 0 then
 end
 local was_known = is_known(KEYS[1], KEYS[2]) and 1 or 0
 local code = redis.call('HGET', KEYS[2], 'share') or ''
-if redis.call('EXISTS', KEYS[4]) == 1 then
-  redis.call('RENAME', KEYS[4], KEYS[5])
-end
 for i = 1, #KEYS do
-  if i ~= 5 then
-    redis.call('UNLINK', KEYS[i])
-  end
+  redis.call('UNLINK', KEYS[i])
 end
 return { was_known, code }

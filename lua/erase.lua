@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Erases a linked profile, in one step. Every link to it is dead from now on. Its members and requests stay under other keys
--- until what leads there is gone, too; the generation stays for some time, so that what is late does not bring it back.
+-- Erases a linked profile, in one step. Every link to it is dead from now on. Its members stay under another key until what leads
+-- there is gone, too; the generation stays for some time, so that what is late does not bring it back.
 --
--- KEYS[1] profile   KEYS[2] its members   KEYS[3] requests that name it   KEYS[4], KEYS[5] what is left to do: these two
--- KEYS[6] says that this generation was erased   KEYS[7..] what else it has
+-- KEYS[1] profile   KEYS[2] its members   KEYS[3] what is left to do: these
+-- KEYS[4] says that this generation was erased   KEYS[5..] what else it has
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] its generation   ARGV[3] seconds for which that stays   ARGV[4] its owner, where that matters; else empty
@@ -24,13 +24,10 @@ if facts[3] then
   redis.call('HSET', KEYS[2], '#' .. facts[3], '')
 end
 redis.call('HSET', KEYS[2], '', now)
-redis.call('RENAME', KEYS[2], KEYS[4])
-if redis.call('EXISTS', KEYS[3]) == 1 then
-  redis.call('RENAME', KEYS[3], KEYS[5])
-end
+redis.call('RENAME', KEYS[2], KEYS[3])
 redis.call('UNLINK', KEYS[1])
-for i = 7, #KEYS do
+for i = 5, #KEYS do
   redis.call('UNLINK', KEYS[i])
 end
-redis.call('SET', KEYS[6], '', 'EX', ARGV[3])
+redis.call('SET', KEYS[4], '', 'EX', ARGV[3])
 return 1

@@ -8,7 +8,7 @@
 -- ARGV[3] id of the operation, UUID v7
 -- ARGV[4] when it was asked first, milliseconds since 1970
 -- ARGV[5] fingerprint of the request; empty where any request under this key is the same one
--- ARGV[6] the customer that it was made for; empty where there is none
+-- ARGV[6] keyed digest of the customer that it was made for; empty where there is none
 -- ARGV[7] places where the operation may have been done, separated by spaces; the last one is where it is done now
 --
 -- Returns 1 where this is the first request, else the record: {id, at, fingerprint, customer, places, answer}, the

@@ -7,7 +7,7 @@ export interface KeyKind {
   readonly profileId: string | undefined;
 }
 
-const OF_PROFILE = /^\{([0-9a-z]+)\}:(v|r|p|i|g|q|j[ripg]|x|zg|zq):([^:]+)/;
+const OF_PROFILE = /^\{([0-9a-z]+)\}:(v|r|p|i|g|j[ripg]|x|zg):([^:]+)/;
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
 /** Answers that a process waits for: nobody does after a restore. */
 const LANE = /^\{[^}]+\}:lane:/;

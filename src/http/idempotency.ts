@@ -63,13 +63,7 @@ export async function onceUnderKey(
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
   const isErasure = operation === ERASURE;
-  return requests.run({ scope, key, fingerprint, customer, isErasure }, place(), async (operation) => {
-    const answer = await act(operation);
-    const { profileId } = JSON.parse(answer) as { readonly profileId?: string };
-    // An answer that names a profile is kept, and goes with it.
-    if (profileId !== undefined) await operation.note(profileId);
-    return answer;
-  });
+  return requests.run({ scope, key, fingerprint, customer, isErasure }, place(), act);
 }
 
 function visitorIn({ customerId, sessionId }: Identity): string {

@@ -1,6 +1,7 @@
-// Erases visitors from Redis: identities, profiles, items, journals of merges, request records and share codes.
+// Erases visitors from Redis: identities, profiles, items, journals of merges and share codes. Records of idempotency keys stay: they
+// end after a day, and name no visitor but a profile that is gone.
 //
-//   a guest    ──erase-guest──▶ gone, in one step ──▶ request records, share code, the index of addresses
+//   a guest    ──erase-guest──▶ gone, in one step ──▶ share code, the index of addresses
 //   linked     src/identity/linked-eraser.ts
 //
 // Rows are queued for erasure from streams and ClickHouse before, since what is gone has no name to find them by.
@@ -11,7 +12,7 @@
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
-import { removeKeys, removeRequests } from '../redis/remove.js';
+import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Wishers } from '../wishlist/wishers.js';
@@ -26,8 +27,6 @@ const GUEST = loadScript<string | [wasKnown: number, code: string]>('erase-guest
 
 /** Each lost round means that another request changed the same identity. */
 const ROUNDS = 16;
-/** In place of a generation, which a guest does not have. */
-const GUEST_REQUESTS = 'guest';
 
 export class Eraser {
   readonly #store: Store;
@@ -145,14 +144,11 @@ export class Eraser {
     const rows = name === '' ? [profileId] : [profileId, name];
     await onErasing([profileId]);
     await queueRows(this.#store, rows);
-    const [, requests] = keys.leftovers(profileId, GUEST_REQUESTS);
     const own = name === '' ? profileId : this.#links.defaultProfile(name);
     const touched = [
       keys.identity(own),
       keys.profile(profileId),
       keys.members(profileId),
-      keys.requests(profileId),
-      requests,
       keys.items(profileId),
       ...keys.journal(profileId),
       keys.identity(profileId),
@@ -162,8 +158,6 @@ export class Eraser {
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
     if (wasKnown === 1) await this.#wishers?.remove(wished, profileId);
-    await removeRequests(this.#store, requests);
-    await removeKeys(this.#store, [requests]);
     if (code !== '') await removeKeys(this.#store, [keys.share(code)]);
     for (const digest of digests) await this.#emails.forgetGone(digest, new Set([profileId]));
     // Events may have come since their rows were queued.

@@ -1,7 +1,7 @@
 // Erases a linked profile, and then what leads to it, which is in other slots:
 //
 //   written down ──erase──▶ the profile is gone in one step, every link to it is dead, and its members are its leftovers ──▶
-//   rows queued that name an identity which leads there ──▶ request records, merged profiles ──▶ rows of all these profiles
+//   rows queued that name an identity which leads there ──▶ merged profiles ──▶ rows of all these profiles
 //   queued ──▶ share codes, the index of addresses ──▶ its identities unlinked ──▶ the leftovers
 //
 // A profile lists its members before they lead there (lua/join.lua, lua/own.lua, lua/give.lua), and the leftovers stay until
@@ -11,7 +11,7 @@
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
-import { removeKeys, removeRequests } from '../redis/remove.js';
+import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Wishers } from '../wishlist/wishers.js';
@@ -84,7 +84,7 @@ export class LinkedEraser {
   async #leftOf(operation: string, member: string): Promise<readonly [string, string] | undefined> {
     const [kind, profileId = '', generation = ''] = operation.split(' ');
     if (kind !== 'erase') return undefined;
-    const [left] = this.#store.keys.leftovers(profileId, generation);
+    const left = this.#store.keys.leftovers(profileId, generation);
     try {
       const isMember = await this.#store.call((client) => client.hexists(left, member));
       return isMember === 1 ? [profileId, generation] : undefined;
@@ -103,8 +103,7 @@ export class LinkedEraser {
     const touched = [
       keys.profile(profileId),
       keys.members(profileId),
-      keys.requests(profileId),
-      ...keys.leftovers(profileId, generation),
+      keys.leftovers(profileId, generation),
       keys.erased(profileId, generation),
       keys.counts(profileId),
       keys.items(profileId),
@@ -124,7 +123,7 @@ export class LinkedEraser {
   /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
   async removeLeftovers(profileId: string, generation: string): Promise<void> {
     const { keys } = this.#store;
-    const [left, requests] = keys.leftovers(profileId, generation);
+    const left = keys.leftovers(profileId, generation);
     const members = await readHash(this.#store, left);
     if (members.size > 0) {
       // Not later, however late this is: who comes back has the same ids.
@@ -135,7 +134,6 @@ export class LinkedEraser {
         if (leadsTo(await this.#links.look(name), profileId, generation)) names.push(name);
       // Before one of them is unlinked: then it may be a new visitor's.
       await queueRows(this.#store, names, until);
-      await removeRequests(this.#store, requests);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
       await queueRows(this.#store, profiles, until);
       const gone = new Set(profiles);
@@ -147,7 +145,7 @@ export class LinkedEraser {
       const applied = [...members.keys()]
         .filter(isProfile)
         .map((one) => keys.applied(profileId, generation, one));
-      await removeKeys(this.#store, [...applied, requests, left]);
+      await removeKeys(this.#store, [...applied, left]);
     }
     await this.#pending.forget(erasureOf(profileId, generation));
   }
@@ -168,7 +166,6 @@ export class LinkedEraser {
       // Or by way of another one that was merged there.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
-      await removeRequests(this.#store, this.#store.keys.requests(member));
       await this.#merger.clear(member, target);
     }
     return merged;

@@ -109,7 +109,7 @@ export class Redirects {
     const { keys } = this.#store;
     const { profileId, generation } = link;
     if (await this.#links.isAlive(link)) return;
-    const [left] = keys.leftovers(profileId, generation);
+    const left = keys.leftovers(profileId, generation);
     if ((await this.#store.call((client) => client.exists(left))) === 1)
       return this.#finishErasure(profileId, generation);
     const moved = await this.#merger.targetOf(profileId);
@@ -134,7 +134,7 @@ export class Redirects {
    */
   async undo(profileId: string, target: Target): Promise<void> {
     const { link, isFinished } = target;
-    const [left] = this.#store.keys.leftovers(link.profileId, link.generation);
+    const left = this.#store.keys.leftovers(link.profileId, link.generation);
     if ((await this.#store.call((client) => client.exists(left))) === 1) {
       await this.#finishErasure(link.profileId, link.generation);
       if ((await this.#merger.targetOf(profileId))?.nonce !== target.nonce) return;

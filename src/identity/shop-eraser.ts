@@ -19,8 +19,8 @@ const PAGE = 200;
 /** Profiles under way at once. */
 const AT_ONCE = 16;
 /** Keys of one profile, and what belongs to a generation of it; src/redis/keys.ts spells them. */
-const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|g|q|j[ripg]):([^:]+)$/;
-const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg|zq):/;
+const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|g|j[ripg]):([^:]+)$/;
+const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
 /** Request records, the index of e-mail addresses, share codes, the index of wishers. */
 const OF_VISITORS = /^\{(?:request|email|share|wish):/;
 

@@ -42,12 +42,10 @@ export interface Keys extends StreamKeys {
    * addresses -> the identity whose default profile this was, or empty; merged profiles -> nonce of that merge, and until it is applied `+<generation> <owner>` of a linked one, else empty
    */
   members(profileId: string): string;
-  /** sorted set: digests of request records that name this profile -> second in which they expire */
-  requests(profileId: string): string;
   /** hash: what was added to a profile from one that was merged into it, for some hours; see lua/give.lua */
   applied(profileId: string, generation: string, from: string): string;
-  /** Of an erased generation, until nothing leads to it any more: its members, and its requests. */
-  leftovers(profileId: string, generation: string): [members: string, requests: string];
+  /** hash: members of an erased generation, until nothing leads to it any more */
+  leftovers(profileId: string, generation: string): string;
   /** string, for some weeks: this generation of a profile in the same bucket was erased */
   erased(profileId: string, generation: string): string;
   /** sorted set, at each node: operations of several steps that are under way -> when they began, milliseconds */
@@ -134,8 +132,8 @@ export function createKeys(prefix: string): Keys {
     eventsDead: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:dead`,
   });
   const applied = ofProfile('x');
-  const [leftMembers, leftRequests] = [ofProfile('zg'), ofProfile('zq')];
-  const ofProfiles = ['v', 'r', 'p', 'i', 'g', 'q', 'jr', 'ji', 'jp', 'jg'].map(ofProfile);
+  const leftovers = ofProfile('zg');
+  const ofProfiles = ['v', 'r', 'p', 'i', 'g', 'jr', 'ji', 'jp', 'jg'].map(ofProfile);
   const journalKinds = ['jr', 'ji', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
@@ -145,12 +143,8 @@ export function createKeys(prefix: string): Keys {
     counts: ofProfile('r'),
     items: ofProfile('i'),
     members: ofProfile('g'),
-    requests: ofProfile('q'),
     applied: (profileId, generation, from) => `${applied(profileId)}:${generation}:${from}`,
-    leftovers: (profileId, generation) => [
-      `${leftMembers(profileId)}:${generation}`,
-      `${leftRequests(profileId)}:${generation}`,
-    ],
+    leftovers: (profileId, generation) => `${leftovers(profileId)}:${generation}`,
     erased: (profileId, generation) => `${prefix}:{${bucketOf(profileId)}}:e:${generation}`,
     pending: (stream) => `${prefix}:{${streamTag(stream)}}:pending`,
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,

@@ -8,7 +8,7 @@
 // retry may find that the place has changed (a merge, a move). It fences the old place first, which tells whether the
 // operation was done there and makes sure that it will not be; then it records the new place, then it does it there.
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { ERRORS, ServiceError } from '../errors.js';
@@ -33,7 +33,6 @@ const BEGIN_ERASURE = loadScript<1 | Found>('request-begin-erasure');
 const PLACE = loadScript<string>('request-place');
 const END = loadScript<string>('request-end');
 const FENCE = loadScript<string[]>('fence');
-const NOTE = loadScript('request-note');
 
 const IN_FLIGHT_GRACE_MS = 500;
 /** How often a request that is under way is looked at. */
@@ -74,7 +73,6 @@ export class KeyedOperation {
   readonly #recordKey: string;
   readonly #rememberedS: number;
   #places: string;
-  readonly #noted: Set<string>;
 
   constructor(store: Store, recordKey: string, rememberedS: number, id: string, at: number, places: string) {
     this.#store = store;
@@ -83,7 +81,6 @@ export class KeyedOperation {
     this.id = id;
     this.at = at;
     this.#places = places;
-    this.#noted = new Set(places.split(' '));
   }
 
   /** Where it was, or will be, tried first; undefined where that is not known yet. */
@@ -158,26 +155,12 @@ export class KeyedOperation {
     return done;
   }
 
-  /** Notes at a profile that the record names it, so that an erasure finds the record. @throws ServiceError `unavailable` */
-  async note(profileId: string): Promise<void> {
-    if (this.#noted.has(profileId)) return;
-    await note(this.#store, profileId, this.#recordKey, this.#rememberedS);
-    this.#noted.add(profileId);
-  }
-
   async #place(wanted: string): Promise<void> {
-    await this.note(wanted.slice(wanted.lastIndexOf(' ') + 1));
     const args = [this.id, this.#places, wanted];
     const places = await this.#store.change(PLACE, [this.#recordKey], args);
     if (places === '') throw new ServiceError('unavailable'); // a day has passed, or Redis has lost it
     this.#places = places;
   }
-}
-
-/** @param recordKey of a request record that names the profile */
-async function note(store: Store, profileId: string, recordKey: string, rememberedS: number): Promise<void> {
-  const digest = /\{request:([^}]*)\}/.exec(recordKey)?.[1] as string;
-  await store.change(NOTE, [store.keys.requests(profileId)], [rememberedS, digest]);
 }
 
 function recordIdOf(id: string, place: number, part: number): string {
@@ -213,18 +196,16 @@ export class RequestStore {
     const at = Date.now();
     const id = uuidv7({ msecs: at });
     let recordKey = this.#recordKey(scope, key);
-    // On one connection the note is there before the record, and it takes no time of its own.
-    const begin = async () => {
-      const args = [this.#rememberedS, id, at, fingerprint, customer ?? '', place];
-      const noted = place === '' ? undefined : note(this.#store, place, recordKey, this.#rememberedS);
-      const [reply] = await Promise.all([
-        this.#store.change(isErasure ? BEGIN_ERASURE : BEGIN, [recordKey], args),
-        noted,
-      ]);
-      return reply;
-    };
+    // The record may outlive the visitor: it names no customer.
+    const owner = customer ? digestOf(`${this.#store.deployment.salt}${customer}`) : '';
+    const begin = () =>
+      this.#store.change(
+        isErasure ? BEGIN_ERASURE : BEGIN,
+        [recordKey],
+        [this.#rememberedS, id, at, fingerprint, owner, place],
+      );
     let reply = await begin();
-    if (customer && reply !== 1 && ![customer, ''].includes(reply[3])) {
+    if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
       // A shared device: this session's key was the last customer's. Each customer has its own.
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
@@ -270,6 +251,10 @@ export class RequestStore {
   }
 
   #recordKey(scope: string, key: string): string {
-    return this.#store.keys.request(createHash('sha256').update(`${scope}\n${key}`).digest('base64url'));
+    return this.#store.keys.request(digestOf(`${scope}\n${key}`));
   }
+}
+
+function digestOf(text: string): string {
+  return hash('sha256', text, 'base64url');
 }

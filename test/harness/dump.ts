@@ -1,5 +1,5 @@
 // All that Redis holds under a prefix, as plain data: two dumps are compared to see what a request changed.
-// Lanes (the batcher's short-lived records of its own calls) and notes of idempotency keys are left out: they go away by
+// Lanes (the batcher's short-lived records of its own calls) are left out: they go away by
 // themselves. `allKeys` has the names of all.
 
 import type { Redis } from 'ioredis';
@@ -32,8 +32,8 @@ export async function allKeys(
 }
 
 /**
- * What Redis holds that names one of these texts, but for what is on its way to ClickHouse: streams, and the list of
- * erasures.
+ * What Redis holds that names one of these texts, but for what is on its way to ClickHouse (streams, and the list of erasures) and
+ * for answers under idempotency keys and the profiles that they name, which end within a day.
  */
 export async function tracesOf(
   redis: { readonly urls: readonly string[] },
@@ -42,10 +42,15 @@ export async function tracesOf(
 ): Promise<string[]> {
   const { erasures } = createKeys(prefix);
   const isLane = keyPattern(createKeys(prefix).lane('*', '*'));
+  const isRequest = keyPattern(createKeys(prefix).request('*'));
   // Of a profile's id only the hash: its keys have bucket and hash apart.
   const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
   return Object.entries(await dumpRedis(redis, prefix))
     .filter(([key, value]) => !Array.isArray(value) && key !== erasures)
+    .map(([key, value]) => [
+      key,
+      isRequest.test(key) ? { ...(value as object), answer: '', places: '' } : value,
+    ])
     .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
     .concat((await allKeys(redis, prefix)).filter((key) => !isLane.test(key)))
     .filter((held) => needles.some((text) => held.includes(text)));
@@ -55,7 +60,7 @@ async function dumpNode(url: string, prefix: string): Promise<[string, unknown][
   const client = openRedis(url);
   try {
     const spelled = createKeys(prefix);
-    const passing = keyPattern(spelled.lane('*', '*'), spelled.requests('*.*'));
+    const passing = keyPattern(spelled.lane('*', '*'));
     const keys = (await client.keys(`${prefix}:*`)).filter((key) => !passing.test(key));
     return await Promise.all(
       keys.map(async (key): Promise<[string, unknown]> => [key, await contentOf(client, key)]),

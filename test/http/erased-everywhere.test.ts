@@ -214,8 +214,16 @@ t.test('erasures through ClickHouse', async (t) => {
     const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
     const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
     t.ok(hashes.length > 1);
-    // What a batch was answered is kept for a minute; nothing is sent any more, so the minute need not be waited for.
-    for (const key of await allKeys(redis, app.prefix)) if (key.includes(':lane:')) await connection.del(key);
+    // What a batch was answered is kept for a minute, a request under a key for a day; nothing is sent any more, so neither need be
+    // waited for.
+    for (const key of await allKeys(redis, app.prefix)) {
+      if (!/:lane:|\{request:/.test(key)) continue;
+      const seconds = await connection.ttl(key);
+      t.ok(seconds > 0 && seconds <= 86_400, `${key} ends`);
+      if (key.includes('{request:'))
+        t.notMatch(JSON.stringify(await connection.hgetall(key)), new RegExp(texts.slice(0, 3).join('|')));
+      await connection.del(key);
+    }
     const held = `${await allKeys(redis, app.prefix)} ${JSON.stringify(await dumpRedis(redis, app.prefix))}`;
     t.same(
       texts.filter((text) => held.includes(text)),

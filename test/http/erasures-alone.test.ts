@@ -100,7 +100,7 @@ t.test('an interrupted erasure that fails leaves others to be completed, and DEL
   const interrupted = async (name: string) => {
     const [profileId, generation] = [`0.${name}`, 'generation'];
     await client.zadd(keys.pending(0), 'NX', String(Date.now()), `erase ${profileId} ${generation}`);
-    return keys.leftovers(profileId, generation)[0];
+    return keys.leftovers(profileId, generation);
   };
   await client.set(await interrupted('broken'), 'no hash');
   const left = await interrupted('fine');

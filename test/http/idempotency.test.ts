@@ -174,27 +174,8 @@ eachRedis(t, async (t, redis) => {
         const { profileId: _, ...done } = first.json;
         for (const retry of retries) t.match(retry, { status: 200, json: done });
         t.same(await seen(sessionId), left);
-        t.ok(record in (await dump()));
-        t.same(await app.shop.erase({ customerId }), { erased: true });
-        t.notOk(record in (await dump()), 'the answer that is kept is erased with its visitor');
       });
   }
-
-  t.test(
-    'the answer of a share is erased with a visitor whose profile its server did not know',
-    async (t) => {
-      const [sessionId, customerId] = ['moved-before', 'moved-before-c'];
-      await app.shop.visit({ sessionId });
-      await app.shop.login({ customerId, sessionId });
-      const before = new Set(Object.keys(await dump()));
-      const answer = await other.post('/share', { identity: { customerId } }, key('unknown place', TRUSTED));
-      t.equal(answer.status, 200);
-      const made = Object.keys(await dump()).filter((one) => !before.has(one));
-      const record = made.find((one) => one.includes('request:')) as string;
-      t.same(await app.shop.erase({ customerId }), { erased: true });
-      t.notOk(record in (await dump()));
-    },
-  );
 
   t.test('a key that was used on one path is 422 on another, with the same body too', async (t) => {
     const body = { ...visit('paths'), type: 'add' };

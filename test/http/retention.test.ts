@@ -311,8 +311,8 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
         (await node.keys(`${prefix}:{${bucket}}:*:${hash}`)).map((key) => ({ node, key })),
       ),
     );
-    // Request records and their list end by themselves.
-    return found.flat().filter(({ key }) => /\}:[a-z]:/.test(key) && !/\}:[kq]:/.test(key));
+    // Records of operations end by themselves.
+    return found.flat().filter(({ key }) => /\}:[a-z]:/.test(key) && !/\}:k:/.test(key));
   };
   const names = async (pattern: RegExp, but: string) =>
     (await Promise.all(nodes.map((node) => node.keys(`${prefix}:*`))))

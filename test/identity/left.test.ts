@@ -215,7 +215,7 @@ eachRedis(t, async (t, redis) => {
     };
     await t.rejects(server.eraser.erase(`c:${a}`), { message: 'ended' });
     const { keys, client } = other.store;
-    const [left] = keys.leftovers(link.profileId, link.generation);
+    const left = keys.leftovers(link.profileId, link.generation);
     t.match(await client.hget(left, ''), /^\d{13}$/);
     await client.hset(left, '', 5_000);
     await resume(other);

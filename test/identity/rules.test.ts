@@ -137,7 +137,7 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     ...[keys, keys.visits].flatMap((one) => [one.events(3), one.eventsState(3), one.eventsDead(3)]),
     ...[keys.mark(3), keys.pending(3)],
     ...[keys.lane('3', 'x'), keys.share('x'), keys.request('x'), keys.email('x')],
-    ...[keys.erased(id, 'x'), ...keys.leftovers(id, 'x'), keys.operation(id, 'x')],
+    ...[keys.erased(id, 'x'), keys.leftovers(id, 'x'), keys.operation(id, 'x')],
   ];
   t.equal(new Set([...of, ...others]).size, of.length - 3 + others.length, 'each kind has a name of its own');
 });
