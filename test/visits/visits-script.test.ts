@@ -1,8 +1,10 @@
 // lua/visits.lua alone: a visit is counted where its visitor is, once, and logged as it is counted; every
 // answer and error, and what is left in Redis afterwards.
 
+import { createHash } from 'node:crypto';
 import t from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
+import { KeptGuests } from '../../src/visits/kept-guests.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{b}:lane';
@@ -441,4 +443,22 @@ t.test('visits.lua, under a record', async (t) => {
     await client.hdel(COUNTS, 'y');
     t.equal(await run(visit, 1), 1, 'when there is space');
   });
+});
+
+t.test('a process remembers each guest whose end was in time for less than an hour', async (t) => {
+  const kept = new KeptGuests();
+  const ids = Array.from(
+    { length: 1_000 },
+    (_, i) => `1a.s${createHash('sha1').update(`${i}`).digest('base64url').slice(0, 16)}`,
+  );
+  const remembered = () => ids.filter((id) => kept.has(id)).length;
+  const HOUR_MS = 3_600_000;
+  kept.forgetOld(1);
+  t.equal(remembered(), 0);
+  for (const id of ids.slice(0, 500)) kept.add(id);
+  t.ok(remembered() > 490 && remembered() <= 500, `${remembered()}: one of two in a slot is forgotten`);
+  kept.forgetOld(HOUR_MS / 2);
+  t.ok(remembered() > 490);
+  kept.forgetOld(HOUR_MS - 60_000);
+  t.equal(remembered(), 0);
 });
