@@ -1,0 +1,249 @@
+// The manifests of deploy/kubernetes: Kubernetes' own types take them, they agree with each other and with the settings, and each
+// process does as process 1 of a container what its probes and signals ask of it, with the environment that they state.
+
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { SETTINGS } from '../../src/config.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
+import { ask } from '../cli/client.js';
+import { MAIN, tempDir, until } from '../cli/wishmeter.js';
+import { KEY } from '../faults/service.js';
+import { makeCertificate } from '../harness/certificates.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+import { needs } from '../harness/needs.js';
+import { startTestCluster } from '../harness/redis.js';
+import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
+
+const PACKAGES = fileURLToPath(new URL('../../../node_modules', import.meta.url));
+const FOLDER = join(DEPLOY, 'kubernetes');
+const COMMANDS = Object.keys(UNITS) as (keyof typeof UNITS)[];
+
+type Probe = { readonly httpGet: { readonly path: string; readonly port: string } };
+interface Container {
+  readonly args: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value: string }[];
+  readonly envFrom: readonly { readonly secretRef: { readonly name: string } }[];
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly readinessProbe?: Probe;
+  readonly livenessProbe?: Probe;
+  readonly lifecycle?: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the types are checked by tsc
+const manifestsOf = (file: string): any[] =>
+  readFileSync(join(FOLDER, file), 'utf8')
+    .split(/^---$/m)
+    .map((text) => parseYaml(text));
+const ofKind = (command: string, kind: string) =>
+  manifestsOf(`${command}.yaml`).find((manifest) => manifest.kind === kind);
+const podOf = (command: string) => ofKind(command, 'Deployment').spec.template;
+const containerOf = (command: string): Container => podOf(command).spec.containers[0];
+
+t.test("Kubernetes' types take every manifest", async (t) => {
+  const files = readdirSync(FOLDER);
+  t.same(files.sort(), COMMANDS.map((command) => `${command}.yaml`).sort());
+  const dir = await tempDir(t);
+  await symlink(PACKAGES, join(dir, 'node_modules'));
+  const compilerOptions = {
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+    moduleResolution: 'node10',
+  };
+  await writeFile(join(dir, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['manifests.ts'] }));
+  const all = files.flatMap(manifestsOf);
+  const modules: Readonly<Record<string, string>> = { v1: 'core/v1' };
+  const lines = all.map((manifest, i) => {
+    const module = modules[manifest.apiVersion] ?? manifest.apiVersion;
+    return `export const m${i}: import('kubernetes-types/${module}').${manifest.kind} = ${JSON.stringify(manifest)};\n`;
+  });
+  const judge = async (text: string) => {
+    await writeFile(join(dir, 'manifests.ts'), text);
+    return await check(process.execPath, [join(PACKAGES, 'typescript/bin/tsc'), '-p', dir]);
+  };
+  t.same(await judge(lines.join('')), { ok: true, output: '' });
+  const misspelt = await judge(lines.join('').replace('"periodSeconds"', '"periodSecond"'));
+  t.match(misspelt.output, /'"periodSecond"' does not exist in type 'Probe'/);
+});
+
+t.test('they agree with each other, with the settings and with the env files', (t) => {
+  for (const command of COMMANDS) {
+    const deployment = ofKind(command, 'Deployment');
+    const { args, env = [], envFrom, ports = [], ...container } = containerOf(command);
+    const { labels, annotations = {} } = podOf(command).metadata;
+    t.same(args, [command]);
+    t.same(deployment.spec.selector.matchLabels, labels, `${command}: its Deployment has its pods`);
+    for (const kind of ['Service', 'PodDisruptionBudget']) {
+      const selector = ofKind(command, kind)?.spec.selector;
+      if (selector) t.same(selector.matchLabels ?? selector, labels, `${command}: ${kind}`);
+    }
+    t.equal(deployment.spec.replicas > 1, ofKind(command, 'PodDisruptionBudget') !== undefined);
+    t.equal(['serve', 'dashboard'].includes(command), ofKind(command, 'Service') !== undefined);
+    t.same(envFrom, [{ secretRef: { name: `wishmeter-${command}` } }], 'its Secret is of its env file');
+    t.match(unit(`${command}.env.example`), 'REDIS_URL=');
+    for (const { name } of env) t.ok(settingsOf(command).includes(name), `${command}: ${name}`);
+    for (const probe of [container.readinessProbe, container.livenessProbe])
+      t.equal(probe?.httpGet.port, ports[0]?.name, `${command} is asked where it listens`);
+    const value = (name: string) => env.find((one) => one.name === name)?.value;
+    const listens = value('PORT') ?? value('FLUSH_METRICS_PORT') ?? value('DASHBOARD_PORT');
+    t.equal(listens, ports[0] && String(ports[0].containerPort));
+    if (annotations['prometheus.io/scrape']) t.equal(annotations['prometheus.io/port'], listens);
+    t.match(podOf(command).spec, {
+      enableServiceLinks: false,
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    });
+    t.match(container, {
+      securityContext: { readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
+    });
+    const [, pause = '0'] = container.lifecycle?.preStop.exec.command ?? [];
+    const stopMs = Number(pause) * 1_000 + Number(SETTINGS.DRAIN_MS.fallback) + 12_000;
+    t.ok(podOf(command).spec.terminationGracePeriodSeconds * 1_000 > stopMs, `${command} has time to stop`);
+  }
+  t.end();
+});
+
+const needsContainers = () =>
+  needs(
+    spawnSync('unshare', ['--pid', '--fork', '--mount-proc', 'true']).status === 0
+      ? undefined
+      : 'no process namespaces here',
+  );
+
+/** A process that is process 1 of its own namespace, as in a container without an init. */
+async function startPod(t: Test, env: NodeJS.ProcessEnv, args: readonly string[]) {
+  const own = ['--pid', '--fork', '--mount-proc', '--kill-child', process.execPath, MAIN, ...args];
+  const unshare: ChildProcess = spawn('unshare', own, { env: { PATH: process.env.PATH, ...env } });
+  let output = '';
+  for (const stream of [unshare.stdout, unshare.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  const ended = once(unshare, 'close').then(([code]) => code as number);
+  t.teardown(async () => {
+    unshare.kill('SIGKILL');
+    await ended;
+  });
+  const children = `/proc/${unshare.pid}/task/${unshare.pid}/children`;
+  const pid = await until('it is there', async () =>
+    Number(await readFile(children, 'utf8').catch(() => '')),
+  );
+  return { ended, output: () => output, signal: (name: NodeJS.Signals) => process.kill(pid, name) };
+}
+
+t.test(
+  'each process as process 1, with the environment and the probes of its manifest',
+  needsContainers(),
+  async (t) => {
+    const clickhouse = await startTestClickHouse(t, {
+      databases: ['wishmeter', 'shop'],
+      readable: { database: 'wishmeter', tables: ANALYST_TABLES },
+    });
+    const folder = join(await tempDir(t), 'redis');
+    await mkdir(folder);
+    const redisPort = await freePort();
+    const REDIS_URL = `redis://127.0.0.1:${redisPort}`;
+    /** In place of what the examples of env files have. */
+    const here: Readonly<Record<string, string>> = {
+      REDIS_URL,
+      CLICKHOUSE_URL: clickhouse.url,
+      API_KEYS: KEY,
+      METRICS_TOKEN: 'a-token-0123456789',
+      DASHBOARD_TOKEN: 'a-token-0123456789',
+    };
+    const environmentOf = async (command: string, changed: NodeJS.ProcessEnv = {}) => {
+      const port = String(await freePort());
+      const secret = [...unit(`${command}.env.example`).matchAll(/^(\w+)=(.*)$/gm)].map(
+        ([, name = '', value]) => [name, here[name] ?? value],
+      );
+      const ports = containerOf(command).env?.filter(({ name }) => /PORT$/.test(name)) ?? [];
+      const stated = containerOf(command).env?.map(({ name, value }) => [name, value]) ?? [];
+      // What listens at 0.0.0.0 in a container listens at a free port of loopback here.
+      const moved = [...ports.map(({ name }) => [name, port]), ['HOST', '127.0.0.1']];
+      const reader = command === 'dashboard' ? { CLICKHOUSE_URL: asDashboard(clickhouse.url) } : {};
+      const all = Object.fromEntries(
+        [...secret, ...stated, ...moved].filter(([name]) => settingsOf(command).includes(name as string)),
+      );
+      return { port: Number(port), env: { ...all, ...reader, NODE_ENV: 'production', ...changed } };
+    };
+    const probe = (port: number, { httpGet: { path } }: Probe) =>
+      ask(port, 'GET', path).then(
+        ({ status = 0 }) => status >= 200 && status < 400,
+        () => false,
+      );
+
+    for (const command of COMMANDS)
+      await t.test(`${command}, a setting that it refuses`, async (t) => {
+        const { env } = await environmentOf(command, { KEY_PREFIX: 'not{a}prefix' });
+        const pod = await startPod(t, env, containerOf(command).args);
+        t.equal(await pod.ended, 1);
+        t.match(pod.output(), /KEY_PREFIX/);
+      });
+
+    const started = COMMANDS.map(async (command) => {
+      const { port, env } = await environmentOf(command);
+      return {
+        command,
+        port,
+        container: containerOf(command),
+        pod: await startPod(t, env, containerOf(command).args),
+      };
+    });
+    const pods = await Promise.all(started);
+    await t.test('they live, and are not ready before Redis is there', async (t) => {
+      for (const { command, port, container } of pods) {
+        const { livenessProbe, readinessProbe } = container;
+        if (!livenessProbe || !readinessProbe) continue;
+        await until(`${command} lives`, () => probe(port, livenessProbe));
+        if (command !== 'dashboard') t.notOk(await probe(port, readinessProbe), `${command} is not ready`);
+      }
+    });
+    await t.test('they are ready with it', async () => {
+      const redis = await startRedisServer(folder, redisPort, []);
+      t.teardown(() => redis.stop());
+      for (const { command, port, container, pod } of pods)
+        await until(`${command} is ready`, () =>
+          container.readinessProbe
+            ? probe(port, container.readinessProbe)
+            : /"delivering"/.test(pod.output()),
+        );
+    });
+    for (const { command, port, container, pod } of pods)
+      await t.test(`${command} ends with 0 at SIGTERM`, async (t) => {
+        pod.signal('SIGTERM');
+        if (command === 'serve')
+          await until(
+            'it takes itself out',
+            async () => !(await probe(port, container.readinessProbe as Probe)),
+          );
+        t.equal(await pod.ended, 0, pod.output());
+      });
+    await t.test('the same on a Redis Cluster that speaks TLS', async (t) => {
+      const tls = await makeCertificate(t, 'DNS:localhost');
+      const { urls } = await startTestCluster(t, { tls });
+      const changed = { REDIS_URL: urls.join(','), NODE_EXTRA_CA_CERTS: tls.authority };
+      const ports = COMMANDS.map(async (command) => {
+        // A database knows its Redis.
+        const own = command === 'flush' ? { CLICKHOUSE_DATABASE: 'shop' } : {};
+        const { port, env } = await environmentOf(command, { ...changed, ...own });
+        const { args, readinessProbe } = containerOf(command);
+        const pod = await startPod(t, env, args);
+        await until(`${command} is ready`, () =>
+          readinessProbe ? probe(port, readinessProbe) : /"delivering"/.test(pod.output()),
+        );
+        return port;
+      });
+      const [port = 0] = await Promise.all(ports);
+      const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
+      const headers = { authorization: `Bearer ${KEY}` };
+      t.equal((await ask(port, 'POST', '/product/visit', { body, headers })).status, 200);
+    });
+  },
+);
