@@ -22,6 +22,8 @@ import { Spool } from './spool.js';
 
 /** Visitors whose rows are written at the same time: a script has about so many items, and no caller waits for it long. */
 const AT_ONCE = 500;
+/** A part of a small file has few visitors: parts are taken together up to here. */
+const ROWS_AT_ONCE = 20_000;
 /** Visitors between two looks at whose data are being erased. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
 /** Milliseconds for which Redis, or the stream of events, may take nothing. */
@@ -69,10 +71,15 @@ export async function importWishlists(input: Input, spec: ImportSpec): Promise<I
   try {
     await readFile(input, spec, spool, counts);
     const importer = new Importer(spec, counts);
+    let rows: StoredRow[] = [];
     for await (const lines of spool.parts()) {
       if (spec.stop.aborted) break;
-      await importer.bring(lines.map((line) => JSON.parse(line) as StoredRow));
+      for (const line of lines) rows.push(JSON.parse(line));
+      if (rows.length < ROWS_AT_ONCE) continue;
+      await importer.bring(rows);
+      rows = [];
     }
+    await importer.bring(rows);
   } finally {
     await spool.close();
   }
