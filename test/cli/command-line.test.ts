@@ -1,6 +1,5 @@
-// The command line itself: its messages and exit codes for mistakes; and `--help` of a command lists the settings that it
-// reads. That none is missing the types hold: a command is given no other. Here each runs to its end, and the settings that
-// it reads on the way are the whole list, so that no setting is left that nothing reads.
+// The command line: its messages and exit codes for mistakes, also for a REDIS_URL that can not be used; and `--help` of a
+// command lists the settings that it reads: each command runs to its end, and reads all of them.
 
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -35,18 +34,18 @@ import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { ALL_SETTINGS, readConfig, SETTINGS, type SettingName } from '../../src/config.js';
 import { whyNoneLoads } from '../../src/http/uws.js';
 import { KEY } from '../harness/app.js';
-import { startTestRedis } from '../harness/redis.js';
+import { makeCertificate, type TestCertificate } from '../harness/certificates.js';
+import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { startStores } from '../harness/stores.js';
+import { ask } from './client.js';
 import { startSettings } from './started.js';
 import { runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 const NO_STACK = /\n\s+at /;
-
 t.test('--version prints the version of package.json', async (t) => {
   const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
   t.match(await wishmeter({ args: ['--version'] }), { code: 0, stdout: `${version}\n`, stderr: '' });
 });
-
 t.test('--help of a command says what it does and reads, and starts nothing', async (t) => {
   for (const [name, line] of Object.entries<CommandLine>(COMMAND_LINES)) {
     const { about, options = {}, operands = '', settings, example } = line;
@@ -70,7 +69,6 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
     t.match(told, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
   }
 });
-
 t.test('help names every command and every setting', async (t) => {
   const { code, stdout } = await wishmeter({ args: ['help'] });
   t.equal(code, 0);
@@ -86,7 +84,6 @@ t.test('help names every command and every setting', async (t) => {
   for (const { about } of [...Object.values(COMMAND_LINES), ...Object.values(SETTINGS)])
     t.ok(words(stdout).includes(words(about)), about);
 });
-
 t.test('a command line that makes no sense is exit code 2 and the usage, on stderr', async (t) => {
   for (const args of [
     [],
@@ -109,7 +106,6 @@ t.test('a command line that makes no sense is exit code 2 and the usage, on stde
     t.notMatch(stderr, NO_STACK);
   }
 });
-
 t.test('what is not taken is named, and where settings come from is said', async (t) => {
   const { stderr } = await wishmeter({ args: ['start', '--port=9000'] });
   t.match(
@@ -117,7 +113,6 @@ t.test('what is not taken is named, and where settings come from is said', async
     /^wishmeter: start: Unknown option '--port'\. Settings come from the environment, as in PORT=/,
   );
 });
-
 t.test('all wrong settings are told at once, without their values', async (t) => {
   const env = { PORT: '99999', WORKERS: 'many', API_KEYS: 'hunter2' };
   const { code, stderr } = await wishmeter({ args: ['start'], env });
@@ -126,13 +121,11 @@ t.test('all wrong settings are told at once, without their values', async (t) =>
   for (const name of Object.keys(env)) t.match(stderr, ` ${name} `);
   t.notMatch(stderr, 'hunter2');
 });
-
 t.test('a wrong setting that a command does not read does not stop it', async (t) => {
   const redis = await startTestRedis(t);
   const env = { REDIS_URL: redis.url, PORT: 'none', DASHBOARD_TOKEN: 'short' };
   t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stderr: '' });
 });
-
 t.test('a process names in its log, once, what is misspelt, not read, or set by Kubernetes', async (t) => {
   const redis = await startTestRedis(t);
   const env = {
@@ -178,7 +171,6 @@ t.test('a process names in its log, once, what is misspelt, not read, or set by 
     /"settings":\["DASHBOARD_PORT"\],"msg":"Kubernetes set/.test(shown.stdout()),
   );
 });
-
 t.test('a command without the database that it needs says so in one sentence', async (t) => {
   // Not this tree's own, where an earlier `make run` may have left an embedded database.
   const DATA_DIR = await tempDir(t);
@@ -198,7 +190,6 @@ t.test('a command without the database that it needs says so in one sentence', a
     t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
   }
 });
-
 t.test('a Node or a glibc that will not do is one sentence that says what to use', async (t) => {
   const missing = 'uWebSockets\\.js has no binary [^\\n]+: use Node 24 [^\\n]+, or Node 20 or 22';
   const oldGlibc = 'uWebSockets\\.js needs glibc 2\\.38 [^\\n]+ is older: use Node 20 or 22';
@@ -218,7 +209,6 @@ t.test('a Node or a glibc that will not do is one sentence that says what to use
     t.match(await wishmeter({ args: ['serve'], env }), { code: 1, stderr }, sentence);
   }
 });
-
 t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
   const missing = "Cannot find package 'uWebSockets.js' imported from x";
   t.match(
@@ -231,7 +221,6 @@ t.test('where the package has only the newer uWebSockets.js, the sentence says w
   );
   t.end();
 });
-
 const BACKUP = join(t.testdir(), 'backup');
 const ITEMS = new URL('../../../test/cli/old-wishlists.csv', import.meta.url).pathname;
 
@@ -253,9 +242,7 @@ const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...st
   backup: [backup, BACKUP],
   restore: [restore, BACKUP],
 };
-
 const DASHBOARD_TOKEN = 'a-token-0123456789';
-
 /** Runs a command in this process until it ends, or is stopped once it is ready. @returns the settings that it read */
 async function settingsReadBy<Name extends CommandName>(
   name: Name,
@@ -297,7 +284,6 @@ async function settingsReadBy<Name extends CommandName>(
   });
   return read;
 }
-
 /** Some settings are read when they are needed: an export asks where ClickHouse is, the page of receivers where Redis is. */
 async function use(ready: { readonly port?: number }): Promise<void> {
   await sleep(0);
@@ -312,9 +298,7 @@ async function use(ready: { readonly port?: number }): Promise<void> {
   const cookie = await ask('/login', { method: 'POST', body: JSON.stringify({ token: DASHBOARD_TOKEN }) });
   await ask('/receivers.json', { headers: { cookie } });
 }
-
 const ofStart = async (t: Test) => startSettings(await tempDir(t)) as Record<string, string>;
-
 t.test(
   'each command reads every setting that its --help lists, and each setting is of a command',
   async (t) => {
@@ -349,3 +333,79 @@ t.test(
     t.same([...listed].sort(), ALL_SETTINGS.toSorted(), 'no setting is without a command that reads it');
   },
 );
+
+const SERVE = { HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
+/** Sixteen visitors, whose profiles are at all nodes, are counted. */
+async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
+  const { stdout } = runWishmeter(t, { args: ['serve'], env: { ...SERVE, ...env } });
+  const [, port] = await until(
+    'it serves',
+    () => /"port":(\d+).*"msg":"serving"/.exec(stdout()) ?? undefined,
+  );
+  const headers = { authorization: `Bearer ${KEY}` };
+  for (let n = 0; n < 16; n++) {
+    const body = JSON.stringify({ identity: { sessionId: `s-${n}` }, productHandle: 'red-shoe' });
+    const answer = await ask(Number(port), 'POST', '/product/visit', { body, headers });
+    t.equal(answer.status, 200, answer.body);
+  }
+  t.equal((await ask(Number(port), 'GET', '/readyz')).status, 200);
+}
+/** The one sentence of a `serve` that ends. */
+async function sentenceOf(t: Test, env: NodeJS.ProcessEnv): Promise<string> {
+  const { code, stderr } = await wishmeter({ args: ['serve'], env: { ...SERVE, ...env } });
+  t.equal(code, 1);
+  t.match(stderr, /^wishmeter: [^\n]+\.\n$/, 'one sentence');
+  return stderr;
+}
+const trusting = ({ authority }: TestCertificate) => ({ NODE_EXTRA_CA_CERTS: authority });
+t.test('a cluster behind TLS, with a certificate for a name', async (t) => {
+  const tls = await makeCertificate(t, 'DNS:localhost');
+  const { urls } = await startTestCluster(t, { tls });
+  const REDIS_URL = urls.join(',');
+  await counts(t, { REDIS_URL, ...trusting(tls) });
+  await counts(t, { REDIS_URL: urls[0], ...trusting(tls) });
+  for (const url of [REDIS_URL, urls[0]])
+    t.match(
+      await sentenceOf(t, { REDIS_URL: url }),
+      /certificate is of an authority that Node does not know; set NODE_EXTRA_CA_CERTS .*\(SELF_SIGNED_CERT_IN_CHAIN\)/,
+    );
+  const byAddress = REDIS_URL.replaceAll('localhost', '127.0.0.1');
+  t.match(
+    await sentenceOf(t, { REDIS_URL: byAddress, ...trusting(tls) }),
+    /certificate is for another name.*ERR_TLS_CERT_ALTNAME_INVALID/,
+  );
+});
+t.test('a certificate that does not fit the addresses which the nodes tell is the reason', async (t) => {
+  const tls = await makeCertificate(t, 'DNS:localhost');
+  const { urls } = await startTestCluster(t, { tls, endpoint: 'ip' });
+  t.match(
+    await sentenceOf(t, { REDIS_URL: urls.join(','), ...trusting(tls) }),
+    /certificate is for another name.*ERR_TLS_CERT_ALTNAME_INVALID/,
+  );
+});
+t.test('a cluster', async (t) => {
+  const { urls } = await startTestCluster(t);
+  await counts(t, { REDIS_URL: urls[1] });
+  await counts(t, { REDIS_URL: `redis://127.0.0.1:1,${urls[2]}` });
+  const userOf = (rights: readonly string[], name: string) =>
+    Promise.all(urls.map((url) => connectTo(t, url).call('ACL', 'SETUSER', name, ...rights)));
+  await userOf(['on', '>secret', '~*', '&*', '+@all', '-cluster|slots'], 'half');
+  const as = (user: string) => urls.map((url) => url.replace('//', `//${user}@`)).join(',');
+  for (const [user, sentence] of [
+    ['half:wrong', /does not accept the user or the password of REDIS_URL \(WRONGPASS /],
+    ['half:secret', /user of REDIS_URL lacks a permission; .* \(NOPERM .*cluster\|slots/],
+  ] as const)
+    t.match(await sentenceOf(t, { REDIS_URL: as(user) }), sentence);
+});
+t.test('one server', async (t) => {
+  const redis = await startTestRedis(t);
+  const node = connectTo(t, redis.url);
+  await node.call('ACL', 'SETUSER', 'half', 'on', '>secret', '~*', '&*', '+@all', '-eval', '-evalsha');
+  const as = (user: string) => redis.url.replace('//', `//${user}@`);
+  t.match(await sentenceOf(t, { REDIS_URL: as('half:wrong') }), /WRONGPASS/);
+  t.match(await sentenceOf(t, { REDIS_URL: as('half:secret') }), /lacks a permission; .*NOPERM .*eval/);
+  t.match(
+    await sentenceOf(t, { REDIS_URL: `${redis.url},${redis.url}` }),
+    /names several servers, and they are no Redis Cluster/,
+  );
+});

@@ -1,20 +1,34 @@
-// The commands that production runs, each in a process of its own, against a Redis and a ClickHouse by URL: migrate, serve
-// and flush. Several flushers that start at once share the work; one that is older than the database changes nothing. A signal
-// stops each in order, and its logs are for who reads them.
+// The commands that production runs, each in a process of its own, against a Redis and a ClickHouse by URL: migrate, serve, flush
+// and sql. Keys and visitors are neither in what they write nor in their titles, metrics and errors.
 
+import { spawnSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { loadMigrations } from '../../src/clickhouse/migrate.js';
+import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { programPart } from '../faults/service.js';
-import { connectToClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, putMigrated } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { startStores } from '../harness/stores.js';
-import { logLines, shopAt, sql } from './started.js';
-import { onTerminal, type Running, runWishmeter, STOPPED_ONCE_READY, until, wishmeter } from './wishmeter.js';
+import { processesOf } from './processes.js';
+import { logLines, shopAt, sql, started } from './started.js';
+import {
+  MAIN,
+  onTerminal,
+  type Running,
+  runWishmeter,
+  STOPPED_ONCE_READY,
+  tempDir,
+  until,
+  wishmeter,
+} from './wishmeter.js';
 
 const KEY = 'sk_a-key-for-this-test';
 const EVENTS = 30;
-
 const stores = await startStores(t);
 const { clickhouse } = stores;
 const env = { ...stores.env, API_KEYS: KEY };
@@ -28,14 +42,12 @@ const shopOf = () => {
   return shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
 };
 const stored = () => sql(clickhouse.url, 'SELECT count(), uniqExact(event_id) FROM events_stored');
-
 t.test('migrate makes a schema, says what it did, and does nothing the second time', async (t) => {
   const other = { ...env, CLICKHOUSE_DATABASE: 'other' };
   const first = await wishmeter({ args: ['migrate'], env: other });
   t.match(first, { code: 0, stdout: /^001_\w+\n/, stderr: '' });
   t.match(await wishmeter({ args: ['migrate'], env: other }), { code: 0, stdout: 'Nothing to do.\n' });
 });
-
 t.test('three flushers on an empty ClickHouse make one schema, and each event once', async (t) => {
   await Promise.all(flushers.map((flusher) => flusher.start()));
   await serve.start();
@@ -57,7 +69,6 @@ t.test('three flushers on an empty ClickHouse make one schema, and each event on
       .join('\n'),
   );
 });
-
 t.test('migrate without settings deletes nothing and changes no view; told otherwise, it asks', async (t) => {
   const database = 'decided';
   const told = { ...env, CLICKHOUSE_DATABASE: database };
@@ -99,14 +110,12 @@ t.test('migrate without settings deletes nothing and changes no view; told other
   t.same([visits, views], ['1', '0\t1'], 'only flush deletes visits, once their day is totalled');
   t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
 });
-
 t.test('a signal in the moment in which a command says that it is ready stops it in order', async (t) => {
   for (const command of ['serve', 'flush']) {
     const stopped = await wishmeter({ args: [command], env: { ...env, ...STOPPED_ONCE_READY } });
     t.match(stopped, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' }, command);
   }
 });
-
 t.test('logs are for people on a terminal, and JSON elsewhere', needsPrograms('script'), async (t) => {
   const { env } = stores;
   const { screen, ctrlC, ended } = onTerminal(t, 'serve', { TERM: 'xterm', ...env });
@@ -126,7 +135,6 @@ t.test('logs are for people on a terminal, and JSON elsewhere', needsPrograms('s
   const warnings = logLines(piped.stdout()).filter(({ level }) => level === 40);
   t.match(warnings[0], { name: 'serve', msg: /set API_KEYS/ });
 });
-
 t.test('a database that is newer is left alone, and events wait', async (t) => {
   const admin = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   await admin.insert({
@@ -154,4 +162,245 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
   });
   await flushers[0]?.start();
   await until('the event came', async () => (await stored()) === `${EVENTS + 1}\t${EVENTS + 1}`);
+});
+
+t.test('sql', async (t) => {
+  const dir = await tempDir(t);
+  const readable = { database: 'default', tables: ['seen'] };
+  const clickhouse = await startClickHouse({ dir: join(dir, 'clickhouse'), readable });
+  t.teardown(() => clickhouse.stop());
+  const env = { CLICKHOUSE_URL: clickhouse.url, CLICKHOUSE_DATABASE: 'default' };
+  const sql = (args: string[], stdin?: string) =>
+    wishmeter({ args: ['sql', ...args], env, ...(stdin === undefined ? {} : { stdin }) });
+
+  const shown = (t: Test, query: string) => onTerminal(t, `sql "${query}"`, env).ended();
+
+  t.test('a pipe gets tab-separated values under a header, or the format asked for', async (t) => {
+    const told = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
+    t.match(told, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
+    t.equal((await sql(['--format', 'JSONEachRow', 'SELECT 1 AS n'])).stdout, '{"n":1}\n');
+    t.equal((await sql(['-f', 'JSONEachRow', 'SELECT 1 AS n FORMAT CSV'])).stdout, '1\n');
+    t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n', 'the query comes from stdin');
+  });
+
+  t.test("an error is one line with ClickHouse's text, exit code 1", async (t) => {
+    const { code, stdout, stderr } = await sql(['SELECT nothing_like_it\nFROM nowhere']);
+    t.equal(code, 1);
+    t.equal(stdout, '');
+    t.match(stderr, /^wishmeter: Code: 60\. DB::Exception: [^\n]*nowhere[^\n]*\n$/);
+  });
+
+  t.test('a question without its days says so, and with them in the wrong order', async (t) => {
+    const own = { ...env, CLICKHOUSE_DATABASE: 'dates' };
+    t.match(await wishmeter({ args: ['migrate'], env: own }), { code: 0 });
+    const error = async (query: string) => (await wishmeter({ args: ['sql', query], env: own })).stderr;
+    const example = /most_wished asks for days: write most_wished\(from = '2026-03-01', to = '2026-03-31'\)/;
+    t.match(await error('SELECT * FROM most_wished'), example);
+    t.match(await error("SELECT * FROM most_wished(from = '2026-03-01')"), example);
+    t.match(await error('SELECT * FROM momentum'), /momentum\(until = '2026-03-31'\)/);
+    t.notMatch(await error("SELECT x FROM most_wished(from = '2026-03-01', to = '2026-03-31')"), /asks for/);
+    t.match(
+      await error("SELECT * FROM most_wished(from = '2026-03-31', to = '2026-03-01')"),
+      /from is after to: give the first day as from/,
+    );
+  });
+
+  t.test('names are looked up in CLICKHOUSE_DATABASE', async (t) => {
+    t.equal((await sql(['CREATE DATABASE shop'])).code, 0);
+    const { stdout } = await wishmeter({
+      args: ['sql', 'SELECT currentDatabase() AS db'],
+      env: { ...env, CLICKHOUSE_DATABASE: 'shop' },
+    });
+    t.equal(stdout, 'db\nshop\n');
+  });
+
+  t.test('a large answer is streamed whole, and a reader that has seen enough ends it quietly', async (t) => {
+    const { code, stdout } = await sql(['SELECT number FROM numbers(1000000)']);
+    t.equal(code, 0);
+    t.equal(stdout.split('\n').length, 1_000_002); // header, and nothing after the last newline
+    const pipe = '"$0" "$1" sql "SELECT number FROM numbers(5000000)" | head -n 3; exit $?';
+    const options = { env: { PATH: process.env.PATH, ...env }, encoding: 'utf8', timeout: 60_000 } as const;
+    const head = spawnSync('/bin/sh', ['-c', pipe, process.execPath, MAIN], options);
+    t.match(head, { status: 0, stdout: 'number\n0\n1\n', stderr: '' });
+  });
+
+  t.test('a terminal gets a table', needsPrograms('script'), async (t) => {
+    t.match(await shown(t, "SELECT 1 AS n, 'x' AS s"), /┌─n─┬─s─┐\n.*│ 1 │ x │\n *└───┴───┘/);
+  });
+
+  t.test(
+    'a terminal shows escape sequences as text; a pipe gets the bytes',
+    needsPrograms('script'),
+    async (t) => {
+      const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
+      const screen = await shown(t, query);
+      t.match(screen, '\\u001b]0;pw\\u009bm\\u202e\\u007f\\u0007');
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+      t.notMatch(screen, /[\u001b\u009b\u202e\u007f\u0007]/);
+      t.equal((await sql([query])).stdout, '\u001b]0;pw\u009bm\u202e\u007f\u0007\n');
+      const { stderr: error } = await sql(["SELECT '\u001b[31m' + nothing"]);
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+      t.notMatch(error, /\u001b/, 'nor do errors, which quote the query');
+    },
+  );
+
+  t.test('the embedded one is asked as its analyst; --write is the service', async (t) => {
+    const env = {
+      DATA_DIR: dir,
+      CLICKHOUSE_PORT: new URL(clickhouse.url).port,
+      CLICKHOUSE_DATABASE: 'default',
+    };
+    const own = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
+    const create = 'CREATE TABLE seen (a UInt8) ENGINE = Memory';
+    t.match(await own(create), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.match(await own('--write', create), { code: 0 });
+    t.match(await own('--write', 'INSERT INTO seen VALUES (7)'), { code: 0 });
+    t.match(await own('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.equal((await own('SELECT a FROM seen')).stdout, 'a\n7\n');
+    for (const CLICKHOUSE_PORT of ['0', '1']) {
+      const read = { args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT } };
+      t.equal((await wishmeter(read)).stdout, 'a\n7\n', 'the port of the one that runs comes first');
+    }
+    const late = await own("SELECT throwIf(number = 2999999, 'too late') FROM numbers(3000000)");
+    t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
+    t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
+      code: 0,
+      stdout: /001_schema/,
+    });
+    const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
+    t.match(await wishmeter({ args: ['sql', '--write', 'SELECT 1'], env: elsewhere }), {
+      code: 1,
+      stderr: /There is no password in .*DATA_DIR/,
+    });
+  });
+});
+
+const SECRETS = {
+  oldKey: 'sk_old_SECRETKEY_0123456789',
+  newKey: 'sk_new_SECRETKEY_0123456789',
+  publishable: 'pk_SECRETKEY_0123456789',
+  shopify: 'shpss_SECRETKEY_0123456789',
+  metrics: 'metrics_SECRETKEY_0123456789',
+};
+const WRONG = 'sk_WRONGKEY_0123456789abc';
+const VISITOR = {
+  sessionId: 'session-PERSONAL-1',
+  customerId: 'customer-PERSONAL-1',
+  email: 'ada.PERSONAL@shop.example',
+  firstName: 'Ada-PERSONAL',
+  lastName: 'Lovelace-PERSONAL',
+};
+const MARKS = /SECRETKEY|WRONGKEY|PERSONAL/;
+const keys = createKeys('wm');
+/** Every answer that is no success, as one text; asserts that each request had the status it should. */
+async function exercise(t: Test, url: string, key: string): Promise<string> {
+  const good = { authorization: `Bearer ${key}` };
+  const event = { identity: VISITOR, type: 'add', payload: { productId: 'PERSONAL' } };
+  const strange = { ...VISITOR, email: 'PERSONAL', device: 'PERSONAL'.repeat(9) };
+  const wrong = [
+    { authorization: `Bearer ${WRONG}` },
+    { authorization: `Bearer ${key}${WRONG}` },
+    { authorization: `Basic ${WRONG}` },
+    { 'x-api-key': WRONG },
+    { 'x-api-key': SECRETS.shopify },
+    { 'x-api-key': SECRETS.metrics },
+  ];
+  const calls: [path: string, status: number, headers?: object, body?: unknown][] = [
+    ['/event', 200, good, event],
+    ['/event', 200, { 'x-api-key': key }, event],
+    ...wrong.map((headers) => ['/event', 401, headers, event] as [string, number, object, unknown]),
+    [`/product/visit?key=${WRONG}`, 401, {}, { identity: VISITOR, productHandle: 'x' }],
+    [`/item/list?signature=${WRONG}`, 401, {}, { identity: VISITOR }],
+    ['/webhook/purchase', 401, { 'x-shopify-hmac-sha256': WRONG }, { email: VISITOR.email }],
+    ['/metrics', 401, { authorization: `Bearer ${WRONG}` }],
+    ['/event', 400, good, `{"identity":{"sessionId":"${VISITOR.sessionId}"`],
+    ['/event', 400, good, { ...event, type: VISITOR.email }],
+    ['/event', 400, good, { ...event, identity: strange }],
+    [`/PERSONAL/${WRONG}`, 404, good],
+  ];
+  const seen: string[] = [];
+  for (const [path, status, headers, body] of calls) {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    const response = await fetch(url + path, {
+      headers: { 'content-type': 'application/json', ...headers },
+      ...(text === undefined ? {} : { method: 'POST', body: text }),
+    });
+    t.equal(response.status, status, `${path} ${JSON.stringify(headers)}`);
+    const answer = await response.text();
+    if (!response.ok) seen.push(answer, JSON.stringify([...response.headers]));
+  }
+  return seen.join('\n');
+}
+const metricsOf = async (url: string) => {
+  const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${SECRETS.metrics}` } });
+  return await response.text();
+};
+t.test('no key and no visitor is in output, titles, metrics or errors', async (t) => {
+  const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
+  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
+  const client = connectTo(t, redis.url);
+  client.on('error', () => {}); // its server is killed, too
+  const env = {
+    REDIS_URL: redis.url,
+    PUBLISHABLE_KEYS: SECRETS.publishable,
+    API_KEYS: `${SECRETS.oldKey},${SECRETS.newKey}`,
+    SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
+    METRICS_TOKEN: SECRETS.metrics,
+    FLUSH_METRICS_PORT: '0',
+    LOG_LEVEL: 'trace',
+    HOST: '127.0.0.1',
+    PORT: '0',
+  };
+  const start = await started(t, dir, env);
+  const logged = () => logLines(start.running.stdout());
+  // As while keys are rotated.
+  for (const key of [SECRETS.oldKey, SECRETS.newKey])
+    t.notMatch(await exercise(t, start.url, key), MARKS, 'bodies and headers of errors');
+
+  const post = (path: string, body: object) =>
+    fetch(start.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey },
+      body: JSON.stringify(body),
+    });
+  // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
+  const guest = { sessionId: 'PERSONAL-2' };
+  const visited = await post('/product/visit', { identity: guest, productHandle: 'x' });
+  const { profileId } = (await visited.json()) as { profileId: string };
+  await client.set(keys.profile(profileId), 'no hash');
+  const broken = await post('/profile/guest', { ...VISITOR, customerId: null, ...guest });
+  t.equal(broken.status, 500);
+  t.notMatch(await broken.text(), MARKS);
+  await until('the bug is logged', () => logged().some(({ msg }) => msg === 'request failed'));
+
+  // A line that ClickHouse refuses, and quotes in its reason.
+  const line = `{"event_id":"${VISITOR.email}","type":"add","session_id":"PERSONAL"}\n`;
+  await client.xadd(keys.events(0), '*', 'n', '1', 'd', line);
+  await until('a dead letter', async () => (await client.xlen(keys.eventsDead(0))) === 1);
+  t.match(JSON.stringify(await client.xrange(keys.eventsDead(0), '-', '+')), 'PERSONAL', 'the letter has it');
+  await until('it is logged', () => logged().some(({ msg }) => /dead letter/.test(String(msg))));
+
+  const processes = await processesOf(dir);
+  for (const title of [/^wishmeter start/, /^wishmeter serve/, /^wishmeter flush/, /^wishmeter clickhouse/])
+    t.ok(
+      processes.some((process) => title.test(process.title)),
+      String(title),
+    );
+  for (const { pid, title } of processes) {
+    t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), MARKS, title);
+  }
+  t.match(await metricsOf(start.url), 'wishmeter_http_refused_total');
+  t.notMatch(await metricsOf(start.url), MARKS, 'metrics of serve');
+  const port = logged().find(({ msg }) => msg === 'metrics')?.port;
+  t.notMatch(await metricsOf(`http://127.0.0.1:${port}`), MARKS, 'metrics of flush');
+
+  // Redis goes away under it all.
+  const pid = redis.pids[0] as number;
+  process.kill(pid, 'SIGKILL');
+  await post('/event', { identity: VISITOR, type: 'add' });
+  const { stdout, stderr } = await start.stop();
+  t.notMatch(stdout, MARKS, 'stdout');
+  t.notMatch(stderr, MARKS, 'stderr');
+  t.equal(stderr, '');
+  t.ok(logLines(stdout).every(({ level, time }) => typeof level === 'number' && typeof time === 'number'));
 });

@@ -1,26 +1,26 @@
-// What analysts may read, and do: every table of the schema is theirs or the service's own, and the role of docs/analysts.md
-// for a ClickHouse server allows that much and no more.
+// What analysts may read and do: every table is theirs or the service's own, the role of docs/analysts.md allows no more; and the
+// columns of the views by name and type, as the contract and docs/analysts.md have them. UPDATE_DOCS=1 writes their tables.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { PAYLOAD_COLUMNS } from '../../src/clickhouse/columns.js';
 import { exampleOf, loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { loadChdb } from '../../src/embedded/clickhouse/chdb.js';
+import { encodeEvent } from '../../src/events/row.js';
 import { connectToClickHouse, putMigrated, startTestClickHouse } from '../harness/clickhouse.js';
-import { UPDATE } from '../harness/sections.js';
+import { identityOf } from '../harness/samples.js';
+import { checkSection, UPDATE } from '../harness/sections.js';
 
 const FILE = 'docs/analysts.md';
 let text = readFileSync(FILE, 'utf8');
 const grantOf = (name: string) => `GRANT SELECT ON wishmeter.${name} TO wishmeter_reader;\n`;
-
-// It is read anew: test/clickhouse/columns writes to it, too, maybe at the same time.
 function replace(what: RegExp, by: string | ((...found: string[]) => string)): void {
   text = readFileSync(FILE, 'utf8').replace(what, typeof by === 'string' ? () => by : by);
   writeFileSync(FILE, text);
 }
-
 const PRIVATE = [
   'deployment',
   'kept_settings',
@@ -37,7 +37,6 @@ const asked = (table: string): string => {
   const view = loadViews().find(({ name }) => name === table);
   return view === undefined ? table : exampleOf(view);
 };
-
 const server = await startTestClickHouse(t, {
   databases: ['shop'],
   readable: { database: 'shop', tables: ANALYST_TABLES },
@@ -48,7 +47,6 @@ const answer = await client.query({
   format: 'JSONEachRow',
 });
 const tables = (await answer.json<{ name: string }>()).map(({ name }) => name);
-
 t.test('every table of the schema is on one of the two lists', (t) => {
   for (const name of tables) {
     const places = [ANALYST_TABLES, PRIVATE].filter((list) => list.includes(name));
@@ -56,7 +54,6 @@ t.test('every table of the schema is on one of the two lists', (t) => {
   }
   t.end();
 });
-
 t.test('the analyst can read what is on its list, and not the rest', async (t) => {
   const analyst = connectToClickHouse(t, new URL(server.url).origin);
   for (const name of tables) {
@@ -66,7 +63,6 @@ t.test('the analyst can read what is on its list, and not the rest', async (t) =
     await reading.then((result) => result.text()).catch(() => {});
   }
 });
-
 t.test('docs/analysts.md grants the same on a server', async (t) => {
   if (UPDATE) replace(/(?:^GRANT SELECT ON wishmeter.*\n)+/m, ANALYST_TABLES.map(grantOf).join(''));
   const granted = Array.from(
@@ -83,7 +79,6 @@ t.test('docs/analysts.md grants the same on a server', async (t) => {
     t.ok(await parsed.text(), statement);
   }
 });
-
 t.test('docs/analysts.md has each question with the definition that is in the database', (t) => {
   for (const name of QUESTIONS) {
     const { select = '' } = loadViews().find((view) => view.name === name) ?? {};
@@ -101,7 +96,6 @@ t.test('docs/analysts.md has each question with the definition that is in the da
   }
   t.end();
 });
-
 // The role of docs/analysts.md for a ClickHouse server, as ClickHouse itself takes it: tools may set their limits within
 // bounds, and nothing is written. chDB has one user and no place for roles, so the statements' settings, constraints and
 // grants are given to that user, from the text of the document.
@@ -110,7 +104,6 @@ const [statement = '', role = ''] = /^CREATE ROLE wishmeter_reader SETTINGS ([^;
 const grants = [...text.matchAll(/^(GRANT SELECT ON wishmeter\.\w+) TO wishmeter_reader;/gm)].map(
   ([, one]) => one,
 );
-
 /** `name = value MIN a MAX b`, as the profile of a users.xml. */
 function profileOf(settings: string): string {
   const values: string[] = [];
@@ -124,10 +117,8 @@ function profileOf(settings: string): string {
   }
   return `${values.join('')}<constraints>${constraints.join('')}</constraints>`;
 }
-
 const dir = mkdtempSync(join(tmpdir(), 'wm-role-'));
 await putMigrated(join(dir, 'data'), 'wishmeter');
-
 const users = join(dir, 'users.xml');
 const config = join(dir, 'config.xml');
 writeFileSync(
@@ -148,7 +139,6 @@ t.teardown(() => {
 });
 const run = async (sql: string) =>
   (await chdb.QueryAsyncConnection(connection, sql, 'TSV')).bytes.toString().trimEnd();
-
 t.test('ClickHouse takes the statement as it stands', async (t) => {
   t.not(statement, '');
   t.equal(
@@ -156,13 +146,11 @@ t.test('ClickHouse takes the statement as it stands', async (t) => {
     statement.replace(/\s+/g, ' ').slice(0, -1),
   );
 });
-
 t.test('the role reads what is granted', async (t) => {
   t.equal(await run('SELECT count() FROM wishmeter.events'), '0');
   t.equal(await run("SELECT * FROM wishmeter.most_wished(from = '2026-03-01', to = '2026-03-31')"), '');
   await t.rejects(run('SELECT * FROM wishmeter.deployment'), /ACCESS_DENIED/);
 });
-
 t.test('tools set limits and the look of answers, within bounds', async (t) => {
   for (const setting of [
     'max_execution_time = 300',
@@ -185,7 +173,6 @@ t.test('tools set limits and the look of answers, within bounds', async (t) => {
     await t.rejects(run(`SET ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
   }
 });
-
 t.test('the role changes nothing, and reaches no file and no network', async (t) => {
   for (const sql of [
     'SET readonly = 0',
@@ -205,4 +192,192 @@ t.test('the role changes nothing, and reaches no file and no network', async (t)
     "SELECT * FROM executable('cat', 'LineAsString', 'x String')",
   ])
     await t.rejects(run(sql), /\((ACCESS_DENIED|READONLY|SETTING_CONSTRAINT_VIOLATION)\)/, sql);
+});
+
+t.test('the columns of the views', async (t) => {
+  const TIME = "DateTime64(3, 'UTC')";
+  const SKETCH = 'AggregateFunction(uniqCombined(14), String)';
+  const EVENTS = [
+    'event_id UUID',
+    'type LowCardinality(String)',
+    `occurred_at ${TIME}`,
+    'profile_id String',
+    'customer_id Nullable(String)',
+    'session_id Nullable(String)',
+    'device LowCardinality(String)',
+    'locale LowCardinality(String)',
+    'origin LowCardinality(String)',
+    'product_id String',
+    'variant_id String',
+    'product_handle String',
+    'source String',
+    'channel String',
+    'share_code String',
+    'currency LowCardinality(String)',
+    'inventory_available Nullable(Bool)',
+    'quantity Nullable(UInt32)',
+    'price Nullable(Decimal(18, 2))',
+    'compare_at Nullable(Decimal(18, 2))',
+    'payload String',
+  ];
+  const VISITS = [
+    `occurred_at ${TIME}`,
+    'profile_id String',
+    'product_handle String',
+    'device LowCardinality(String)',
+  ];
+  const PURCHASES = [
+    `occurred_at ${TIME}`,
+    `updated_at ${TIME}`,
+    'order_id String',
+    'profile_id String',
+    'customer_id Nullable(String)',
+    'session_id Nullable(String)',
+    'product_id String',
+    'variant_id String',
+    'quantity UInt32',
+    'price Nullable(Decimal(18, 2))',
+    'discount Decimal(18, 2)',
+    'amount Nullable(Decimal(18, 2))',
+    'currency LowCardinality(String)',
+    'test Bool',
+    // Beyond the contract, so after all others.
+    'product_handle String',
+  ];
+  /** The same rows under the present profile. */
+  const byVisitor = (columns: readonly string[]) => [
+    ...columns.filter((column) => column !== 'profile_id String'),
+    'profile_id String',
+    'recorded_profile_id String',
+  ];
+  const CONTRACT: Readonly<Record<string, readonly string[]>> = {
+    events: EVENTS,
+    visits: VISITS,
+    purchases: PURCHASES,
+    events_by_visitor: byVisitor(EVENTS),
+    visits_by_visitor: byVisitor(VISITS),
+    purchases_by_visitor: byVisitor(PURCHASES),
+    visits_per_day: ['day Date', 'product_handle String', 'device LowCardinality(String)', 'visits UInt64'],
+    visitors_per_day: [
+      'day Date',
+      'product_handle String',
+      'visits UInt64',
+      'visitors UInt64',
+      `visitors_sketch ${SKETCH}`,
+    ],
+    share_opens: [`occurred_at ${TIME}`, 'share_code String'],
+    product_alerts: [
+      ...[`occurred_at ${TIME}`, 'type LowCardinality(String)', 'profile_id String'],
+      ...['customer_id Nullable(String)', 'session_id Nullable(String)'],
+      ...['product_id String', 'variant_id String', 'product_handle String'],
+      ...[
+        'price_before Nullable(Decimal(18, 2))',
+        'price Nullable(Decimal(18, 2))',
+        'currency LowCardinality(String)',
+      ],
+    ],
+    shop_visitors_per_day: ['day Date', 'visits UInt64', 'visitors UInt64', `visitors_sketch ${SKETCH}`],
+    product_funnel: [
+      'product_id String',
+      'product_handle String',
+      'visits UInt64',
+      'visitors UInt64',
+      'wishers UInt64',
+      'carters UInt64',
+      'buyers UInt64',
+      'revenue Map(String, Decimal(38, 2))',
+    ],
+  };
+  const client = connectToClickHouse(t, server.url, 'shop');
+  interface Column {
+    readonly name: string;
+    readonly type: string;
+  }
+  async function columnsOf(asked: string): Promise<Column[]> {
+    const query = asked.includes('(') ? `DESCRIBE (SELECT * FROM ${asked})` : `DESCRIBE TABLE ${asked}`;
+    const answer = await client.query({ query, format: 'JSONEachRow' });
+    return await answer.json<Column>();
+  }
+  const views = await Promise.all(
+    loadViews().map(async (view) => ({ ...view, columns: await columnsOf(exampleOf(view)) })),
+  );
+  const isQuestion = (name: string) => QUESTIONS.includes(name as (typeof QUESTIONS)[number]);
+  const named = (columns: readonly Column[]) => columns.map(({ name }) => `\`${name}\``).join(', ');
+  t.test('analysts see the columns of the contract', (t) => {
+    for (const [view, expected] of Object.entries(CONTRACT)) {
+      const { columns = [] } = views.find(({ name }) => name === view) ?? {};
+      t.same(
+        columns.map(({ name, type }) => `${name} ${type}`),
+        expected,
+        view,
+      );
+    }
+    t.end();
+  });
+  t.test(
+    'docs/api.md says which fields of a payload become columns, in which types, and by which values',
+    (t) => {
+      const text = readFileSync('docs/api.md', 'utf8');
+      const [, section = ''] = /<!-- payload -->\n(.*?)<!-- \/payload -->/s.exec(text) ?? [];
+      const rows = Array.from(section.matchAll(/^\| `(\w+)` \| `(\w+)` \| (.*?) \| (.*?) \| (.*?) \|$/gm));
+      t.same(Object.fromEntries(rows.map(([, field, column]) => [field, column])), PAYLOAD_COLUMNS);
+      const { columns = [] } = views.find(({ name }) => name === 'events') ?? {};
+      for (const [, field = '', column = '', type, fills = '', leaves = ''] of rows) {
+        t.equal(type, columns.find(({ name }) => name === column)?.type, column);
+        for (const [values, isFilled] of [
+          [fills, true],
+          [leaves, false],
+        ] as const)
+          for (const [, value = ''] of values.replace(/\(.*?\)/g, '').matchAll(/`(.+?)`/g)) {
+            const payload = { [field]: JSON.parse(value) };
+            const event = {
+              type: 'add',
+              origin: 'event',
+              profileId: 'p',
+              identity: identityOf({}),
+              payload,
+            } as const;
+            t.equal(column in JSON.parse(encodeEvent(event)), isFilled, `${field}: ${value}`);
+          }
+      }
+      t.end();
+    },
+  );
+  t.test('docs/analysts.md has the columns of every view that is no question', (t) => {
+    const rows = views
+      .filter(({ name }) => !isQuestion(name))
+      .map(({ name, columns, about }) => `| \`${name}\` | ${named(columns)} | ${about} |`);
+    checkSection(t, FILE, 'views', ['| View | Columns | Shows |', '|---|---|---|', ...rows].join('\n'));
+    t.end();
+  });
+  t.test('docs/analysts.md has the columns of every question, where it is asked', (t) => {
+    for (const view of views.filter(({ name }) => isQuestion(name))) {
+      const asked = `\`\`\`sql\nSELECT * FROM ${exampleOf(view)}\n\`\`\`\n\n`;
+      const told = `Columns: ${named(view.columns)}.\n`;
+      const text = readFileSync(FILE, 'utf8');
+      t.ok(text.includes(asked), `${view.name}: how to ask`);
+      if (UPDATE) {
+        const [before = '', after] = text.split(asked);
+        if (after === undefined) continue;
+        writeFileSync(FILE, before + asked + told + after.replace(/^Columns: .*\n/, ''));
+      } else t.ok(text.includes(asked + told), `${view.name}: ${told}`);
+    }
+    t.end();
+  });
+  t.test('docs/analysts.md says what each column is, once, with every type that it has', (t) => {
+    const [, told = ''] =
+      /<!-- columns -->\n([\s\S]*?)<!-- \/columns -->/.exec(readFileSync(FILE, 'utf8')) ?? [];
+    const documented = Array.from(told.matchAll(/^\| (`.*?`) \| (.*?) \| .+ \|$/gm)).flatMap(
+      ([, names = '', types = '']) =>
+        Array.from(names.matchAll(/`(\w+)`/g), ([, name]) => `${name}: ${types}`),
+    );
+    const types = new Map<string, Set<string>>();
+    for (const { columns } of views)
+      for (const { name, type } of columns) types.set(name, (types.get(name) ?? new Set()).add(type));
+    t.same(
+      documented.sort(),
+      [...types].map(([name, all]) => `${name}: ${[...all].sort().join(', or ')}`).sort(),
+    );
+    t.end();
+  });
 });

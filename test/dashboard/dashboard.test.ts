@@ -1,6 +1,6 @@
 // The dashboard. Over HTTP: who gets in, and how; nothing of the shop without the cookie; from the browser come the name of a
 // panel and two days, and no query; CSV runs in no spreadsheet. In a real browser: the figures are SQL's, and it can be used
-// by keyboard, and what it shows is in its address. looks.test.ts has how it looks, silence.test.ts what it says while no
+// by keyboard, and what it shows is in its address. looks.test.ts has how it looks, receivers.test.ts what it says while no
 // answer comes.
 
 import t, { type Test } from 'tap';

@@ -1,5 +1,5 @@
-// How the dashboard looks, measured in a browser, on a phone and at a desk, for a shop with much in it: long titles, revenue of
-// many digits in several currencies and in none. And for a shop of one day, and for one that is empty.
+// How the dashboard looks, measured in a browser, on a phone and at a desk: long titles, revenue of many digits in several
+// currencies and in none, one day, nothing at all, and more words of a device or a channel than a panel shows.
 
 import type { Page } from 'playwright-core';
 import t from 'tap';
@@ -11,7 +11,6 @@ import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const PHONE = { viewport: { width: 390, height: 844 } };
 const DESK = { viewport: { width: 1_440, height: 900 } };
-
 /** Orders of amounts as in a large shop, and wishes for 14 products with long titles. */
 const MUCH = [
   `INSERT INTO purchases_stored (order_id, line, version, occurred_at, updated_at, profile_id, product_id, variant_id, quantity,
@@ -28,7 +27,6 @@ const MUCH = [
     concat('{"productTitle":"Donaudampfschifffahrtselektrizitätenhauptbetriebswerk ', toString(number % 14), '"}')
   FROM numbers(60)`,
 ];
-
 /** Texts that leave what holds them. @param box a selector of what holds them */
 const leavingOf = (page: Page, box: string) =>
   page.evaluate<string[]>(`[...document.querySelectorAll('${box}')].flatMap((box) => {
@@ -45,7 +43,6 @@ const leavingOf = (page: Page, box: string) =>
     }
     return leaving;
   })`);
-
 /** Which pairs of two kinds of things in one holder lie over each other. */
 const crossingOf = (page: Page, holder: string, a: string, b: string) =>
   page.evaluate<string[]>(`[...document.querySelectorAll('${holder}')].flatMap((holder) => {
@@ -53,7 +50,6 @@ const crossingOf = (page: Page, holder: string, a: string, b: string) =>
     const isOver = x && y && x.left < y.right && y.left < x.right && x.top < y.bottom && y.top < x.bottom;
     return isOver ? [holder.textContent] : [];
   })`);
-
 /** Each place that Tab leads to, in order, with whether a ring is seen there. */
 async function tabThrough(page: Page) {
   const places: { readonly name: string; readonly hasRing: boolean }[] = [];
@@ -74,7 +70,6 @@ async function tabThrough(page: Page) {
   }
   return places;
 }
-
 /** Whether the ring of what has the focus lies over the text of its label. */
 const isRingCrossing = (page: Page, field: string, label: string) =>
   page.evaluate<boolean>(`(() => {
@@ -87,7 +82,6 @@ const isRingCrossing = (page: Page, field: string, label: string) =>
     const text = range.getBoundingClientRect();
     return text.right > box.left - ring && text.bottom > box.top - ring && text.top < box.bottom + ring;
   })()`);
-
 const chromium = findChromium();
 t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
   if ('missing' in chromium) return;
@@ -236,4 +230,61 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await page.locator('[data-figure="visits"]').waitFor(WAIT_LIMIT);
     t.notOk(await page.locator('.notice').first().isVisible());
   });
+});
+
+/** Beyond what a call may have arguments: some 120,000. */
+const WORDS = 150_000;
+const { url, session, client } = await dashboardOfShop(t);
+const before = new Map<string, number>();
+for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
+  before.set(panel, await total(panel));
+await client.command({
+  query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+    SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
+    FROM numbers(${WORDS})`,
+});
+await client.command({
+  query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, product_id, product_handle, source, channel)
+    SELECT generateUUIDv4(), if(number % 2 = 0, 'add', 'share'), toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'),
+      concat('w', toString(number)), 'event', if(number % 2 = 0, '1', ''), if(number % 2 = 0, 'shoe', ''),
+      concat('source', number), concat('channel', number)
+    FROM numbers(2000)`,
+});
+async function rowsOf(panel: string): Promise<unknown[][]> {
+  const answer = await fetch(`${url}/panels/${panel}?from=${MONTH.from}&to=${MONTH.to}&handle=shoe`, {
+    headers: { cookie: await session() },
+  });
+  return ((await answer.json()) as { rows: unknown[][] }).rows;
+}
+async function total(panel: string): Promise<number> {
+  return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
+}
+t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
+  for (const [panel, sent] of [
+    ['devices', WORDS],
+    ['product_devices', WORDS],
+    ['sources', 1_000],
+    ['product_sources', 1_000],
+    ['channels', 1_000],
+  ] as const) {
+    const rows = await rowsOf(panel);
+    t.equal(rows.length, 20, panel);
+    t.same(
+      rows.map(([word]) => word === null),
+      [...new Array(19).fill(false), true],
+      panel,
+    );
+    t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
+  }
+});
+t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  const browser = await launchChromium(t, chromium.file);
+  const { page, said } = await openDrawn(t, browser, url);
+  t.same(said, []);
+  for (const panel of ['devices', 'sources', 'channels']) {
+    const names = page.locator(`[data-panel="${panel}"] .name`);
+    t.ok((await names.count()) <= 20, panel);
+    t.equal(await names.filter({ hasText: 'All others' }).count(), 1, panel);
+  }
 });

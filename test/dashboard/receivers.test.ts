@@ -1,27 +1,28 @@
-// The dashboard's page of receivers: how each stands, without anything secret; a test that only our own page can have sent; and
-// without a Redis the rest of the dashboard works.
+// The dashboard without a database, and its page of receivers. While ClickHouse hangs, is away or refuses, what is shown is
+// greyed with its time, and recovers by itself. The page of receivers shows no secret, and works without Redis.
 
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { dashboard } from '../../src/app/dashboard.js';
 import { readConfig } from '../../src/config.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
+import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { openDeliveries, startTool } from '../receivers/fixtures.js';
-import { cookieOf, foreignHeaders, openDashboard, TOKEN } from './fixtures.js';
+import { DRAWN, newPage, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
+import { cookieOf, dashboardOfShop, foreignHeaders, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
 const AWAY = 'http://127.0.0.1:1';
-const WAIT_LIMIT = { timeout: 45_000 };
 const redis = await startTestRedis(t);
 let opened = 0;
-
 /** A dashboard of a deployment of its own, whose ClickHouse is away, and someone who is logged in. */
 async function open(t: Test) {
   const deliveries = await openDeliveries(t, redis, `p${opened++}`);
@@ -36,7 +37,6 @@ async function open(t: Test) {
     shown.post(`/receivers/${id}/test`, '', headers);
   return { ...deliveries, ...shown, cookie, list, sendTest };
 }
-
 t.test('each receiver stands there with its last hour, and what was disabled says why', async (t) => {
   const { receiver, receivers, send, deliverer, list } = await open(t);
   const [good, gone, paused] = [await startTool(t), await startTool(t), await startTool(t)];
@@ -75,7 +75,6 @@ t.test('each receiver stands there with its last hour, and what was disabled say
   t.ok(shown[1].failures >= 1);
   t.ok(shown[1].lastFailureAt >= began && shown[0].lastSuccessAt >= began);
 });
-
 t.test('neither the list nor a test shows a secret, or the path of an address', async (t) => {
   const { receivers, list, sendTest } = await open(t);
   const tool = await startTool(t);
@@ -88,7 +87,6 @@ t.test('neither the list nor a test shows a secret, or the path of an address', 
       t.notMatch(text, one);
   t.same(JSON.parse(sent), { status: 200 });
 });
-
 t.test('the list and a test need a login', async (t) => {
   const { url, receiver, sendTest } = await open(t);
   const tool = await startTool(t);
@@ -97,7 +95,6 @@ t.test('the list and a test need a login', async (t) => {
   t.equal((await sendTest(id, {})).status, 401);
   t.same(tool.delivered, []);
 });
-
 t.test('a test is sent by a POST alone, and what it came to is said', async (t) => {
   const { url, cookie, receiver, receivers, sendTest } = await open(t);
   const tool = await startTool(t);
@@ -114,7 +111,6 @@ t.test('a test is sent by a POST alone, and what it came to is said', async (t) 
   await receivers.change(id, { url: 'http://127.0.0.1:1/' });
   t.same(await (await sendTest(id)).json(), { error: 'ECONNREFUSED' });
 });
-
 t.test('a page of another origin can send no test', async (t) => {
   const { url, cookie, receiver, sendTest } = await open(t);
   const tool = await startTool(t);
@@ -124,7 +120,6 @@ t.test('a page of another origin can send no test', async (t) => {
   t.same(tool.delivered, []);
   t.equal((await sendTest(id, { 'sec-fetch-site': 'same-origin', cookie })).status, 200);
 });
-
 t.test('without a Redis that answers the page says so, and Redis is asked again', async (t) => {
   const log = pino({ level: 'silent' });
   const start = async (env: Record<string, string>) => {
@@ -154,7 +149,6 @@ t.test('without a Redis that answers the page says so, and Redis is asked again'
   await openDeliveries(t, redis, KEY_PREFIX);
   t.same(await early(), { status: 200, body: { receivers: [] } });
 });
-
 const chromium = findChromium();
 t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
   if ('missing' in chromium) return;
@@ -248,5 +242,159 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await receivers.remove(id);
     await page.reload();
     await page.getByText('There are no receivers yet').waitFor(WAIT_LIMIT);
+  });
+});
+
+t.test('while ClickHouse does not answer', async (t) => {
+  const RANGE = `from=${MONTH.from}&to=${MONTH.to}`;
+  const AWAY = { error: 'ClickHouse does not answer.', away: true };
+  /** Longer than any panel of these tests may take, shorter than the client's own timeout. */
+  const WAIT_LIMIT_MS = 40_000;
+  for (const [what, answer] of [
+    ['does not begin its answer', () => {}],
+    [
+      'does not end its answer',
+      (response: ServerResponse) => {
+        response.writeHead(200);
+        response.write('["day","visits"]\n');
+        // Each row puts the client's timeout off.
+        const rows = setInterval(() => response.write('["2025-03-01","1"]\n'), 50);
+        response.once('close', () => clearInterval(rows));
+      },
+    ],
+  ] as const)
+    t.test(`a ClickHouse that ${what} holds no request`, async (t) => {
+      let closed = 0;
+      const server = createServer((request, response) => {
+        request.socket.once('close', () => closed++);
+        answer(response);
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      t.teardown(() => {
+        server.close();
+        server.closeAllConnections();
+      });
+      const { port } = server.address() as AddressInfo;
+      const clickhouse = connectToClickHouse(t, `http://127.0.0.1:${port}`, 'shop');
+      const { url, session } = await openDashboard(t, clickhouse, { panelMs: 200 });
+      const answered = await fetch(`${url}/panels/days?${RANGE}`, {
+        headers: { cookie: await session() },
+        signal: AbortSignal.timeout(WAIT_LIMIT_MS),
+      });
+      t.equal(answered.status, 503);
+      t.same(await answered.json(), AWAY);
+      await until('nothing is left under way', () => closed === 1);
+    });
+  /** Text of the line about silence, without its seconds. */
+  const words = (page: Page) => page.locator('#silence-words').textContent();
+  t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+    if ('missing' in chromium) return;
+    const browser = await launchChromium(t, chromium.file);
+    const { clickhouseUrl } = await dashboardOfShop(t);
+    const proxy = await startProxy(t, clickhouseUrl);
+    const through = new URL(asDashboard(clickhouseUrl));
+    through.port = String(proxy.port);
+    const { url } = await openDashboard(t, connectToClickHouse(t, through.href, 'shop'));
+    const opacity = async (page: Page, panel: string) =>
+      Number(
+        await page.evaluate(
+          `getComputedStyle(document.querySelector('[data-panel="${panel}"] .body')).opacity`,
+        ),
+      );
+    const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor(WAIT_LIMIT);
+
+    await t.test(
+      'a hung ClickHouse greys what stands, and after five seconds the page says since when',
+      async (t) => {
+        const { page } = await newPage(t, browser, url);
+        await page.clock.install({ time: new Date('2025-04-02T14:05:10Z') });
+        await page.goto(`${url}/?${RANGE}#token=0123456789abcdef`);
+        await page.waitForSelector(DRAWN, WAIT_LIMIT);
+        t.equal(await opacity(page, 'funnel'), 1);
+        proxy.freeze();
+        await show(page).click();
+        await page.clock.fastForward(2_000);
+        t.notOk(await page.locator('#silence').isVisible(), 'most statements take less');
+        await page.clock.fastForward(8_000);
+        await silent(page);
+        t.match(await words(page), /^Shown as of 14:05; ClickHouse has not answered$/);
+        t.match(await page.locator('#silence').textContent(), /has not answered for 1\d s\.$/);
+        t.equal(await tile(page, 'visits'), '16', 'what stood stands');
+        await until('it is grey', async () => (await opacity(page, 'funnel')) < 0.6);
+
+        await page.locator('input[name="to"]').fill('2025-03-20');
+        await show(page).click();
+        await page.clock.fastForward(2_000);
+        t.match(
+          await words(page),
+          `Shown is ${MONTH.from} to ${MONTH.to}, as of 14:05; ClickHouse has not answered`,
+        );
+        proxy.thaw();
+        await page.waitForSelector(DRAWN, WAIT_LIMIT);
+        t.notOk(await page.locator('#silence').isVisible(), 'it recovers by itself');
+        await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor(WAIT_LIMIT);
+      },
+    );
+
+    await t.test('with nothing to show the page says so, and shows all when the answers come', async (t) => {
+      proxy.freeze();
+      const { page, open } = await newPage(t, browser, url);
+      const asked = new Set<unknown>();
+      page.on('request', (request) => {
+        if (request.url().includes('/panels/')) asked.add(request);
+      });
+      page.on('requestfinished', (request) => asked.delete(request));
+      page.on('requestfailed', (request) => asked.delete(request));
+      await open();
+      await silent(page);
+      t.equal(asked.size, 4, 'a browser has six connections, and a reload needs one');
+      t.equal(await words(page), 'Nothing is shown yet; ClickHouse has not answered');
+      await page.reload(); // without the token, which no log-in confirms then
+      await silent(page);
+      t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible());
+      proxy.thaw();
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
+      t.equal(await tile(page, 'visits'), '16');
+      t.notOk(await page.locator('#silence').isVisible());
+    });
+
+    await t.test('a ClickHouse that is away is asked again until it is back', async (t) => {
+      const { page } = await openDrawn(t, browser, url);
+      proxy.retarget('redis://127.0.0.1:1');
+      proxy.dropAll();
+      await show(page).click();
+      await silent(page);
+      t.match(await words(page), /^Shown as of \d\d:\d\d; ClickHouse has not answered$/);
+      t.equal(await tile(page, 'visits'), '16');
+      t.notOk(await page.locator('#trouble').isVisible());
+      proxy.retarget(clickhouseUrl);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
+      t.notOk(await page.locator('#silence').isVisible());
+    });
+
+    await t.test('a panel that ClickHouse refuses says so in its place, and the others stand', async (t) => {
+      const { page } = await newPage(t, browser, url);
+      const refused = { error: 'ClickHouse refused this panel (code 241).', away: false };
+      await page.route('**/panels/funnel?*', (route) => route.fulfill({ status: 503, json: refused }));
+      await page.goto(`${url}/?${RANGE}#token=0123456789abcdef`);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
+      t.equal(await page.locator('[data-panel="funnel"] .refused').textContent(), refused.error);
+      t.equal(await tile(page, 'visits'), '16');
+    });
+
+    await t.test(
+      'a range that is too long is refused with the limit, and back leads out of it',
+      async (t) => {
+        const { page } = await openDrawn(t, browser, url);
+        await page.locator('input[name="from"]').fill('2020-01-01');
+        await show(page).click();
+        await page.locator('#trouble', { hasText: '1,100 is the limit' }).waitFor(WAIT_LIMIT);
+        t.notOk(await page.locator('main').isVisible(), 'figures of other days would mislead');
+        await page.goBack();
+        await page.waitForSelector(DRAWN, WAIT_LIMIT);
+        t.notOk(await page.locator('#trouble').isVisible());
+        t.equal(await tile(page, 'visits'), '16');
+      },
+    );
   });
 });

@@ -1,11 +1,13 @@
-// The line of an event: whatever the payload, valid JSON with columns of the contract and no others, and what is stored of the
-// payload can be read by ClickHouse's JSONExtract.
+// The line of an event: valid JSON with the columns of the contract for any payload, which JSONExtract of ClickHouse can read.
+// And lua/record.lua alone: every answer and error, the same batch sent again, what it leaves in Redis.
 
 import fc from 'fast-check';
 import t from 'tap';
 import { PAYLOAD_COLUMNS, type PayloadColumn } from '../../src/clickhouse/columns.js';
 import { encodeEvent, encodeOrderLine, type NewEvent } from '../../src/events/row.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
+import { startLuaRedis } from '../harness/lua.js';
 import { identityOf } from '../harness/samples.js';
 
 const REQUIRED = ['event_id', 'type', 'occurred_at', 'profile_id', 'origin', 'payload'];
@@ -33,7 +35,6 @@ const COLUMNS: Readonly<Record<string, (value: unknown) => boolean>> = {
   locale: isText,
   ...OF_PAYLOAD,
 };
-
 const row = (payload: Record<string, unknown>, more: Partial<NewEvent> = {}) =>
   JSON.parse(
     encodeEvent({
@@ -45,7 +46,6 @@ const row = (payload: Record<string, unknown>, more: Partial<NewEvent> = {}) =>
       ...more,
     }),
   ) as Record<string, unknown>;
-
 /** What ClickHouse can read of a value, see the last test. */
 function readable(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed();
@@ -57,7 +57,6 @@ function readable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(readable);
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name.toWellFormed(), readable(one)]));
 }
-
 const anyText = fc.oneof(
   fc.string(),
   fc.string({ unit: 'binary' }),
@@ -88,7 +87,6 @@ const anyIdentity = fc
         Object.entries(identity).map(([k, v]) => [k, v?.toWellFormed() ?? null]),
       ) as unknown as NewEvent['identity'],
   );
-
 t.test(
   'every line is one line of valid JSON with columns of the contract, and the payload comes back whole',
   async () => {
@@ -120,7 +118,6 @@ t.test(
     );
   },
 );
-
 t.test('documented fields of the right type fill their columns', async (t) => {
   const full = row({
     productId: 'gid://shopify/Product/1',
@@ -149,7 +146,6 @@ t.test('documented fields of the right type fill their columns', async (t) => {
     inventory_available: false,
   });
 });
-
 t.test(
   'a currency that is none, and stock that is not told by yes or no, leave their columns empty',
   async (t) => {
@@ -159,7 +155,6 @@ t.test(
       t.notOk('inventory_available' in row({ inventoryAvailable }), String(inventoryAvailable));
   },
 );
-
 t.test(
   'a statement of an order line has one id, however often it is made, and each other one has another',
   (t) => {
@@ -220,7 +215,6 @@ t.test(
     t.end();
   },
 );
-
 t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
   for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])
     t.notOk('quantity' in row({ quantity }), String(quantity));
@@ -234,7 +228,6 @@ t.test('quantities and prices that their columns would refuse or round are left 
   for (const price of [0, 19.9, 19.95, -1, 1200]) t.equal(row({ price })['price'], String(price));
   t.match(row({ price: 9.5, compareAt: 12 }), { price: '9.5', compare_at: '12' });
 });
-
 t.test('ids and times are version 7, now, unless they are given', async (t) => {
   const before = Date.now();
   const { event_id, occurred_at } = row({});
@@ -248,7 +241,6 @@ t.test('ids and times are version 7, now, unless they are given', async (t) => {
   const id = '01890a5d-ac96-774b-bcce-b302099a8057';
   t.match(row({}, { id, at: 1_700_000_000_000 }), { event_id: id, occurred_at: 1_700_000_000_000 });
 });
-
 t.test('e-mail and names have no column', async (t) => {
   const identity = { ...identityOf({}), sessionId: 's', email: 'a@b', firstName: 'Jane', lastName: 'Doe' };
   t.notMatch(
@@ -256,7 +248,6 @@ t.test('e-mail and names have no column', async (t) => {
     /a@b|Jane|Doe/,
   );
 });
-
 t.test(
   'a column has its text as it came, but for control characters, also where there is only one',
   async (t) => {
@@ -266,7 +257,6 @@ t.test(
       t.equal(row({ productHandle: `a${control}b` })['product_handle'], 'ab', JSON.stringify(control));
   },
 );
-
 t.test(
   'columns have no control characters, and the payload has them as escapes: a terminal obeys none',
   async (t) => {
@@ -289,7 +279,6 @@ t.test(
     }
   },
 );
-
 /** Values as JSON has them, and as they are stored. */
 const VALUES: readonly (readonly [sent: string, stored: unknown])[] = [
   ['18446744073709549568', 2 ** 64 - 2 ** 11],
@@ -314,7 +303,6 @@ const VALUES: readonly (readonly [sent: string, stored: unknown])[] = [
   ['"\\"99999999999999999999"', '"99999999999999999999'],
   ['"\\u0000\\u009b\\ud800"', '\u0000\u009b\ufffd'],
 ];
-
 t.test('ClickHouse reads every payload: each value alone, nested, and in the name of a field', async (t) => {
   const clickhouse = await startTestClickHouse(t);
   const { origin, headers } = forFetch(clickhouse.url);
@@ -351,4 +339,151 @@ t.test('ClickHouse reads every payload: each value alone, nested, and in the nam
     await ask("SELECT count() FROM p WHERE JSONExtractString(payload, 'mark') = 'm'"),
     `${lines.length}\n`,
   );
+});
+
+t.test('lua/record.lua', async (t) => {
+  const LANE = '{e0}:lane';
+  const EVENTS = '{e0}:events';
+  const STATE = '{e0}:events:state';
+  /** Of sessions. */
+  const identityOf = (who: string) => `{b}:v:${who}`;
+  const ownOf = (who: string) => `{b}:p:${who}`;
+  const PROFILE = '{a}:p:linked';
+  /** A link to PROFILE. */
+  const LINK = 'a.linked g1';
+  t.test('record.lua', async (t) => {
+    const { client, call, clock } = await startLuaRedis(t);
+    t.beforeEach(async () => {
+      await client.flushall();
+      await client.hset(PROFILE, 'generation', 'g1');
+    });
+
+    interface Event {
+      readonly who: string;
+      /** The link that it is expected to have; empty: none. */
+      readonly link: string;
+      readonly line: string;
+    }
+    const guest = (who: string, line: string): Event => ({ who, link: '', line });
+    const linked = (who: string, line: string): Event => ({ who, link: LINK, line });
+    const record = async (
+      seq: number,
+      events: readonly Event[],
+      { deadline = 0, highWater = 1_000_000 } = {},
+    ) =>
+      call(
+        'record',
+        [LANE],
+        [
+          ...[seq, deadline || (await clock(10_000)), 60, EVENTS, STATE, highWater, 0],
+          events
+            .map(({ who, link }) => {
+              const [profile, generation] = link === '' ? [ownOf(who), ''] : [PROFILE, 'g1'];
+              return `${who && identityOf(who)}\n${link}\n${profile}\n${generation}\n`;
+            })
+            .join(''),
+          events.map(({ line }) => `${line}\n`).join(''),
+        ],
+      );
+    const entries = async () => (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields);
+
+    t.test('a batch is one entry, its figures are pending, and its visitors are known', async (t) => {
+      await client.hset(identityOf('s2'), '', LINK);
+      t.same(await record(1, [guest('s1', '{"a":1}'), linked('s2', '{"a":"é"}')]), []);
+      t.same(await record(2, [guest('s1', '{"b":1}')]), []);
+      t.same(await entries(), [
+        ['n', '2', 'd', '{"a":1}\n{"a":"é"}\n'],
+        ['n', '1', 'd', '{"b":1}\n'],
+      ]);
+      t.same(await client.hgetall(STATE), { events: '3', bytes: String(8 + 11 + 8) });
+      t.same(await client.hgetall(ownOf('s1')), { known: '1' });
+      t.equal(await client.exists(ownOf('s2')), 0);
+    });
+
+    t.test('who has counts is known by them: nothing is written', async (t) => {
+      await client.hset(identityOf('s1'), 'x', 1);
+      t.same(await record(1, [guest('s1', '1')]), []);
+      t.equal(await client.exists(ownOf('s1')), 0);
+    });
+
+    t.test('a visitor who is elsewhere: a redirect, its line left out, the others appended', async (t) => {
+      await client.hset(identityOf('s2'), '', 'z.other g3');
+      await client.hset(identityOf('s4'), 'x', 1);
+      await client.hset(identityOf('s5'), '', 'a.linked g2');
+      const events = [
+        ...[guest('s1', '1'), guest('s2', '22'), guest('s3', '333')],
+        ...[linked('s2', '4444'), linked('s4', '5'), linked('s5', '6'), linked('unknown', '7')],
+      ];
+      const elsewhere = [2, '@z.other g3', 4, '@z.other g3', 5, '@', 6, '@a.linked g2', 7, '@'];
+      for (const again of [false, true])
+        t.same(await record(1, events), elsewhere, again ? 'again' : 'first');
+      t.same(await entries(), [['n', '2', 'd', '1\n333\n']]);
+      t.same(await client.hgetall(STATE), { events: '2', bytes: '6' });
+      t.same(
+        (await client.keys(ownOf('*'))).sort(),
+        [ownOf('s1'), ownOf('s3')],
+        'no other identity became known',
+      );
+    });
+
+    t.test('where no identity is as expected there is no entry, and no figure', async (t) => {
+      await client.hset(identityOf('s2'), '', 'z.other g3');
+      t.same(await record(1, [guest('s2', '2')]), [1, '@z.other g3']);
+      t.same((await client.keys('*')).sort(), [identityOf('s2'), LANE, PROFILE].sort());
+    });
+
+    t.test('nothing is appended for a profile that is gone, or another one by now', async (t) => {
+      await client.hset(identityOf('s1'), '', LINK);
+      for (const [seq, generation] of [
+        [1, 'g2'],
+        [2, undefined],
+      ] as const) {
+        await client.del(PROFILE);
+        if (generation !== undefined) await client.hset(PROFILE, 'generation', generation);
+        t.same(await record(seq, [linked('s1', '1'), linked('', '2')]), [1, '!', 2, '!']);
+      }
+      t.same(await entries(), []);
+    });
+
+    t.test('where the link was read before only the profile is looked at', async (t) => {
+      t.same(await record(1, [linked('', '1')]), []);
+      t.equal((await entries()).length, 1);
+    });
+
+    t.test('the same batch sent again appends nothing, an older one is refused', async (t) => {
+      for (let i = 0; i < 3; i++) t.same(await record(5, [guest('s1', '1')]), []);
+      t.equal(await record(4, [guest('s1', '1')]), LUA.SUPERSEDED);
+      t.equal((await entries()).length, 1);
+      t.same(await client.hgetall(STATE), { events: '1', bytes: '2' });
+      const ttl = await client.ttl(LANE);
+      t.ok(ttl > 0 && ttl <= 60, 'its record goes away by itself');
+    });
+
+    t.test('past its deadline, or over the high-water mark: refused, and nothing is left', async (t) => {
+      t.equal(await record(1, [guest('s1', '1')], { deadline: await clock(-1) }), LUA.EXPIRED);
+      t.equal(await record(1, [guest('s1', '123456789')], { highWater: 9 }), LUA.FULL);
+      t.same(await client.keys('*'), [PROFILE]);
+      t.same(await record(1, [guest('s1', '123456789')], { highWater: 10 }), []);
+      t.equal(await record(2, [guest('s2', '')], { highWater: 10 }), LUA.FULL);
+      t.same(await client.hgetall(STATE), { events: '1', bytes: '10' });
+      t.same(await client.keys(ownOf('*')), [ownOf('s1')]);
+      t.same(
+        await record(1, [guest('s1', '123456789')], { highWater: 0 }),
+        [],
+        'what was done before, was done',
+      );
+    });
+  });
+  t.test('append.lua takes lines up to the high-water mark, and not a byte beyond it', async (t) => {
+    const { client, call, clock } = await startLuaRedis(t);
+    const append = async (seq: number, line: string, highWater: number) =>
+      call('append', [LANE, EVENTS, STATE], [seq, await clock(10_000), 60, highWater, 1, line]);
+    t.equal(await append(1, '{"a":123}\n', 9), LUA.FULL);
+    t.same(await client.keys('*'), []);
+    t.equal(await append(1, '{"a":123}\n', 10), 1, 'what was refused may be sent again under its number');
+    t.equal(await append(2, '{}\n', 12), LUA.FULL);
+    t.equal(await append(2, '{}\n', 13), 1);
+    t.equal(await append(2, '{}\n', 1), 1, 'what was done stays done at the mark, too');
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '13' });
+  });
 });

@@ -1,28 +1,33 @@
-// From the streams of one Redis to ClickHouse: each event and each visit once, in batches, also where clocks are set back and
-// answers are lost; what is bad becomes a dead letter. And the metrics of `flush`. (sharing.test.ts has a cluster and several
-// flushers, ../faults/ those that are killed.)
+// From the streams of Redis to ClickHouse: each event and each visit once, in batches, also if clocks are set back and answers
+// are lost; what is bad becomes a dead letter. Several flushers share a cluster. And the metrics of `flush`.
 
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Gauge, Registry } from 'prom-client';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { StreamGroup } from '../../src/flush/group.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { streamsOf } from '../../src/redis/marks.js';
 import { visitLine } from '../../src/visits/visit-log.js';
 import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
+import type { ProcessSpec } from '../faults/flusher-process.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
-import { startTestRedis } from '../harness/redis.js';
+import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import {
   appendEvents,
   appendLines,
   eventRow,
   eventRows,
   lineOf,
+  nameStreams,
   peekBatch,
   pendingOf,
   until,
@@ -30,18 +35,14 @@ import {
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
-
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
 /** So many share the memory for batches: each batch is up to 4 MB. */
 const STREAMS = 12;
-
 const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
-
 const server = await startTestRedis(t);
 const pipelines = await openPipelines(t, server, 2);
 const { redis } = pipelines;
-
 t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
   const app = await startApp(t, server);
   const { now } = Date;
@@ -66,7 +67,6 @@ t.test("serve's clock is set back an hour: ids are unique, the order is that of 
   t.equal(new Set(lines.map(({ event_id }) => event_id)).size, times);
   t.ok(lines[times / 2].occurred_at < lines[times / 2 - 1].occurred_at, 'the clock was set back');
 });
-
 t.test(
   "Redis's clock is set back an hour: entries go on after the last, and each is there once",
   async (t) => {
@@ -90,7 +90,6 @@ t.test(
     t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
   },
 );
-
 t.test('an entry that is not ours leaves the stream as a dead letter and holds up nothing', async (t) => {
   const pipeline = await pipelines.fresh();
   await redis.xadd(pipeline.keys.events(0), '*', 'hello', 'world');
@@ -116,7 +115,6 @@ t.test('an entry that is not ours leaves the stream as a dead letter and holds u
   await flusher.close();
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
 });
-
 t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
   const pipeline = await pipelines.freshDatabase();
   const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
@@ -154,7 +152,6 @@ t.test('a bad line in the middle becomes the only dead letter, and the rest is t
   t.equal(await dropDeadLetters(redis, pipeline.keys, 0, [still?.id ?? '']), 1);
   await flusher.close();
 });
-
 t.test("rows wait while the shop's own view fails on them, and go in once it is mended", async (t) => {
   const pipeline = await pipelines.freshDatabase();
   const { clickhouse } = pipeline;
@@ -203,7 +200,6 @@ t.test("rows wait while the shop's own view fails on them, and go in once it is 
   );
   await flusher.close();
 });
-
 t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
@@ -220,7 +216,6 @@ t.test('more than one batch: each is one insert, and none waits for the interval
     `${bytes} bytes in batches of some 4 MB`,
   );
 });
-
 t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   const flusher = pipeline.flusher({ intervalMs: 600_000 });
@@ -231,7 +226,6 @@ t.test('close brings all that waits to ClickHouse, also where it is more than on
   t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
 });
-
 t.test('connections that are cut again and again cost nothing but time', async (t) => {
   const pipeline = await pipelines.fresh();
   const own = await connectRedis({ urls: pipelines.redisUrls, name: 'flusher', timeoutMs: 5_000 }, () => {});
@@ -248,7 +242,6 @@ t.test('connections that are cut again and again cost nothing but time', async (
   own.disconnect();
   t.same(await pipeline.counts(), { stored: 400, shown: 400, ids: 400 });
 });
-
 // Visits: lines that get their entry's id, and another table.
 /** Appends visits as lua/visits.lua does. */
 async function appendVisits(
@@ -269,10 +262,8 @@ const visitsDrained = (pipeline: Pipeline) =>
     const { events } = await pendingOf(redis, pipeline.keys.visits, 0);
     return events === 0;
   });
-
 const shown = async ({ ask }: Pipeline) =>
   (await ask<{ n: number }>('SELECT toUInt32(count()) AS n FROM visits'))[0]?.n;
-
 t.test('a bad line of a visit is the only dead letter, and sent again it keeps its time', async (t) => {
   const pipeline = await pipelines.fresh();
   const at = '1767225600007-0';
@@ -293,7 +284,6 @@ t.test('a bad line of a visit is the only dead letter, and sent again it keeps i
     { occurred_at: '2026-01-01 00:00:00.007', profile_id: 'x.s', product_handle: 'shoe', device: 'tv' },
   ]);
 });
-
 for (const forward of [false, true])
   t.test(
     `visits: an insert whose answer is lost, ${forward ? 'and not its rows' : 'and its rows'}: each is shown once`,
@@ -310,7 +300,6 @@ for (const forward of [false, true])
       t.equal(await shown(pipeline), 200);
     },
   );
-
 t.test("an erased visitor's rows are left out of a batch that is tried again", async (t) => {
   const pipeline = await pipelines.fresh();
   await appendVisits(pipeline, visitLines(5));
@@ -323,7 +312,6 @@ t.test("an erased visitor's rows are left out of a batch that is tried again", a
   await flusher.close();
   t.equal(await shown(pipeline), 4);
 });
-
 t.test(
   'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
   async (t) => {
@@ -351,7 +339,6 @@ t.test(
     t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
   },
 );
-
 t.test(
   'a metric that can not be collected is a 500 that is logged, and the next scrape is answered',
   async (t) => {
@@ -384,3 +371,101 @@ t.test(
     }
   },
 );
+
+t.test('several flushers on a cluster', async (t) => {
+  const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
+  interface Row {
+    readonly occurred_at: string;
+    readonly profile_id: string;
+    readonly product_handle: string;
+    readonly device: string;
+  }
+  const server = await startTestCluster(t);
+  const pipelines = await openPipelines(t, server);
+  const flusherOf = (t: Test, pipeline: Pipeline, changes: Partial<FlusherSpec>): Flusher => {
+    const flusher = pipeline.flusher(changes);
+    t.teardown(() => flusher.close(0));
+    return flusher;
+  };
+  const fill = (pipeline: Pipeline, events = 5) =>
+    Promise.all(
+      Array.from({ length: pipeline.streams }, (_, stream) =>
+        appendEvents(redis, pipeline.keys, stream, eventRows(events)),
+      ),
+    );
+  t.test(
+    'three flushers beside each other bring each event once, and new streams are found without a restart',
+    async (t) => {
+      const pipeline = await pipelines.fresh(6);
+      await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `mark:${number}`));
+      const brought = [0, 0, 0];
+      const flushers = brought.map((_, i) =>
+        flusherOf(t, pipeline, {
+          onStep: (step) => {
+            if (step === 'acknowledged') brought[i] = (brought[i] as number) + 1;
+          },
+        }),
+      );
+      for (let round = 0; round < 20; round++) {
+        if (round === 10) await nameStreams(redis, pipeline.keys, 6);
+        await fill(pipeline);
+      }
+      await pipeline.drained();
+      await Promise.all(flushers.map((flusher) => flusher.close()));
+      t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 }, 'nothing was inserted twice');
+      t.ok(
+        brought.every((batches) => batches > 0),
+        `batches of each: ${brought}`,
+      );
+    },
+  );
+  t.test('entries that a killed flusher had read are brought by another one', async (t) => {
+    const pipeline = await pipelines.fresh(4);
+    await fill(pipeline);
+    const spec: ProcessSpec = { ...pipeline.processSpec, at: { step: 'read', signal: 'SIGKILL' } };
+    const killed = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
+    t.teardown(() => killed.kill('SIGKILL'));
+    await once(killed, 'exit');
+    flusherOf(t, pipeline, { abandonedMs: 300 });
+    await pipeline.drained();
+    t.match(await pipeline.counts(), { shown: 20, ids: 20 });
+  });
+  t.test('visits are stored once, as the service counted them', async (t) => {
+    const pipeline = await pipelines.fresh();
+    const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });
+    const streams = await streamsOf(redis, pipeline.keys);
+    t.equal(streams.length, 3, 'one for each master');
+    const flusher = pipeline.flusher();
+    const began = Date.now();
+    const expected: Record<string, number> = {};
+    for (let round = 0; round < 3; round++) {
+      const visits = Array.from({ length: 100 }, (_, i) => ({
+        identity: { sessionId: `s${i}`, device: `back\\slash ${round % 2}` },
+        productHandle: i === 0 ? '\\'.repeat(255) : `ü"'\\N${i % 7}`,
+      }));
+      const { json } = await app.post('/product/visit/batch', { visits }, TRUSTED);
+      for (const [i, { profileId }] of json.results.entries()) {
+        const { productHandle, identity } = visits[i] as (typeof visits)[number];
+        const row = [profileId, productHandle, identity.device].join(' ');
+        expected[row] = (expected[row] ?? 0) + 1;
+      }
+    }
+    const read = () => pipeline.ask<Row>('SELECT * FROM visits');
+    await until('all are there', async () => (await read()).length === 300);
+    await flusher.close();
+    const rows = await read();
+    const found: Record<string, number> = {};
+    for (const { profile_id, product_handle, device } of rows) {
+      const row = [profile_id, product_handle, device].join(' ');
+      found[row] = (found[row] ?? 0) + 1;
+    }
+    t.same(found, expected);
+    const times = rows.map(({ occurred_at }) => Date.parse(`${occurred_at.replace(' ', 'T')}Z`));
+    t.ok(Math.min(...times) >= began - 2 && Math.max(...times) <= Date.now() + 2, 'at their times');
+    for (const stream of streams) {
+      t.same(await pendingOf(redis, pipeline.keys.visits, stream), { events: 0, bytes: 0 });
+      t.equal(await redis.xlen(pipeline.keys.visits.events(stream)), 0);
+    }
+    t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'and no event');
+  });
+});

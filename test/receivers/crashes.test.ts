@@ -1,15 +1,24 @@
-// Processes are killed between each two steps of a delivery's way: read, inserted, handed over, acknowledged; taken, sent, settled.
-// Each event arrives at least once, under its one id. What a process had in flight, and no more, may come twice.
+// Processes are killed between any two steps of a delivery: each event arrives at least once, under its one id. Failed
+// deliveries are retried at the times of the contract, and an erased visitor's deliveries leave Redis.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { eraseWaiting } from '../../src/flush/row-eraser.js';
 import type { Step } from '../../src/flush/stream-flusher.js';
+import { Addresses } from '../../src/receivers/address.js';
 import type { DeliverStep } from '../../src/receivers/attempt.js';
+import { Connection } from '../../src/receivers/post.js';
+import { Receivers } from '../../src/receivers/receivers.js';
+import { replay } from '../../src/receivers/replay.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { FULL } from '../faults/service.js';
 import { appendEvents, type EventRow, eventRow } from '../flush/fixtures.js';
 import { openPipelines } from '../flush/pipelines.js';
+import { startApp } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import type { DeliverProcessSpec } from './deliver-process.js';
@@ -22,20 +31,17 @@ const LEASE_MS = 2_000;
 const AT_ONCE = 16;
 const server = await startTestRedis(t);
 const pipelines = await openPipelines(t, server);
-
 function startProcess(t: Test, program: URL, spec: object): ChildProcess {
   const child = fork(program, [JSON.stringify(spec)], { execArgv: [] });
   t.teardown(() => child.kill('SIGKILL'));
   return child;
 }
-
 const rows = (n: number): EventRow[] =>
   Array.from({ length: n }, (_, i) => eventRow({ profile_id: `7.p${i}`, payload: '{}' }));
 const missing = (tool: Tool, sent: readonly string[]) => {
   const arrived = new Set(tool.delivered.map(({ id }) => id));
   return sent.filter((id) => !arrived.has(id));
 };
-
 for (const step of ['read', 'inserted', 'handedOver', 'acknowledged'] satisfies Step[])
   t.test(`a flusher is killed once ${step}: each event arrives`, async (t) => {
     const pipeline = await pipelines.fresh();
@@ -68,7 +74,6 @@ for (const step of ['read', 'inserted', 'handedOver', 'acknowledged'] satisfies 
     t.equal(new Set(tool.delivered.map(({ id }) => id)).size, 50);
     t.same(tool.faults, []);
   });
-
 for (const step of ['read', 'sent', 'settled'] satisfies DeliverStep[])
   for (const nth of FULL ? [1, 2, 7, 16, 17, 40] : [1, 17])
     t.test(`a deliverer is killed when the ${nth}th was ${step}: each event arrives`, async (t) => {
@@ -90,7 +95,6 @@ for (const step of ['read', 'sent', 'settled'] satisfies DeliverStep[])
       t.ok(tool.delivered.length <= 100 + AT_ONCE, `${before} before, ${tool.delivered.length} in all`);
       t.same(tool.faults, []);
     });
-
 for (const step of ['read', 'sent'] satisfies DeliverStep[])
   t.test(`a deliverer is frozen when one was ${step}, and wakes up once another had its work`, async (t) => {
     const prefix = `f${step}`;
@@ -118,7 +122,6 @@ for (const step of ['read', 'sent'] satisfies DeliverStep[])
     t.ok(tool.delivered.length <= 350 + AT_ONCE, `${tool.delivered.length} in all`);
     t.same(tool.faults, []);
   });
-
 t.test('what a process has in flight is given to no other, though it takes its time', async (t) => {
   const deliveries = await openDeliveries(t, server, 'beside');
   const tool = await startTool(t);
@@ -131,3 +134,132 @@ t.test('what a process has in flight is given to no other, though it takes its t
   await until('nothing waits', async () => (await deliveries.receivers.standOf(id)).pending === 0);
   t.same(tool.delivered.map((one) => one.id).sort(), [...sent].sort());
 });
+
+const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
+const WAITS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
+t.test(
+  'what fails is tried again after the times of the contract, each with jitter, then it is dead',
+  async (t) => {
+    const deliveries = await openDeliveries(t, await startTestRedis(t), 'attempts');
+    const tool = await startTool(t);
+    const { id } = await deliveries.receiver(tool);
+    tool.answer = (res) => void res.writeHead(500).end();
+    await deliveries.send(0, {});
+    const { client, keys } = deliveries.store;
+    const { queue, taken, dead } = keys.deliveries(0, id);
+    const [[entry] = ['']] = await client.xrange(queue, '-', '+');
+    deliveries.deliverer({ retriesMs: undefined });
+    const jitters: number[] = [];
+    for (const [i, wait] of WAITS.entries()) {
+      const score = await until(`attempt ${i + 1} has failed`, async () => {
+        const score = Number(await client.zscore(taken, entry));
+        return score % 16 === i + 1 && score;
+      });
+      const { lastFailureAt } = await deliveries.receivers.standOf(id);
+      const jitter = (Math.floor(score / 16) - lastFailureAt) / wait - 1;
+      t.ok(jitter >= 0 && jitter <= 0.1 + 1 / wait, `${jitter} after attempt ${i + 1}`);
+      jitters.push(jitter);
+      await client.zadd(taken, i + 1, entry); // due long ago
+    }
+    t.ok(new Set(jitters).size > 1, 'not all the same');
+    await until('it is a dead letter', async () => (await client.xlen(dead)) === 1);
+    t.equal(tool.delivered.length, 10);
+    t.equal(new Set(tool.delivered.map((one) => one.id)).size, 1);
+  },
+);
+t.test('an answer may take 15 s', async (t) => {
+  const tool = await startTool(t);
+  const connection = new Connection(new Addresses(true));
+  t.teardown(() => connection.close());
+  const timers = t.capture(globalThis, 'setTimeout', globalThis.setTimeout);
+  t.same(await connection.post(tool.url, {}, '{}'), { status: 200 });
+  const longest = Math.max(...timers().map(({ args: [, ms = 0] }) => ms));
+  t.ok(longest > 14_900 && longest <= 15_000, `${longest} ms`);
+});
+
+t.test('what waits for a receiver goes with its visitor, from the queue and from dead letters', async (t) => {
+  const server = await startTestRedis(t);
+  const pipelines = await openPipelines(t, server);
+  const pipeline = await pipelines.fresh();
+  const app = await startApp(t, server, { prefix: pipeline.prefix });
+  const deliveries = await openDeliveries(t, server, pipeline.prefix);
+  const tool = await startTool(t);
+  tool.answer = (res) => void res.writeHead(500).end();
+  const { id } = await deliveries.receiver(tool);
+  const flusher = pipeline.flusher({ handOver: deliveries.handOver.handOver });
+  const [gone, stays] = [{ sessionId: 's-gone-visitor' }, { sessionId: 's-stays' }];
+  await app.shop.event(gone);
+  await app.shop.event(stays);
+  await pipeline.drained();
+  const deliverer = deliveries.deliverer({ retriesMs: [] });
+  const { client, keys } = deliveries.store;
+  const { dead, queue } = keys.deliveries(0, id);
+  await until('both are dead letters', async () => (await client.xlen(dead)) === 2);
+  await deliverer.close();
+  await app.shop.event(gone);
+  await app.shop.event(stays);
+  await pipeline.drained();
+  await flusher.close();
+  t.equal(await client.xlen(queue), 2);
+
+  await app.shop.erase(gone);
+  const spec = { redis: client, keys, clickhouse: pipeline.clickhouse, log: pino({ level: 'silent' }) };
+  await eraseWaiting({ ...spec, eraseDeliveries: deliveries.handOver.erase }, 0);
+  t.equal(await client.hlen(keys.erasures), 0, 'the erasure is done');
+  t.equal(await client.xlen(queue), 1);
+  t.equal(await client.xlen(dead), 1);
+  t.notMatch(JSON.stringify(await dumpRedis(server, pipeline.prefix)), /s-gone-visitor/);
+});
+
+const NOW = Date.now();
+const at = (ago: number) => new Date(NOW - ago).toISOString();
+/** 25 events of one receiver's types in ClickHouse, several in each millisecond, of which none waits. */
+async function open(t: Parameters<typeof openDeliveries>[0]) {
+  const pipeline = await pipelines.fresh();
+  const deliveries = await openDeliveries(t, server, pipeline.prefix);
+  const given = Array.from({ length: 25 }, (_, i) =>
+    eventRow({ occurred_at: at(1_000 - Math.floor(i / 4)), profile_id: `7.p${i}`, payload: '{}' }),
+  );
+  const others = [eventRow({ occurred_at: at(60_000) }), eventRow({ type: 'share', occurred_at: at(1_000) })];
+  await appendEvents(pipelines.redis, pipeline.keys, 0, [...others, ...given]);
+  const flusher = pipeline.flusher();
+  await pipeline.drained();
+  await flusher.close();
+  const { id } = await deliveries.receiver(await startTool(t), { types: ['add'] });
+  const { store } = deliveries;
+  const again = (receivers = deliveries.receivers) =>
+    replay(pipeline.clickhouse, store, receivers, id, NOW - 1_000, 10);
+  const queued = async () =>
+    (await store.client.xrange(store.keys.deliveries(0, id).queue, '-', '+')).map(
+      ([, [, line = '']]) => JSON.parse(line).event_id as string,
+    );
+  return { ...deliveries, given, id, again, queued };
+}
+t.test('each event since then is queued once, in its order, over pages', async (t) => {
+  const { given, again, queued } = await open(t);
+  t.equal(await again(), 25);
+  const timeOf = new Map(given.map(({ event_id, occurred_at }) => [event_id, occurred_at]));
+  const ids = await queued();
+  t.same([...ids].sort(), [...timeOf.keys()].sort());
+  const times = ids.map((id) => timeOf.get(id));
+  t.same(times, [...times].sort());
+});
+t.test('what was erased, and ClickHouse still has, is left out', async (t) => {
+  const { store, given, again, queued } = await open(t);
+  await store.client.hset(store.keys.erasures, '7.p12', `${NOW} ${NOW}`);
+  t.equal(await again(), 24);
+  t.notOk((await queued()).includes(given[12]?.event_id ?? ''));
+});
+for (const [what, end, message] of [
+  ['removed', (all, id) => all.remove(id), /no receiver of this id/],
+  ['paused', (all, id) => all.change(id, { isEnabled: false }), /is disabled/],
+] satisfies readonly [string, (all: Receivers, id: string) => Promise<unknown>, RegExp][])
+  t.test(`it ends where its receiver is ${what} while it waits for room`, async (t) => {
+    const { store, receivers, id, again } = await open(t);
+    const replaying = again(new Receivers(store, new Addresses(true), 1_000));
+    const { queue, state } = store.keys.deliveries(0, id);
+    const ended = sleep(300).then(async () => void (await end(receivers, id)));
+    await t.rejects(replaying, { message });
+    await ended;
+    if (what === 'removed') t.equal(await store.client.exists(queue, state), 0);
+  });

@@ -1,6 +1,8 @@
-// The operations of /receivers: who may call them, what they take, and that a secret is shown once.
+// The operations of /receivers: who may call them, what they take, that a secret is shown once, and how deliveries are signed.
 
+import { Webhook } from 'standardwebhooks';
 import t from 'tap';
+import { changeReceiver, createReceiver, signedHeaders, takesType } from '../../src/receivers/receiver.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -9,7 +11,6 @@ import { openDeliveries, startTool } from './fixtures.js';
 const redis = await startTestRedis(t);
 const ALLOWED = { RECEIVERS_PRIVATE: 'allow' };
 const url = 'http://127.0.0.1:9/hook';
-
 t.test('a receiver is made, read, changed and removed; its secret is shown when it is made', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const made = await app.post('/receivers', { url, types: ['add', 'add', 'purchase'] }, TRUSTED);
@@ -41,7 +42,6 @@ t.test('a receiver is made, read, changed and removed; its secret is shown when 
     t.match(answer, { status: 404, json: { code: 'not_found' } });
   t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
 });
-
 t.test('only a secret key may', async (t) => {
   const app = await startApp(t, redis, {
     env: { ...ALLOWED, PUBLISHABLE_KEYS: 'pk_test_0123456789', ALLOWED_ORIGINS: 'https://shop.example' },
@@ -53,7 +53,6 @@ t.test('only a secret key may', async (t) => {
   t.equal((await app.send('PATCH', '/receivers/x', {}, browser)).status, 403);
   t.equal((await app.del('/receivers/x', undefined, browser)).status, 403);
 });
-
 t.test('what is wrong with a receiver is 400, each fault by its field, and makes none', async (t) => {
   const app = await startApp(t, redis);
   const faults = async (body: object) => {
@@ -95,7 +94,6 @@ t.test('what is wrong with a receiver is 400, each fault by its field, and makes
     isEnabled: true,
   });
 });
-
 t.test('there are at most twenty, also where several are made at once', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const make = () => app.post('/receivers', { url, types: ['add'] }, TRUSTED);
@@ -104,7 +102,6 @@ t.test('there are at most twenty, also where several are made at once', async (t
   t.equal(answers.filter(({ status }) => status === 400).length, 4);
   t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 20);
 });
-
 t.test('under an idempotency key a receiver is made once', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const make = () =>
@@ -113,7 +110,6 @@ t.test('under an idempotency key a receiver is made once', async (t) => {
   t.same(first.json, second.json);
   t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
 });
-
 t.test(
   'under an idempotency key a receiver is made once, also where the server ended before it answered',
   async (t) => {
@@ -128,7 +124,6 @@ t.test(
     t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
   },
 );
-
 t.test('at its maxmemory a receiver can be removed, which makes room, and paused', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const deliveries = await openDeliveries(t, redis, app.prefix);
@@ -138,7 +133,6 @@ t.test('at its maxmemory a receiver can be removed, which makes room, and paused
   t.match(await app.send('PATCH', `/receivers/${id}`, { isEnabled: false }, TRUSTED), { status: 200 });
   t.match(await app.del(`/receivers/${id}`, undefined, TRUSTED), { json: { deleted: true } });
 });
-
 t.test('a removal that ended half way is finished by the next one', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const deliveries = await openDeliveries(t, redis, app.prefix);
@@ -149,7 +143,6 @@ t.test('a removal that ended half way is finished by the next one', async (t) =>
   t.equal((await app.del(`/receivers/${id}`, undefined, TRUSTED)).status, 404);
   t.equal(await client.exists(...Object.values(keys.deliveries(0, id))), 0);
 });
-
 t.test('a test says what the receiver answered, or why there was no answer', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const tool = await startTool(t);
@@ -168,7 +161,6 @@ t.test('a test says what the receiver answered, or why there was no answer', asy
     'it is not one of the deliveries',
   );
 });
-
 t.test('how a receiver stands: what waits, the last success and failure', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const deliveries = await openDeliveries(t, redis, app.prefix);
@@ -196,4 +188,59 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
   t.equal(stand.lastError, 'answered 503');
   t.ok(Date.parse(stand.lastSuccessAt) >= Date.parse(stand.createdAt));
   t.ok(Date.parse(stand.lastFailureAt) >= Date.parse(stand.createdAt));
+});
+
+const DAY = 24 * 60 * 60_000;
+const NEW = { url: 'https://shop.example/hook', types: ['add'], includePersonal: false } as const;
+t.test('the vector of the reference libraries', async (t) => {
+  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+  const headers = signedHeaders(
+    { secret, previous: [] },
+    'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    '{"test": 2432232314}',
+    1_614_265_330_000,
+  );
+  t.same(headers, {
+    'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    'webhook-timestamp': '1614265330',
+    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+  });
+});
+t.test('standardwebhooks verifies it, and with another secret or body it does not', async (t) => {
+  const receiver = createReceiver(NEW);
+  t.match(receiver.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+  const body = '{"type":"add","title":"Schuh ü"}';
+  const headers = signedHeaders(receiver, 'id-1', body);
+  t.same(new Webhook(receiver.secret).verify(body, headers), JSON.parse(body));
+  t.throws(() => new Webhook(receiver.secret).verify(`${body} `, headers));
+  t.throws(() => new Webhook(createReceiver(NEW).secret).verify(body, headers));
+});
+t.test('after a rotation the old secret signs beside the new one for a day', async (t) => {
+  const before = createReceiver(NEW);
+  const now = Date.now();
+  const after = changeReceiver(before, { rotateSecret: true }, now);
+  t.not(after.secret, before.secret);
+  const headers = signedHeaders(after, 'id-1', '{}', now);
+  for (const { secret } of [before, after]) t.same(new Webhook(secret).verify('{}', headers), {});
+  const signaturesAt = (at: number) =>
+    signedHeaders(after, 'id-1', '{}', at)['webhook-signature']?.split(' ');
+  t.equal(signaturesAt(now + DAY - 1)?.length, 2);
+  t.equal(signaturesAt(now + DAY)?.length, 1);
+});
+t.test('a rotation that is repeated, as its answer was lost, leaves the first secret its day', async (t) => {
+  const now = Date.now();
+  const first = createReceiver(NEW);
+  let receiver = first;
+  for (let i = 0; i < 2; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + i);
+  t.same(new Webhook(first.secret).verify('{}', signedHeaders(receiver, 'id-1', '{}', now + 2)), {});
+  for (let i = 0; i < 99; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + 2);
+  t.equal(receiver.previous.length, 4, 'no more than a header has room for');
+  const later = changeReceiver(receiver, { rotateSecret: true }, now + 2 * DAY);
+  t.same(later.previous, [{ secret: receiver.secret, until: now + 3 * DAY }]);
+});
+t.test('what a receiver takes: the types it names, and `*` all but what is no event', async (t) => {
+  t.ok(takesType({ types: ['add'] }, 'add'));
+  t.notOk(takesType({ types: ['add'] }, 'remove'));
+  t.ok(takesType({ types: ['*'] }, 'purchase'));
+  t.notOk(takesType({ types: ['*'] }, 'profileMerge'));
 });

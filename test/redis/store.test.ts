@@ -1,5 +1,4 @@
-// Single calls: how long Redis is waited for, by deadlines of ours, the clock of a node and connections whose other end is
-// frozen. A change that was answered 503 is not applied later, and one whose reply was lost is asked for again.
+// Single calls: what a failure means, how long Redis is waited for, and that no change is applied after it was answered 503.
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,17 +6,19 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import t from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
+import { ServiceError } from '../../src/errors.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { RedisClock } from '../../src/redis/clock.js';
 import { before } from '../../src/redis/deadline.js';
-import { isPassing } from '../../src/redis/failures.js';
+import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { isSilent, SilentConnectionError, silenceOf } from '../../src/redis/silence.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { startProxy } from '../harness/proxy.js';
-import { connectTo, startTestRedis } from '../harness/redis.js';
+import { connectTo, openRedis, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const PUT = loadScript('put');
@@ -29,7 +30,6 @@ const OPTIONS = {
   buckets: 16,
   onError: () => {},
 };
-
 t.test('a deadline', async (t) => {
   t.test('is beaten by a reply in the socket, however late the timer is noticed', async (t) => {
     const dir = await mkdtemp(join(tmpdir(), 'wm-deadline-'));
@@ -61,7 +61,6 @@ t.test('a deadline', async (t) => {
     t.equal(await before(began + 1_000_000, Promise.resolve(1)), 1);
   });
 });
-
 t.test('the clock of a node', async (t) => {
   type Node = Parameters<RedisClock['measure']>[0];
 
@@ -108,7 +107,6 @@ t.test('the clock of a node', async (t) => {
     t.equal(calls, 15, 'a failed one is not kept');
   });
 });
-
 t.test('a connection on which nothing comes', async (t) => {
   /** A connection with commands under way, looked at as time passes. */
   const watched = () => {
@@ -200,7 +198,6 @@ t.test('a connection on which nothing comes', async (t) => {
     );
   });
 });
-
 t.test('a change', async (t) => {
   const redis = await startTestRedis(t);
   const proxy = await startProxy(t, redis.url);
@@ -244,11 +241,133 @@ t.test('a change', async (t) => {
     await t.rejects(store.run(GET, ['s:{x}:hash'], []), { message: /^WRONGTYPE/ });
   });
 });
-
 t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
   const redis = await startTestRedis(t);
   const store = await Store.open({ ...OPTIONS, urls: [redis.url], timeoutMs: 3_600_000 });
   const read = store.call((client) => client.blpop('s:nothing', 0));
   setImmediate(() => store.close());
   await t.rejects(read, { code: 'unavailable' });
+});
+
+const PASSING = [
+  'LOADING Redis is loading the dataset in memory',
+  'CLUSTERDOWN Hash slot not served',
+  'TRYAGAIN Multiple keys request during rehashing of slot',
+  "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+  "READONLY You can't write against a read only replica. script: x, on @user_script:1.",
+  'MOVED 3999 127.0.0.1:6381',
+  'ASK 3999 127.0.0.1:6381',
+  'UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)',
+];
+const REFUSED = [
+  "OOM command not allowed when used memory > 'maxmemory'. script: x, on @user_script:80.",
+  'MISCONF Redis is configured to save RDB snapshots',
+  'NOREPLICAS Not enough good replicas to write.',
+  'BUSY Redis is busy running a script.',
+  'NOAUTH Authentication required.',
+  "NOPERM User x has no permissions to run the 'evalsha' command",
+  'WRONGPASS invalid username-password pair or user is disabled.',
+  'ERR max number of clients reached',
+];
+t.test('states of Redis pass, refusals do not by themselves, and both are 503', async (t) => {
+  for (const [texts, passes] of [
+    [PASSING, true],
+    [REFUSED, false],
+  ] as const) {
+    for (const text of texts) {
+      const error = new Error(text);
+      t.equal(isPassing(error), passes, text);
+      t.equal(isRefused(error), !passes, text);
+      const code = text.startsWith('OOM ') ? 'overloaded' : 'unavailable';
+      t.match(toServiceError(error), { name: 'ServiceError', code, cause: error }, text);
+      t.equal(isReadOnly(error), text.startsWith('READONLY'), text);
+    }
+  }
+});
+t.test('all else is ours', async (t) => {
+  const bugs = [
+    new TypeError("Cannot read properties of undefined (reading 'x')"),
+    ...[
+      'WRONGTYPE Operation against a key holding the wrong kind of value',
+      "CROSSSLOT Keys in request don't hash to the same slot",
+      'ERR Error running script: attempt to index a nil value',
+      'NOSCRIPT No matching script. Please use EVAL.',
+      'something',
+      'MOVED',
+    ].map((text) => new Error(text)),
+    new ServiceError('overloaded'),
+  ];
+  for (const bug of bugs) {
+    t.notOk(isPassing(bug), bug.message);
+    t.equal(toServiceError(bug), bug, bug.message);
+  }
+});
+t.test('where a slot is', async (t) => {
+  t.same(redirectionOf(new Error('MOVED 3999 10.0.0.1:6381')), {
+    kind: 'MOVED',
+    slot: 3_999,
+    address: '10.0.0.1:6381',
+  });
+  t.match(redirectionOf(new Error('ASK 1 ::1:6381')), { kind: 'ASK', address: '::1:6381' });
+  t.equal(redirectionOf(new Error('MOVED __proto__ x:1')), undefined);
+  t.equal(redirectionOf(new Error('TRYAGAIN x')), undefined);
+});
+// What ioredis says where a connection is not there: its texts may change with its version.
+t.test('connections that ioredis does not have', async (t) => {
+  const options = { enableOfflineQueue: false, maxRetriesPerRequest: 0, lazyConnect: true } as const;
+  const errorOf = async (call: Promise<unknown>) => {
+    const error = await call.catch((error: Error) => error);
+    t.ok(error instanceof Error);
+    t.ok(isPassing(error as Error), String(error));
+  };
+  t.ok(isPassing(new SilentConnectionError(500)));
+
+  t.test('one Redis', async (t) => {
+    const redis = await startTestRedis(t);
+    const client = openRedis(redis.url);
+    await client.ping();
+    const pending = client.blpop('nothing', 0);
+    client.disconnect();
+    await errorOf(pending);
+    await errorOf(client.ping());
+
+    const retrying = new Redis({ ...options, path: `${redis.dir}/redis.sock`, retryStrategy: () => 60_000 });
+    retrying.on('error', () => {});
+    await retrying.connect();
+    const lost = retrying.blpop('nothing', 0);
+    process.kill(redis.pids[0] as number, 'SIGKILL');
+    await errorOf(lost);
+    await errorOf(retrying.ping());
+    retrying.disconnect();
+  });
+
+  t.test('no listener at the port', async () => {
+    const client = new Redis({ ...options, port: await freePort(), retryStrategy: null as never });
+    const told = new Promise<Error>((resolve) => client.once('error', resolve));
+    await errorOf(client.connect());
+    await errorOf(told.then((error) => Promise.reject(error)));
+  });
+
+  t.test('a cluster', async (t) => {
+    const cluster = await startTestCluster(t);
+    const nodes = cluster.urls.map((url) => ({ host: '127.0.0.1', port: Number(new URL(url).port) }));
+    const client = new Cluster(nodes, {
+      ...{
+        enableOfflineQueue: false,
+        retryDelayOnFailover: 0,
+        retryDelayOnClusterDown: 0,
+        maxRedirections: 2,
+      },
+      clusterRetryStrategy: () => null,
+      redisOptions: { ...options },
+    });
+    client.on('error', () => {});
+    await new Promise((resolve) => client.once('ready', resolve));
+    const pending = client.blpop('nothing', 0);
+    for (const pid of cluster.pids) process.kill(pid as number, 'SIGKILL');
+    await errorOf(pending);
+    await errorOf(client.get('x'));
+    client.disconnect();
+    await errorOf(client.get('x'));
+  });
 });

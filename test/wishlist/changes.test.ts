@@ -1,7 +1,8 @@
-// Changes of wishlists while visitors move and servers know less than Redis: each answer has its event, and no other is there.
+// Changes of wishlists while visitors move, and orders that come again: each answer has its event, each item leaves once.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import type { ScriptArg } from '../../src/redis/scripts.js';
 import { eachRedis } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
 import {
@@ -9,17 +10,19 @@ import {
   CUSTOMER,
   deliver,
   GUEST,
+  listOf,
+  newVisitor,
   products,
   remove,
   type Server,
   share,
   shownEvents,
   startServer,
+  type Visitor,
 } from './fixtures.js';
 
 let worlds = 0;
 const nothing = async () => {};
-
 eachRedis(t, async (t, redis) => {
   t.test('a full stream refuses a change, and nothing of it is left', async (t) => {
     const prefix = `w${worlds++}`;
@@ -96,4 +99,98 @@ eachRedis(t, async (t, redis) => {
       for (const list of lists) t.same(list, lists[0], 'they are one visitor in the end');
     },
   );
+});
+
+const PREFIX = 'p';
+const MAX_STEPS = 60;
+/** Items of a list of several pages; every other one is bought. */
+const MANY = 1_000;
+const lineOf = (productId: string) => ({ productId, variantId: null, quantity: 1, price: '1.00' });
+eachRedis(t, async (t, redis) => {
+  const start = () => startServer(t, redis, PREFIX);
+  const [ending, other] = [await start(), await start()];
+  const bought = async (visitor: Visitor) =>
+    (await shownEvents(redis, PREFIX, visitor))
+      .filter(({ origin }) => origin === 'purchase')
+      .map(({ product_id }) => product_id)
+      .sort();
+
+  t.test('a delivery that crashed, a merge, and the delivery again: one event an item', async (t) => {
+    const lines = ['1', '2'].map(lineOf);
+    for (let steps = 1; ; steps++) {
+      if (steps > MAX_STEPS) throw new Error('the delivery never ends');
+      const visitor = newVisitor();
+      const { guest, customer, both } = visitor;
+      for (const product of ['1', '2', '3']) await add(other, guest, product);
+      await add(other, customer, '4');
+      ending.crashAfter(steps, true);
+      await deliver(ending, guest, lines).catch((error) => t.equal(error.code, 'unavailable'));
+      if (!ending.recover()) {
+        t.ok(steps > 2, `${steps} steps`);
+        return;
+      }
+      t.equal((await other.visitors.link(visitor.ids)).merged, true);
+      await deliver(other, both, lines);
+      t.same(await bought(visitor), ['1', '2'], `after step ${steps}`);
+      const left = await products(other, customer);
+      t.same([...left].sort(), ['3', '4']);
+    }
+  });
+
+  t.test('a wishlist of many pages', async (t) => {
+    const visitor = newVisitor();
+    const { guest, customer, ids } = visitor;
+    const all = Array.from({ length: MANY }, (_, i) => i);
+    const sorted = (list: readonly { readonly productId: string }[]) =>
+      list.map(({ productId }) => Number(productId)).sort((a, b) => a - b);
+    for (let i = 0; i < MANY; i += 50)
+      await Promise.all(all.slice(i, i + 50).map((id) => add(other, guest, String(id))));
+    const server = await start();
+    const run = server.store.run.bind(server.store);
+    let pages = 0;
+    let afterPage = async (_page: number) => {};
+    server.store.run = async (script, keys, args: readonly ScriptArg[]) => {
+      const reply = await run(script, keys, args);
+      if (script.name === 'items') await afterPage(++pages);
+      return reply;
+    };
+
+    t.test('all items, newest first, in several calls', async (t) => {
+      const { items } = await listOf(server, guest);
+      t.same(sorted(items), all);
+      t.ok(pages >= 5, `${pages} pages`);
+      const added = items.map(({ addedAt }) => addedAt);
+      t.same(added, added.toSorted().reverse());
+    });
+
+    t.test('an order of 500 lines, twice: each item that was bought leaves, once', async (t) => {
+      const lines = all.filter((id) => id % 2 === 0).map((id) => lineOf(String(id)));
+      for (let again = 0; again < 2; again++) await deliver(server, guest, lines);
+      t.same(
+        sorted((await listOf(server, guest)).items),
+        all.filter((id) => id % 2 === 1),
+      );
+      t.equal((await bought(visitor)).length, MANY / 2);
+    });
+
+    t.test('a profile that is merged between two pages: the list is the target’s, whole', async (t) => {
+      // So many that some stand before the second page.
+      const others = Array.from({ length: 30 }, (_, i) => 9_000 + i);
+      for (const id of others) await add(server, customer, String(id));
+      const { profileId: target } = await server.visitors.find(customer, true);
+      pages = 0;
+      afterPage = async (page) => {
+        if (page !== 2) return;
+        // Large, so it may go on for longer than its request waits.
+        for (let i = 0; i < 100; i++) {
+          const linked = await server.visitors.link(ids).catch(() => undefined);
+          if (linked !== undefined) return;
+        }
+        throw new Error('the merge never ends');
+      };
+      const list = await listOf(server, guest);
+      t.equal(list.profileId, target);
+      t.same(sorted(list.items), [...all.filter((id) => id % 2 === 1), ...others]);
+    });
+  });
 });
