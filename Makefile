@@ -21,8 +21,8 @@ export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
 FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
-	dist/test/redis/{request-scripts,store}.test.js dist/test/identity/{scripts,rules}.test.js \
-	dist/test/wishlist/wishlist-script.test.js dist/test/flush/stream.test.js \
+	dist/test/redis/store.test.js dist/test/identity/{scripts,rules}.test.js \
+	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
 .PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak build package release clean \

@@ -3,10 +3,8 @@
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import { StreamGroup } from '../../src/flush/group.js';
-import { collectBatch } from '../../src/flush/reader.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { visitLine } from '../../src/visits/visit-log.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, eventRows, peekBatch, pendingOf } from './fixtures.js';
 
@@ -29,79 +27,6 @@ async function streamOf(...rows: number[]) {
     );
   return { stream: keys.events(0) };
 }
-
-t.test('a batch ends with the page that reaches a bound, and has every entry of it', async (t) => {
-  t.equal(await peekBatch(redis, { stream: 'nothing:{e0}' }), undefined);
-  const source = await streamOf(...Array(8).fill(2), 3, 1);
-  for (const [bounds, expected] of [
-    [
-      { rows: 21, bytes: 1e6 },
-      { rows: 20, isFull: false },
-    ],
-    [
-      { rows: 16, bytes: 1e6 },
-      { rows: 16, isFull: true },
-    ],
-    [
-      { rows: 1e6, bytes: 160 },
-      { rows: 16, isFull: true },
-    ],
-    [
-      { rows: 17, bytes: 1e6 },
-      { rows: 19, isFull: true },
-    ],
-  ] as const)
-    t.match(await peekBatch(redis, source, bounds), expected);
-});
-
-t.test('lines are in the memory that is given, unless an entry is larger', async (t) => {
-  const memory = Buffer.alloc(100);
-  const bounds = { rows: 1e6, bytes: 100 };
-  const small = await peekBatch(redis, await streamOf(4, 5), bounds, memory);
-  t.match(small, { rows: 9, isFull: false });
-  t.equal(small?.lines.buffer, memory.buffer);
-  const large = await peekBatch(redis, await streamOf(11), bounds, memory);
-  t.match(large?.lines.toString(), /^000000000\n(\d{9}\n){9}000000010\n$/);
-});
-
-t.test('over many pages no entry is left out or taken twice', async (t) => {
-  const rows = Array.from({ length: 3_000 }, (_, i) => (i % 7) + 1);
-  const { stream } = await streamOf(...rows);
-  const total = rows.reduce((a, b) => a + b);
-  const batch = await peekBatch(redis, { stream });
-  t.match(batch, { rows: total, isFull: false });
-  t.equal(batch?.lines.length, total * 10);
-  t.same(
-    batch?.entries,
-    (await redis.xrange(stream, '-', '+')).map(([id], i) => ({
-      id,
-      rows: rows[i],
-      bytes: Number(rows[i]) * 10,
-    })),
-  );
-});
-
-t.test(
-  'a page that fails ends the batch with the entries before it, and the first one is an error',
-  async (t) => {
-    const entry = [Buffer.from('1-1'), ['n', '1', 'd', 'x\n'].map((text) => Buffer.from(text))] as const;
-    let pages = 0;
-    const failing = (good: number) => async (count: number) => {
-      if (pages++ === good) throw new Error('Redis is away');
-      return Array(count).fill(entry);
-    };
-    const bounds = { rows: 1e6, bytes: 1e6 };
-    t.match(await collectBatch(failing(1), { stream: '' }, bounds), { rows: 8, isFull: true });
-    pages = 0;
-    await t.rejects(collectBatch(failing(0), { stream: '' }, bounds), /Redis is away/);
-  },
-);
-
-t.test('bytes that are no text pass unchanged', async (t) => {
-  const bytes = Buffer.from([...Array(256).keys(), 10]);
-  await redis.xadd('odd:{e0}', '*', 'n', '1', 'd', bytes);
-  t.ok((await peekBatch(redis, { stream: 'odd:{e0}' }))?.lines.equals(bytes));
-});
 
 t.test("an entry that is not a batch of events is told whole, and spoils no other's lines", async (t) => {
   const foreign: (string | Buffer)[][] = [
@@ -138,82 +63,6 @@ t.test("an entry that is not a batch of events is told whole, and spoils no othe
     })),
   );
 });
-
-const visitLines = (n: number, of = 0) =>
-  Array.from({ length: n }, (_, i) => visitLine(`${of}.s${i}`, `p${i}`, 'tv'));
-
-/** A stream of visits, which are appended as lua/visits.lua does. */
-function freshVisits(number = 0) {
-  const stream = createKeys(`t${++prefixes}`).visits.events(number);
-  return {
-    source: { stream, visits: number },
-    append: (lines: readonly string[], id = '*', time = String(Number.parseInt(id, 10) || Date.now())) =>
-      redis.xadd(stream, id, 'n', lines.length, 't', time, 'v', lines.join('')),
-  };
-}
-
-t.test('a row of a visit has its time, stream, entry and number in that before its line', async (t) => {
-  const { source, append } = freshVisits(5);
-  await append(visitLines(12), '1767225600007-0');
-  await append(visitLines(1, 1), '1767225600007-3');
-  const { lines, rows, entries } = (await peekBatch(redis, source)) ?? {};
-  const texts = visitLines(12).map((line, i) => `1767225600.007\t5\t0\t${i}\t${line}`);
-  texts.push(`1767225600.007\t5\t3\t0\t${visitLines(1, 1)}`);
-  t.equal(lines?.toString(), texts.join(''));
-  t.equal(rows, 13);
-  const bytes = [visitLines(12), visitLines(1, 1)].map((one) => Buffer.byteLength(one.join('')));
-  t.same(
-    entries?.map((one) => one.bytes),
-    bytes,
-    'as they are in the stream',
-  );
-});
-
-t.test(
-  'after a clock was set back rows have the times at which they were counted, and names of their own',
-  async (t) => {
-    const { source, append } = freshVisits(5);
-    const ahead = 1767225600007;
-    for (const id of [`${ahead}-0`, `${ahead}-1`]) await append(visitLines(1), id, String(ahead));
-    for (const id of [`${ahead}-2`, `${ahead}-3`]) await append(visitLines(1), id, '1767220000000');
-    const lines = (await peekBatch(redis, source))?.lines.toString().trim().split('\n') ?? [];
-    t.same(
-      lines.map((line) => line.split('\t').slice(0, 4)),
-      [
-        ['1767225600.007', '5', '0', '0'],
-        ['1767225600.007', '5', '1', '0'],
-        ['1767220000.000', '5', String(2 ** 31 + 2), '0'],
-        ['1767220000.000', '5', String(2 ** 31 + 3), '0'],
-      ],
-    );
-  },
-);
-
-t.test(
-  'an entry among visits that is none, or has another number of lines than it says, is foreign',
-  async (t) => {
-    const { source, append } = freshVisits();
-    for (const [n, text] of [
-      [1, 'a\tb\t\nc\td\t\n'],
-      [3, 'a\tb\t\nc\td\t\n'],
-      [1, 'no newline'],
-    ] as const)
-      await redis.xadd(source.stream, '*', 'n', n, 't', '1767225600007', 'v', text);
-    for (const time of [[], ['t', 'soon']])
-      await redis.xadd(source.stream, '*', 'n', 1, ...time, 'v', 'a\tb\t\n');
-    await append(visitLines(3));
-    const batch = await peekBatch(redis, source);
-    t.equal(batch?.rows, 3);
-    t.equal(batch?.foreignEntries.length, 5);
-    const { stream } = await streamOf();
-    await redis.xadd(stream, '*', 'n', 1, 'v', 'a\tb\t\n');
-    t.match(
-      await peekBatch(redis, { stream }),
-      { rows: 0, foreignEntries: [/a\\tb/] },
-      'visits among events',
-    );
-  },
-);
 
 /** A stream of its own; every script finds the script cache empty. */
 function freshStream() {

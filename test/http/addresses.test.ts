@@ -1,11 +1,12 @@
-// Where an e-mail address leads: to the profiles that a server or an order gave it for, 100 at most. From a storefront or a
-// browser it is kept with the profile, and leads nowhere: anybody can type anybody's.
+// Which profiles an e-mail address leads to: those that a server or an order gave it for, 100 at most. From a storefront or a
+// browser it is kept with the profile and leads nowhere: anybody can type any address. And the row of an adopted guest.
 
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { ITEM } from '../harness/shop.js';
+import { rowsOf } from '../harness/stream.js';
 
 const BROWSER = { 'x-api-key': 'pk_test_0123456789abcdef', origin: 'https://shop.example' };
 const env = {
@@ -16,7 +17,6 @@ const env = {
 /** Profiles that one address leads to. */
 const MOST = 100;
 const LOGGED_OUT = '';
-
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env });
   const { add, erase, exported, share, visit } = app.shop;
@@ -132,7 +132,7 @@ eachRedis(t, async (t, redis) => {
       t.same(await erase({ email }), { erased: true });
       for (const end of ends) end();
       const whole = commands.filter((one) =>
-        /^(hgetall|hkeys|hvals|smembers|z?l?range \S+ 0 -1)\b/i.test(one),
+        /^(hgetall|hkeys|hvals|smembers|z?l?range \S+ 0 -1)\b(?!.*:meta$)/i.test(one),
       );
       t.same(whole, []);
       t.equal((await byEmail(email)).status, 404);
@@ -144,4 +144,49 @@ eachRedis(t, async (t, redis) => {
       t.same((await exported({ sessionId: guests[50] as string })).profile, {});
     },
   );
+});
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis);
+  const { login, visit, event, erase } = app.shop;
+  const told = async (profileId: string) =>
+    (await rowsOf(redis, app))
+      .filter(
+        (row) => row['profile_id'] === profileId && ['adoption', 'merge'].includes(String(row['origin'])),
+      )
+      .map(({ type, origin }) => ({ type, origin }));
+  const ADOPTED = [{ type: 'profileAdoption', origin: 'adoption' }];
+
+  t.test('one whose customer is new leaves a row, once', async (t) => {
+    const { profileId } = await visit({ sessionId: 'a-1' });
+    t.same(await told(profileId), [], 'a guest');
+    const ids = { sessionId: 'a-1', customerId: '101' };
+    t.equal((await login(ids)).profileId, profileId);
+    t.same(await told(profileId), ADOPTED);
+    await login(ids);
+    await event({ customerId: '101' }, 'add');
+    t.same(await told(profileId), ADOPTED, 'later requests tell nothing');
+  });
+
+  t.test('one whose customer is known is merged, and leaves the row of that', async (t) => {
+    const guest = await visit({ sessionId: 'a-2' });
+    const customer = await visit({ customerId: '102' });
+    await login({ sessionId: 'a-2', customerId: '102' });
+    t.same(await told(guest.profileId), [{ type: 'profileMerge', origin: 'merge' }]);
+    t.same(await told(customer.profileId), []);
+  });
+
+  t.test('a session that nobody knew is no guest', async (t) => {
+    const { profileId } = await login({ sessionId: 'a-3', customerId: '103' });
+    t.same(await told(profileId), []);
+  });
+
+  t.test('it waits for the flusher under its profile, so that it is erased with it', async (t) => {
+    const { profileId } = await visit({ sessionId: 'a-4' });
+    await login({ sessionId: 'a-4', customerId: '104' });
+    await erase({ customerId: '104' });
+    const again = await visit({ customerId: '104' });
+    t.not(again.profileId, profileId);
+    t.same(await told(again.profileId), [], 'who comes back afterwards was no guest');
+  });
 });

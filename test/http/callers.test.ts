@@ -1,9 +1,15 @@
-// Who may call: every operation of /openapi.json times every caller, what VISIT_ACCESS leaves open, and what callers
-// may not learn: whether an id exists, another's wishlist, a share code.
+// Who may call: every operation of /openapi.json times every caller, what VISIT_ACCESS leaves open, and what callers may not
+// learn: whether an id exists, another wishlist, a share code. An operation that checks nothing itself is refused for an
+// identity that its caller may not act for.
 
 import { createHmac } from 'node:crypto';
-import t from 'tap';
+import { readdirSync, readFileSync } from 'node:fs';
+import { request } from 'node:http';
+import t, { type Test } from 'tap';
+import { type Operation, operation } from '../../src/http/operation.js';
+import type { Identity } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { readList } from '../../src/validation/requests.js';
 import {
   type Answer,
   type Headers,
@@ -19,23 +25,21 @@ import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
 import type { Document } from '../harness/openapi.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
+import { listen } from './servers.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
 const ORIGIN = 'https://shop.example';
 const PATH = '/product/visit';
 const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET };
 const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
-
 type Query = Readonly<Record<string, string>>;
 /** The statuses of an operation about visits, about a wishlist, and of administration. */
 type Statuses = readonly [visits: number, wishlist: number, administration: number];
-
 const SERVER: Statuses = [200, 200, 200];
 const SHOPPER: Statuses = [200, 200, 403];
 const ALL_401: Statuses = [401, 401, 401];
 const ALL_403: Statuses = [403, 403, 403];
 const ago = (seconds: number) => ({ timestamp: String(Math.floor(Date.now() / 1000) - seconds) });
-
 /** What a caller adds to a request. `sign` signs the whole query. */
 const CALLERS: Readonly<
   Record<
@@ -68,7 +72,6 @@ const CALLERS: Readonly<
     { 'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update('').digest('base64') },
   ],
 };
-
 /** What an operation is about, as a place in Statuses; undefined where it is open to all. */
 function about(path: string): 0 | 1 | 2 | undefined {
   if (path === PATH || path === '/product/visit/list') return 0;
@@ -79,7 +82,6 @@ function about(path: string): 0 | 1 | 2 | undefined {
     return 2;
   return /^\/(event|item\/(add|remove|list|check)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
 }
-
 const PUBLIC_PATHS =
   '/ /docs /openapi.json /beacon.js /wishlist.js /healthz /readyz /metrics /wishlist/share/{code} /webhook/purchase'
     .split(' ')
@@ -88,13 +90,11 @@ const PUBLIC_PATHS =
         (kind) => `/webhook/${kind}`,
       ),
     );
-
 /** All that tells one answer from another, but its id and its time. */
 function shape({ status, headers, text }: Answer): unknown {
   const { date: _date, 'x-request-id': _id, ...rest } = headers;
   return { status, headers: rest, text };
 }
-
 /** The statuses of all visit operations. */
 async function statuses(app: TestApp, identity: Query, headers: Headers = {}): Promise<number[]> {
   const body = { identity, productHandle: 'x' };
@@ -108,10 +108,8 @@ async function statuses(app: TestApp, identity: Query, headers: Headers = {}): P
   ];
   return answers.map(({ status }) => status);
 }
-
 const OPEN = [200, 200, 200, 200, 200];
 const CLOSED = [401, 401, 401, 401, 401];
-
 t.test('callers', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
@@ -368,5 +366,110 @@ t.test('callers', async (t) => {
     t.same((await list('99', { sessionId })).json.items, [], 'the session of another');
     t.match((await list(customerId, { customerId })).json.items, [{ productId: '1001' }]);
     t.equal((await app.post('/item/list', { identity: { sessionId } })).status, 401);
+  });
+});
+
+t.test('operations that check nothing themselves', async (t) => {
+  const KEY = 'sk_test_0123456789abcdef';
+  const PUBLISHABLE = { 'x-api-key': 'pk_0123456789abcdef', origin: 'https://shop.example' };
+  const SESSION = { sessionId: 's' };
+  const [SEVEN, EIGHT] = [{ customerId: '7' }, { customerId: '8' }];
+  const doc = { id: 'forget', tag: 'Operating', summary: 'Forgets everything that may be absent' } as const;
+  /** A server of one such operation; `handled` has the identities that its handler got. */
+  async function forgetful(t: Test, accessGroup: Operation['accessGroup'], areLinked = false) {
+    const handled: Identity[] = [];
+    const server = await listen(
+      [
+        operation({
+          method: 'post',
+          path: '/forgetful',
+          accessGroup,
+          maxBody: 1_000,
+          doc,
+          read: readList,
+          handle(input, { identity }) {
+            // @ts-expect-error what a request names is no identity that anything here takes
+            const named: Identity = input.identity;
+            handled.push(identity);
+            return named === identity ? '{}' : '{"isChanged":true}';
+          },
+        }),
+      ],
+      {
+        access: {
+          apiKeys: [KEY],
+          publishableKeys: [PUBLISHABLE['x-api-key']],
+          allowedOrigins: [PUBLISHABLE.origin],
+          shopifySecrets: [SECRET],
+        },
+        areLinked,
+      },
+    );
+    t.teardown(() => server.close());
+    const post = (identity: object, headers: Readonly<Record<string, string>> = {}, path = '/forgetful') =>
+      new Promise<string>((resolve, reject) => {
+        const sent = request({ port: server.port, host: '127.0.0.1', method: 'POST', path, headers });
+        sent.on('error', reject).on('response', async (res) => {
+          const { code = '' } = JSON.parse(Buffer.concat(await res.toArray()).toString()) as {
+            code?: string;
+          };
+          resolve(`${res.statusCode} ${code}`.trim());
+        });
+        sent.end(JSON.stringify({ identity }));
+      });
+    const login = (id: string) => proxied('/forgetful', { logged_in_customer_id: id });
+    return { handled, post, login };
+  }
+  for (const group of ['visits', 'wishlist'] as const)
+    t.test(
+      `an operation of ${group} that forgets everything is refused for a foreign identity`,
+      async (t) => {
+        const { handled, post, login } = await forgetful(t, group);
+        t.equal(await post(SEVEN, PUBLISHABLE), '403 forbidden', 'a publishable key names a customer');
+        t.equal(await post({ ...SEVEN, ...SESSION }, PUBLISHABLE), '403 forbidden');
+        t.equal(await post(EIGHT, {}, login('7')), '403 forbidden', 'a signed customer names another one');
+        t.equal(await post({ ...EIGHT, ...SESSION }, {}, login('7')), '403 forbidden');
+        t.equal(await post(SEVEN, {}, login('')), '403 forbidden', 'no customer is logged in');
+        t.equal(await post(SEVEN), '401 unauthorized', 'no credential');
+        t.same(handled, []);
+
+        t.equal(await post(SESSION, PUBLISHABLE), '200');
+        t.equal(await post(SEVEN, {}, login('7')), '200');
+        t.equal(await post(SESSION, {}, login('7')), '200');
+        t.equal(await post(EIGHT, { 'x-api-key': KEY }), '200');
+        const names = handled.map(({ customerId, sessionId }) => [customerId, sessionId]);
+        t.same(names, [
+          [null, 's'],
+          ['7', null],
+          ['7', 's'],
+          ['8', null],
+        ]);
+      },
+    );
+  t.test(
+    "an operation of a wishlist that forgets everything is refused for a customer's session",
+    async (t) => {
+      const { handled, post, login } = await forgetful(t, 'wishlist', true);
+      t.equal(await post(SESSION, PUBLISHABLE), '403 session_belongs_to_customer');
+      t.equal(await post(SESSION, {}, login('')), '403 session_belongs_to_customer');
+      t.same(handled, []);
+      t.equal(await post(SESSION, {}, login('7')), '200');
+      t.equal(await post(SESSION, { 'x-api-key': KEY }), '200');
+    },
+  );
+  t.test('visits go on for a session that belongs to a customer', async (t) => {
+    const { post, login } = await forgetful(t, 'visits', true);
+    t.equal(await post(SESSION, PUBLISHABLE), '200');
+    t.equal(await post(SESSION, {}, login('')), '200');
+  });
+  t.test('only the access rules and the command line make an identity of what was named', async (t) => {
+    const source = new URL('../../../src/', import.meta.url);
+    const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.ts'),
+    );
+    const trusting = files.filter((name) =>
+      /\btrust\(|unknown as Identity/.test(readFileSync(new URL(name, source), 'utf8')),
+    );
+    t.same(trusting.sort(), ['commands/visitor.ts', 'http/access.ts', 'validation/requests.ts']);
   });
 });

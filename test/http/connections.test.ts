@@ -1,11 +1,10 @@
-// Connections: where a request ends, requests in a row, clients that leave, and a server that closes while it is at work.
-// A proxy before the service and the service itself must agree where a request ends, or one visitor's bytes become the
-// beginning of another's request (request smuggling): what may be read in two ways is refused, and nothing that follows
-// it on its connection is read.
+// Connections: where a request ends, requests in a row, clients that leave or read no answers, and a server that closes while it
+// works. A proxy before the service and the service itself must agree where a request ends, or bytes of one visitor begin the
+// request of another (request smuggling): what may be read in two ways is refused, and its connection ends.
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -20,7 +19,6 @@ const BODY = visitOf('framed');
 const LENGTH = BODY.length;
 const CHUNKED_BODY = `${LENGTH.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`;
 const SMUGGLED = 'GET /healthz HTTP/1.1\r\nhost: x\r\nx-request-id: smuggled\r\n\r\n';
-
 const chunked = (sessionId: string, trailers: string) => {
   const body = visitOf(sessionId);
   return [`${body.length.toString(16)}\r\n${body}\r\n`, `0\r\n${trailers}\r\n`] as const;
@@ -348,4 +346,79 @@ t.test('connections', async (t) => {
     const again = await startApp(t, redis, { prefix: app.prefix });
     t.equal(await again.shop.count({ sessionId: 'closing' }, 'x'), 41);
   });
+});
+
+const MiB = 1024 * 1024;
+const LIMIT = 64 * MiB;
+const WHO = { sessionId: 'with-a-long-list' };
+/** Items, each of about 16 KB: more bytes than the kernel takes for a reader that does not read. */
+const ITEMS = 400;
+const redis = await startTestRedis(t);
+/** A connection that asks for the whole list and reads none of it. */
+async function ask(t: Test, port: number): Promise<Wire> {
+  const wire = await Wire.open(t, port);
+  wire.socket.pause();
+  const body = JSON.stringify({ identity: WHO });
+  wire.sendHead('POST', '/item/list', { ...TRUSTED, 'content-length': `${body.length}` });
+  wire.send(body);
+  return wire;
+}
+t.test('all bytes that wait for slow readers have one limit', async (t) => {
+  let now = 0;
+  const env = { MAX_ITEMS_BYTES: String(16 * MiB) };
+  const app = await startApp(t, redis, { env, timing: { now: () => now } });
+  const properties = { text: 'x'.repeat(16_000) };
+  for (let i = 0; i < ITEMS; i += 50) {
+    const ids = Array.from({ length: 50 }, (_, n) => String(1 + i + n));
+    await Promise.all(ids.map((productId) => app.shop.add(WHO, { productId, properties })));
+  }
+  const waiting = async () => Number(await app.figure('http_pending_bytes'));
+  const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
+
+  const wires: Wire[] = [];
+  for (let before = -1; (await waiting()) > before; ) {
+    before = await waiting();
+    const readers = wires.push(await ask(t, app.port));
+    await until('it is answered or refused', async () => {
+      const refused = Number((await app.figure('http_refused_total{code="overloaded",why="readers"}')) ?? 0);
+      return (await waiting()) > before || refused > 0 || readers > 20;
+    });
+  }
+  const full = await waiting();
+  t.ok(full <= LIMIT && full > LIMIT / 2, `${full} bytes wait`);
+  const refused = await list();
+  t.match(refused, { status: 503, json: { code: 'overloaded', error: /slow readers/ } });
+  t.ok(refused.headers['retry-after']);
+  t.match(await app.post('/product/visit', { identity: WHO, productHandle: 'x' }), { status: 200 });
+
+  now = 2_000;
+  const answer = await list();
+  t.match(answer, { status: 200 }, 'a reader that takes nothing makes room');
+  t.equal(answer.json.items.length, ITEMS);
+  t.equal(await app.figure('http_readers_cut_total'), 1);
+  t.ok((await waiting()) < full);
+  for (const wire of wires) wire.socket.destroy();
+  await until('nothing waits any more', async () => (await waiting()) === 0);
+});
+t.test('who sends requests and reads no answers is cut, also where no rate limit holds', async (t) => {
+  const app = await startApp(t, redis);
+  for (const [path, status] of [
+    ['/nowhere', 404],
+    ['/healthz', 200],
+    ['/beacon.js', 200],
+  ] as const) {
+    t.equal((await app.get(path)).status, status);
+    const wire = await Wire.open(t, app.port);
+    wire.socket.pause();
+    const requests = `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(400);
+    let isCut = false;
+    wire.socket.once('close', () => {
+      isCut = true;
+    });
+    for (let sent = 0; !isCut && sent < 8 * MiB; sent += requests.length) {
+      await new Promise((resolve) => wire.socket.write(requests, resolve));
+      await turn();
+    }
+    t.ok(isCut, path);
+  }
 });

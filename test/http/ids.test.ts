@@ -1,19 +1,22 @@
-// What ids, handles, queries and blank text mean: integers, text and gids name the same thing; handles are trimmed; the
-// `"{{ customer.id }}"` of a guest is ""; a body may begin with a byte order mark; what JSON.parse has rounded is refused.
+// What ids, handles, queries and blank text mean; and that whatever visitors write into them is data: no byte of it becomes a
+// command, a key, a piece of a script, or another visitor.
 
 import { parse } from 'node:querystring';
 import fc from 'fast-check';
 import t from 'tap';
 import { parseQuery } from '../../src/http/query.js';
-import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { isVisitorId, normaliseId } from '../../src/identity-rules.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { type Headers, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, proxied, SECRET, signed } from '../harness/app-proxy.js';
-import { startTestRedis } from '../harness/redis.js';
-import { eventsOf } from '../harness/stream.js';
+import { type Dump, dumpRedis } from '../harness/dump.js';
+import { keyPattern } from '../harness/key-pattern.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
+import { eventsOf, rowsOf } from '../harness/stream.js';
 import { itemOf, without } from './wishlist.js';
 
 /** Of Shopify's test notification; JSON.parse reads it as …500. */
 const ROUNDED = '{"identity":{"customerId":820982911946154508},"productHandle":"x"}';
-
 const redis = await startTestRedis(t);
 const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
 const { add, event, exported, items, remove, share, visit } = app.shop;
@@ -22,7 +25,6 @@ const post = async (path: string, body: unknown) => {
   t.equal(answer.status, 200, `${path} ${JSON.stringify(body)}: ${answer.text}`);
   return answer.json;
 };
-
 t.test('integer, text and gid of a customer are one, with blanks around or not', async (t) => {
   const ids = [42, '42', ' 42 ', 'gid://shopify/Customer/42', ' gid://shopify/Customer/42 '];
   const counts = [];
@@ -30,7 +32,6 @@ t.test('integer, text and gid of a customer are one, with blanks around or not',
   t.same(counts, [1, 2, 3, 4, 5]);
   t.equal(await app.shop.count({ customerId: 'gid://shopify/Customer/42' }, ' red-shoe '), 5);
 });
-
 t.test('an id that only looks like a gid is taken as it is; a session is no customer', async (t) => {
   const different: Record<string, string>[] = [
     ...['gid://shopify/Customer/47x', 'gid://shopify/Customer/', 'gid://other/Customer/4711', '04711'].map(
@@ -42,7 +43,6 @@ t.test('an id that only looks like a gid is taken as it is; a session is no cust
   const profiles = await Promise.all(different.map((identity) => visit(identity)));
   t.equal(new Set(profiles.map(({ profileId }) => profileId)).size, different.length);
 });
-
 t.test('integer, text and gid of a product and its variant are one item, which has digits', async (t) => {
   const identity = { sessionId: 'shopper' };
   const expected = { productId: '1001', variantId: '2002' };
@@ -59,7 +59,6 @@ t.test('integer, text and gid of a product and its variant are one item, which h
     await add(identity, expected);
   }
 });
-
 t.test('a gid of another thing, or a rounded integer, is 400 with the reason', async (t) => {
   const item = itemOf({ sessionId: 'wrong' });
   const named = (customerId: unknown) => ({ identity: { customerId }, productHandle: 'x' });
@@ -80,7 +79,6 @@ t.test('a gid of another thing, or a rounded integer, is 400 with the reason', a
     });
   await visit({ customerId: Number.MAX_SAFE_INTEGER });
 });
-
 t.test('ids and handles have up to 255 bytes after trimming, and differ by the last', async (t) => {
   const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
   for (const name of full) {
@@ -96,7 +94,6 @@ t.test('ids and handles have up to 255 bytes after trimming, and differ by the l
   for (const end of ['a', 'b'])
     t.match(await visit({ sessionId: 'x'.repeat(254) + end }, 'long'), { count: 1 });
 });
-
 t.test('device, locale, e-mail and names are taken up to their limits, or null', async (t) => {
   const limits = { device: 64, locale: 64, email: 320, firstName: 255, lastName: 255 };
   for (const [name, bytes] of Object.entries(limits))
@@ -105,7 +102,6 @@ t.test('device, locale, e-mail and names are taken up to their limits, or null',
         await event({ sessionId: 's', [name]: value });
   t.pass('each is answered 200');
 });
-
 t.test('unknown fields and parameters are ignored, wherever they are', async (t) => {
   const identity = { sessionId: 'unknown-fields', age: 7, null: null };
   const body = { identity, productHandle: 'x', extra: [1], customerId: 5 };
@@ -113,7 +109,6 @@ t.test('unknown fields and parameters are ignored, wherever they are', async (t)
   const query = '/product/visit?sessionId=unknown-fields&productHandle=x&utm=1&utm=2';
   t.match(await app.get(query), { json: { count: 1 } });
 });
-
 t.test('handles are trimmed in every request', async (t) => {
   const identity = { sessionId: 'trimmer' };
   const visited = await post('/product/visit', { identity, productHandle: ' hat\u00a0' });
@@ -125,7 +120,6 @@ t.test('handles are trimmed in every request', async (t) => {
   t.match(results, [{ productHandle: 'hat', count: 2 }]);
   await visit(identity, `${' '.repeat(300)}x`);
 });
-
 t.test('the app proxy names the customer who is logged in where the body names none', async (t) => {
   const body = { productHandle: 'proxied' };
   const counted = await postProxied(app, '/product/visit', '77', body);
@@ -138,7 +132,6 @@ t.test('the app proxy names the customer who is logged in where the body names n
   t.equal((await app.post('/product/visit', body, TRUSTED)).status, 400, 'a key names no customer');
   t.equal((await postProxied(app, '/item/list', '77', undefined)).status, 400, 'a body is still needed');
 });
-
 for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries()) {
   const name = JSON.stringify(blank);
   const facts = { device: blank, locale: blank, email: blank, firstName: blank, lastName: blank };
@@ -215,7 +208,6 @@ for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries()) {
     }
   });
 }
-
 t.test('an item may have no image, and its share page has none either', async (t) => {
   for (const [sessionId, change] of Object.entries({ absent: {}, given: { image: null } })) {
     const identity = { sessionId };
@@ -230,7 +222,6 @@ t.test('an item may have no image, and its share page has none either', async (t
     t.match(JSON.parse(String(moved?.['payload'])), { productId: '1001', image: null });
   }
 });
-
 t.test('control characters in titles become spaces', async (t) => {
   const identity = { sessionId: 'titles' };
   await add(identity, { productTitle: 'Red\tshoe\u0000\u0085', variantTitle: '4\r\n2' });
@@ -239,7 +230,6 @@ t.test('control characters in titles become spaces', async (t) => {
   const [added] = await eventsOf(redis, app, identity);
   t.match(JSON.parse(String(added?.['payload'])), titles);
 });
-
 t.test('a byte order mark before JSON is skipped', async (t) => {
   const body = JSON.stringify({ identity: { sessionId: 'mark' }, productHandle: 'x' });
   t.match(await post('/product/visit?count=true', `\ufeff${body}`), { count: 1 });
@@ -252,7 +242,6 @@ t.test('a byte order mark before JSON is skipped', async (t) => {
     json: { code: 'invalid_json' },
   });
 });
-
 t.test('a body with a Content-Encoding is 415, and the sentence says so', async (t) => {
   const body = { identity: { sessionId: 'encoded' }, productHandle: 'x' };
   for (const encoding of ['gzip', 'br', 'GZIP', ['identity', 'gzip']])
@@ -263,7 +252,6 @@ t.test('a body with a Content-Encoding is 415, and the sentence says so', async 
   for (const encoding of ['identity', 'Identity', ''])
     t.equal((await app.post('/product/visit', body, { 'content-encoding': encoding })).status, 200);
 });
-
 t.test('a query is read as node:querystring reads it', async (t) => {
   const names = ['a', 'sessionId', '__proto__', 'toString'];
   const piece = fc.constantFrom(...names, '&', '&', '=', '=', '%20', '+', 'é', '', '?', '#', '%');
@@ -286,4 +274,163 @@ t.test('a query is read as node:querystring reads it', async (t) => {
   t.equal(parseQuery('a=1&b=2&a=3').get('b'), '2');
   for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
     t.equal(parseQuery(`a=${wrong}`).get('a'), '\ud800', `${wrong}: a lone surrogate`);
+});
+
+const PATH = '/product/visit';
+const RUNS = process.env.FAULTS === 'full' ? 3_000 : 120;
+/** What has broken protocols, scripts and key schemes before. */
+const NASTY = [
+  ...['\r\nFLUSHALL\r\n', '*1\r\n$8\r\nFLUSHALL\r\n', '\0', 'a\nb', 'a\n0.AAAA\nb'],
+  ...["') redis.call('FLUSHALL') --", "]] redis.call('FLUSHALL') --[[", 'KEYS[1]', 'ARGV[1]'],
+  ...['{0}', '}{', '{e0}:events', ':ids', '0.AAAA', 's:other', 'c:1', 'V', '*', '?', '[a-z]'],
+  ...['\\', '"', '"}', '__proto__', 'constructor', '%s%n', '$(id)', '../../etc/passwd'],
+  ...['\u2028', '\ufeff', '\uffff', '\u202e', '-1', '1e309'],
+];
+const piece = fc.oneof(
+  fc.constantFrom(...NASTY),
+  fc.string({ unit: 'binary', maxLength: 60 }),
+  fc.string({ unit: 'grapheme', maxLength: 60 }),
+  // 255 bytes of anything, read as Latin-1.
+  fc.uint8Array({ maxLength: 255 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
+);
+const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pieces.join(''));
+/** For the name of an assertion: TAP has ideas of its own about some characters. */
+const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWellFormed());
+const COMMANDS = new Set(
+  'client config del eval evalsha exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset hsetnx hstrlen hvals info keys persist pexpireat pexpiretime ping rename select set time ttl type unlink xadd xlen xrange expire hello script incrby zadd zrange zremrangebyscore zscan'.split(
+    ' ',
+  ),
+);
+t.test('injection', async (t) => {
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
+  // Where guests do not end, no key has a moment that a dump would show.
+  const app = await startApp(t, redis, { env: { GUEST_RETENTION_DAYS: '0' } });
+  await client.set('canary', 'alive');
+  const keys = createKeys(app.prefix);
+  const fieldsAt = (dump: Dump, key: string) => (dump[key] ?? {}) as Readonly<Record<string, string>>;
+
+  t.test('an id and a handle are refused, or kept to the letter; nothing else changes', async (t) => {
+    let [taken, refused] = [0, 0];
+    const property = fc.asyncProperty(text, text, fc.boolean(), async (id, sent, isCustomer) => {
+      const handle = sent.trim();
+      const before = await dumpRedis(redis, app.prefix);
+      const identity = isCustomer ? { customerId: id } : { sessionId: id };
+      const answer = await app.post(PATH, { identity, productHandle: sent }, TRUSTED);
+      const after = await dumpRedis(redis, app.prefix);
+      if (answer.status === 400) {
+        refused++;
+        t.same(after, before);
+        return;
+      }
+      taken++;
+      t.equal(answer.status, 200);
+      t.notMatch(normaliseId(id) + handle, /\p{Cc}/u, 'no control character is taken');
+      t.equal(answer.json.productHandle, handle, shown(handle));
+      t.ok(isVisitorId(id));
+      const touched = Object.keys(after).filter(
+        (key) => JSON.stringify(after[key]) !== JSON.stringify(before[key]),
+      );
+      const { events, eventsState } = keys.visits;
+      const ofCustomer = [keys.counts, keys.profile, keys.members].map((of) => of(answer.json.profileId));
+      const ofVisitor = [keys.identity(answer.json.profileId), ...(isCustomer ? ofCustomer : [])];
+      const expected = [...ofVisitor, events(0), eventsState(0)];
+      t.same(
+        touched.filter((key) => !expected.includes(key)),
+        [],
+        shown([id, handle]),
+      );
+      const read = await app.get(
+        withQuery(PATH, { [isCustomer ? 'customerId' : 'sessionId']: id, productHandle: handle }),
+        TRUSTED,
+      );
+      const { profileId, count } = read.json;
+      t.equal(profileId, answer.json.profileId, shown([id, answer.text, read.text]));
+      const counts = fieldsAt(after, isCustomer ? keys.counts(profileId) : keys.identity(profileId));
+      t.equal(counts[handle], String(count), shown([id, handle, read.text, counts]));
+      await app.del(PATH, { identity, productHandle: handle }, TRUSTED);
+      const facts = fieldsAt(await dumpRedis(redis, app.prefix), keys.profile(profileId));
+      t.match(facts, isCustomer ? { owner: String } : { known: '1' }, 'it stays known when its count goes');
+    });
+    await fc.assert(property, { numRuns: RUNS, examples: NASTY.map((nasty) => [nasty, nasty, false]) });
+    t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
+  });
+
+  t.test('texts of items, events, profiles and keys of idempotency come back to the letter', async (t) => {
+    const other = { identity: { sessionId: 'bystander' }, productHandle: 'x' };
+    await app.post(PATH, other);
+    await app.post('/item/add', itemOf({ sessionId: 'bystander' }), TRUSTED);
+    const bystander = async () => [
+      (await app.get(withQuery(PATH, { sessionId: 'bystander', productHandle: 'x' }))).text,
+      (await app.post('/item/list', { identity: { sessionId: 'bystander' } }, TRUSTED)).text,
+    ];
+    const untouched = await bystander();
+    let n = 0;
+    const bodies = new Map<string, string>();
+    let [taken, refused] = [0, 0];
+    const property = fc.asyncProperty(text, async (nasty) => {
+      const sessionId = `writer-${n++}`;
+      // The name has the shortest bound of the three, and none of them may be empty or have control characters.
+      const isText = nasty.trim() !== '' && Buffer.byteLength(nasty) <= 255 && !/\p{Cc}/u.test(nasty);
+      const added = await app.post(
+        '/item/add',
+        itemOf({ sessionId, firstName: nasty }, { productTitle: nasty, properties: { [nasty]: nasty } }),
+        TRUSTED,
+      );
+      t.equal(added.status, isText ? 200 : 400, shown(nasty));
+      if (isText) {
+        taken++;
+        const { items } = (await app.post('/item/list', { identity: { sessionId } }, TRUSTED)).json;
+        t.equal(items[0].productTitle, nasty, shown(nasty));
+        // `{"__proto__": …}` is a property like any other in JSON, and has no place in one of JavaScript's.
+        if (nasty !== '__proto__') t.strictSame(items[0].properties, { [nasty]: nasty }, shown(nasty));
+        const facts = fieldsAt(await dumpRedis(redis, app.prefix), keys.profile(added.json.profileId));
+        t.equal(facts['firstName'], nasty, shown(nasty));
+      } else refused++;
+      const headers: Headers = {
+        ...TRUSTED,
+        'idempotency-key': `${sessionId} ${encodeURIComponent(nasty)}`.slice(0, 255),
+      };
+      const event = { identity: { sessionId }, type: 'share', payload: { nasty } };
+      const first = await app.post('/event', event, headers);
+      t.equal(first.status, 200, shown(nasty));
+      t.equal((await app.post('/event', event, headers)).text, first.text, 'sent again');
+      bodies.set(sessionId, nasty);
+    });
+    await fc.assert(property, { numRuns: Math.ceil(RUNS / 2), examples: NASTY.map((nasty) => [nasty]) });
+    t.same(await bystander(), untouched, 'the bystander is as before');
+    t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
+    const shares = (await rowsOf(redis, app)).filter(({ type }) => type === 'share');
+    t.strictSame(
+      shares.map(({ session_id, payload }) => [session_id, JSON.parse(String(payload))]),
+      Array.from(bodies, ([sessionId, nasty]) => [sessionId, { nasty }]),
+      'each event is there once, with its payload',
+    );
+  });
+
+  t.test('so Redis has the keys and was given the commands of the program, and no others', async (t) => {
+    const isOurs = keyPattern(
+      ...[keys.meta, keys.settings, keys.pending(0), keys.share('*'), keys.request('*')],
+      ...keys.allOf('*.*'),
+      keys.erased('*.*', '*'),
+      keys.applied('*.*', '*', '*.*'),
+      keys.leftovers('*.*', '*'),
+      ...[keys.operation('*.*', '*'), keys.lane('*', '*')],
+      ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0)],
+      ...[keys.visits.events(0), keys.visits.eventsState(0), keys.visits.eventsDead(0)],
+    );
+    const all = await client.keys('*');
+    t.same(
+      all.filter((key) => key !== 'canary' && !isOurs.test(key)),
+      [],
+    );
+    t.equal(await client.get('canary'), 'alive');
+    const given = [...(await client.info('commandstats')).matchAll(/^cmdstat_([^:|]+)/gm)].map(
+      ([, name]) => name as string,
+    );
+    t.same(
+      given.filter((name) => !COMMANDS.has(name)),
+      [],
+    );
+  });
 });

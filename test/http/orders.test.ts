@@ -27,8 +27,6 @@ const LINE = { product_id: 11, variant_id: 21 };
 const WISHED: [string, string] = ['11', '21'];
 const KEPT: [string, string] = ['12', '22'];
 
-type Named = 'none' | 'unknown' | 'known';
-
 eachRedis(t, async (t, redis) => {
   const isCluster = redis.urls.length > 1;
   const env = { SHOPIFY_SECRET: SECRET };
@@ -57,11 +55,6 @@ eachRedis(t, async (t, redis) => {
   /** The profile that an identity has, or would get; makes nothing. */
   const profileOf = async (who: Record<string, string>): Promise<string> =>
     (await app.post('/item/list', { identity: who }, TRUSTED)).json.profileId;
-  const eventsBy = async (order: { id: number }) =>
-    (await rowsOf(redis, app)).filter(
-      ({ type, payload }) =>
-        type === 'autoRemoveAfterPurchase' && JSON.parse(String(payload)).orderId === String(order.id),
-    );
 
   t.test('a delivery that failed half-way is completed by a repeat, and then it is done', async (t) => {
     const full = await startApp(t, redis, { prefix: app.prefix, env: { ...env, STREAM_HIGH_WATER: '1' } });
@@ -89,78 +82,6 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed(app, who), []);
     const made = (await purchasesOf(redis, app, who)).map(({ event_id }) => event_id);
     t.same([made.length, new Set(made).size], [3, 3]);
-  });
-
-  const square: [customer: Named, session: Named, buyer: 'customer' | 'session'][] = [
-    ['unknown', 'none', 'customer'],
-    ['known', 'none', 'customer'],
-    ['none', 'unknown', 'session'],
-    ['none', 'known', 'session'],
-    ['unknown', 'unknown', 'customer'],
-    ['known', 'unknown', 'customer'],
-    ['unknown', 'known', 'session'],
-    ['known', 'known', 'session'],
-  ];
-  for (const isOn of isCluster ? [true] : [true, false])
-    for (const [customerIs, sessionIs, buyer] of isCluster ? square.slice(4) : square)
-      t.test(
-        `setting ${isOn ? 'on' : 'off'}, customer ${customerIs}, session ${sessionIs}: the row is the ${buyer}'s`,
-        async (t) => {
-          await switchTo(app, isOn);
-          const { customer, session, byCustomer, bySession } = newPair();
-          if (customerIs === 'known') await add(app, byCustomer, WISHED, KEPT);
-          if (sessionIs === 'known') await add(app, bySession, WISHED, KEPT);
-          const [ofCustomer, ofSession] = [await profileOf(byCustomer), await profileOf(bySession)];
-          const named = {
-            ...(customerIs === 'none' ? {} : { customer }),
-            ...(sessionIs === 'none' ? {} : { session }),
-          };
-          const order = shopifyOrder(named, [LINE]);
-          t.match(await deliver(app, order), { status: 200, json: { recorded: 1 } });
-          // Repeated, it is the same visitor's: what the order itself made known changes nothing.
-          if (isOn) await deliver(app, order);
-
-          const rows = await linesOf(redis, app, order);
-          const belongs = {
-            customer_id: customerIs === 'none' ? undefined : String(customer),
-            session_id: sessionIs === 'none' ? undefined : session,
-            profile_id: buyer === 'customer' ? ofCustomer : ofSession,
-          };
-          t.equal(rows.length, isOn ? 2 : 1);
-          for (const row of rows) t.match(row, belongs);
-          t.equal(new Set(rows.map(({ event_id }) => event_id)).size, 1);
-          const wishlists = [customerIs, sessionIs].filter((one) => one === 'known').length;
-          const events = await eventsBy(order);
-          t.equal(events.length, isOn ? wishlists : 0, 'one event for each item that left');
-          for (const event of events) t.match(event, { ...belongs, product_id: '11', variant_id: '21' });
-          for (const [is, who] of [
-            [customerIs, byCustomer],
-            [sessionIs, bySession],
-          ] as const)
-            t.same(await listed(app, who), is !== 'known' ? [] : isOn ? [KEPT] : [KEPT, WISHED]);
-
-          t.equal(await profileOf(byCustomer), ofCustomer, 'nothing is linked');
-          t.equal(await profileOf(bySession), ofSession);
-          t.same(await erase(byCustomer), { erased: customerIs !== 'none' }, 'who is named is known');
-          t.same(await erase(bySession), { erased: sessionIs !== 'none' });
-        },
-      );
-
-  t.test("a session that is linked to another customer: the row is that customer's", async (t) => {
-    await switchTo(app, true);
-    const { customer, session, bySession } = newPair();
-    const owner = { customerId: `${customer}9` };
-    const email = `owner-${customer}@shop.example`;
-    await add(app, { ...owner, ...bySession, email }, WISHED);
-    const order = shopifyOrder({ customer, session, email: `other-${customer}@shop.example` }, [LINE]);
-    await deliver(app, order);
-    const { profileId, profile } = await exported(owner);
-    const belongs = [{ profile_id: profileId }];
-    t.match([await linesOf(redis, app, order), await eventsBy(order)], [belongs, belongs]);
-    t.same(await listed(app, bySession), []);
-    t.equal(profile.email, email, 'who keeps the address');
-    t.same(await erase({ email: `other-${customer}@shop.example` }), { erased: true });
-    t.equal((await exported(owner)).profile.email, email);
   });
 
   // The rest depends on no more than that records and profiles have slots of their own.
@@ -309,19 +230,6 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a session that is linked to the customer: one profile, and each item leaves once', async (t) => {
-    await switchTo(app, true);
-    const { customer, session, byCustomer, bySession } = newPair();
-    const both = { ...byCustomer, ...bySession };
-    await add(app, both, WISHED, KEPT);
-    const order = shopifyOrder({ customer, session }, [LINE]);
-    await deliver(app, order);
-    const names = { customer_id: String(customer), session_id: session };
-    const belongs = [{ profile_id: await profileOf(both), ...names }];
-    t.match([await linesOf(redis, app, order), await eventsBy(order)], [belongs, belongs]);
-    t.same(await listed(app, both), [KEPT]);
-  });
-
   t.test("the order's address is kept: with the customer, else with the session", async (t) => {
     for (const isOn of [true, false]) {
       await switchTo(app, isOn);
@@ -341,16 +249,6 @@ eachRedis(t, async (t, redis) => {
     const email = `contact-${customer}@shop.example`;
     await deliver(app, shopifyOrder({ session }, [LINE], { email: '', contact_email: email }));
     t.match(await exported(bySession), { profile: { email } }, 'of a checkout that has a contact alone');
-  });
-
-  t.test('of a visitor who was erased and buys again, the address is kept again', async (t) => {
-    const { customer } = newPair();
-    const email = `c${customer}@shop.example`;
-    for (let i = 0; i < 2; i++) {
-      await deliver(app, shopifyOrder({ customer }, [LINE]));
-      t.match(await exported({ email }), { profile: { email } });
-      t.same(await erase({ email }), { erased: true });
-    }
   });
 
   t.test('an order without lines makes its visitors known', async (t) => {

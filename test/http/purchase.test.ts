@@ -416,15 +416,6 @@ t.test("an order of 500 lines, as large as today's API writes it, passes; over 4
   t.match(tooLarge, { status: 413, json: { code: 'payload_too_large' } });
 });
 
-t.test('a repeated order does not bring an erased visitor back', async (t) => {
-  const { customerId } = newCustomer();
-  const order = shopifyOrder({ customer: Number(customerId) }, [PRODUCT]);
-  await deliver(order);
-  t.same(await app.shop.erase({ customerId }), { erased: true });
-  t.match(await deliver(order), { status: 200, json: { recorded: 0, reason: 'erased' } });
-  t.same(await app.shop.erase({ customerId }), { erased: false });
-});
-
 t.test('the log says each reason, and each other topic, once', async (t) => {
   const lines: { level: number; topic?: string; reason?: string }[] = [];
   const sink = new Writable({

@@ -1,24 +1,25 @@
-// Paths, methods, the base path, request ids, what probes ask, GET and PUT /settings; and bodies: their size from both sides, their content
-// types, and those that do not come as they should.
+// Paths, methods, the base path, request ids, probes, GET and PUT /settings; and bodies: their sizes, alone and all together, their
+// content types, and those that arrive late or in pieces.
 
 import type { HttpResponse } from 'uWebSockets.js';
+import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { Reading } from '../../src/http/body.js';
 import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 import { Wire } from '../harness/wire.js';
 
 const PATH = '/product/visit';
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 const MAX_BODY = 65_536;
-
 /** A valid visit of exactly this many bytes: the rest is an unknown field. */
 function visitOfBytes(bytes: number): Buffer {
   const empty = JSON.stringify({ ...VISIT, fill: '' });
   return Buffer.from(JSON.stringify({ ...VISIT, fill: 'x'.repeat(bytes - empty.length) }));
 }
-
 /** The same bytes in pieces; their sizes go round `sizes`. */
 function pieces(bytes: Buffer, ...sizes: number[]): Buffer[] {
   const parts: Buffer[] = [];
@@ -29,7 +30,6 @@ function pieces(bytes: Buffer, ...sizes: number[]): Buffer[] {
   }
   return parts;
 }
-
 t.test('routes and bodies', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
@@ -277,7 +277,6 @@ t.test('routes and bodies', async (t) => {
     await Promise.all(ends);
   });
 });
-
 // uWebSockets.js cuts a connection that is silent for 8 to 10 s, unless it was paused meanwhile.
 t.test('a body has 10 s, and its connection is kept alive until then', async (t) => {
   const ends: unknown[] = [];
@@ -294,7 +293,39 @@ t.test('a body has 10 s, and its connection is kept alive until then', async (t)
   t.same(ends, ['request_timeout']);
   t.ok(reading.isOver);
 });
-
 function expectTooLarge(t: Test, answer: Awaited<ReturnType<TestApp['get']>>, why: string): void {
   t.match(answer, { status: 413, json: { code: 'payload_too_large', error: /than \d+ bytes/ } }, why);
 }
+
+const MiB = 1024 * 1024;
+/** Bytes that all bodies may have together. */
+const LIMIT = 64 * MiB;
+const SENDERS = 100;
+t.test('of unsigned bodies beyond the limit the oldest are refused, and a signed one is taken', async (t) => {
+  const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: SECRET } });
+  const unsigned = Buffer.alloc(MiB - 1, ' ');
+  const wires: Wire[] = [];
+  for (let i = 0; i < SENDERS; i++) {
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', '/webhook/purchase', {
+      'x-shopify-hmac-sha256': `${'A'.repeat(43)}=`,
+      'content-length': String(MiB),
+    });
+    await new Promise((resolve) => wire.socket.write(unsigned, resolve));
+    wires.push(wire);
+  }
+  const refused = () => app.figure('http_refused_total{code="overloaded",why="bodies"}');
+  const least = SENDERS - LIMIT / MiB;
+  await until('the oldest are refused', async () => Number(await refused()) >= least);
+  t.match(await wires[0]?.next(), { status: 503, headers: { 'retry-after': '1' }, body: /"overloaded"/ });
+  t.ok(Number(await app.figure('http_open_requests')) <= LIMIT / MiB);
+
+  const order = JSON.stringify({ id: 1, line_items: [], note: 'x'.repeat(MiB / 2) });
+  const signature = createHmac('sha256', SECRET).update(order).digest('base64');
+  const answer = await app.post('/webhook/purchase', order, { 'x-shopify-hmac-sha256': signature });
+  t.equal(answer.status, 200, answer.text);
+  for (const wire of wires) wire.socket.destroy();
+  await until('all are forgotten', async () => (await app.figure('http_open_requests')) === 0);
+  const again = await app.post('/webhook/purchase', order, { 'x-shopify-hmac-sha256': signature });
+  t.equal(again.status, 200);
+});

@@ -273,7 +273,7 @@ t.test('products left open are all done, and one that fails is seen in the figur
     ...{ prefix, env: ALERTS, timing: { productLookMs: 50 } },
     onError: (line) => failures.push(line),
   });
-  await until('all others are struck out', async () => (await client.hlen(products)) === 1);
+  await until('all others are struck out', async () => (await client.hlen(products)) === 1, 300_000);
   t.equal(await app.figure('products_open'), 1);
   await until(
     'its age grows from look to look',

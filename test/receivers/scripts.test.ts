@@ -6,7 +6,6 @@ import { DeliveryQueue } from '../../src/receivers/queue.js';
 import { standOf } from '../../src/receivers/stand.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { until } from '../harness/until.js';
 
 const redis = connectTo(t, (await startTestRedis(t)).url);
 const LONG_MS = 600_000;
@@ -19,57 +18,6 @@ async function open() {
   const take = (count = 10, leaseMs = LONG_MS) => queue.take(count, leaseMs);
   return { keys, queue, take };
 }
-
-t.test('what was taken is not taken again; what failed is when it is due, with its attempts', async (t) => {
-  const { queue, take } = await open();
-  await queue.add(['a', 'b', 'c', 'd']);
-  const found = await take(3);
-  t.same(
-    found.map(({ line, attempts }) => [line, attempts]),
-    [
-      ['a', 0],
-      ['b', 0],
-      ['c', 0],
-    ],
-  );
-  const [a, b, c] = found.map(({ id }) => id) as [string, string, string];
-  await queue.settle([
-    { id: a, outcome: 'done' },
-    { id: b, outcome: 'again', attempts: 3, againInMs: 60_000, why: 'x' },
-    { id: c, outcome: 'again', attempts: 1, againInMs: 0, why: 'y' },
-  ]);
-  t.same(await take(1), [{ id: c, attempts: 1, line: 'c' }], 'before what is new');
-  t.match(await take(), [{ attempts: 0, line: 'd' }]);
-  t.same(await take(), []);
-  t.match(standOf([await queue.state()]), {
-    pending: 3,
-    bytes: 3,
-    delivered: 1,
-    failures: 2,
-    dead: 0,
-    lastError: 'y',
-    lateMs: 0,
-  });
-});
-
-t.test('what is not settled is due again when its lease ends, with the attempts that it had', async (t) => {
-  const { queue, take } = await open();
-  await queue.add(['a', 'b']);
-  const [a, b] = (await take(2, 0)).map(({ id }) => id) as [string, string];
-  t.same(
-    (await take(2, 300)).map(({ id }) => id),
-    [a, b],
-  );
-  t.same(await take(), [], 'not before that');
-  await queue.settle([{ id: b, outcome: 'again', attempts: 2, againInMs: 0, why: 'x' }]);
-  t.same(await take(), [{ id: b, attempts: 2, line: 'b' }]);
-  t.same(await until('it is due', async () => (await take(10, 300))[0]), { id: a, attempts: 0, line: 'a' });
-  // The one that had it first was only late.
-  await queue.settle([{ id: a, outcome: 'done' }]);
-  await sleep(400);
-  t.same(await take(), []);
-  t.equal(await redis.exists(createKeys(`q${opened - 1}`).deliveries(0, 'r').queue), 1);
-});
 
 t.test('for how long the delivery has waited that is due for longest', async (t) => {
   const { queue, take } = await open();

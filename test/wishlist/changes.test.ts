@@ -3,8 +3,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ScriptArg } from '../../src/redis/scripts.js';
+import { itemField, newestFirst, parseItem } from '../../src/wishlist/item.js';
 import { eachRedis } from '../harness/app.js';
-import { identityOf } from '../harness/samples.js';
+import { contentOf, identityOf, storedItem } from '../harness/samples.js';
 import {
   add,
   CUSTOMER,
@@ -193,4 +194,21 @@ eachRedis(t, async (t, redis) => {
       t.same(sorted(list.items), [...all.filter((id) => id % 2 === 1), ...others]);
     });
   });
+});
+
+t.test('the newest item comes first; in one millisecond, the one whose id was drawn later', async (t) => {
+  const item = (itemId: string, ms: string) => parseItem(storedItem(itemId, contentOf('1'), ms));
+  const items = [item('3', '2'), item('1', '1'), item('4', '1'), item('2', '2')];
+  t.same(
+    items.sort(newestFirst).map(({ itemId }) => itemId),
+    ['3', '2', '4', '1'],
+  );
+});
+
+t.test('no two products and variants share a field', async (t) => {
+  const ids = ['', '1', ':', '::', 'a:', ':a', '%', '%3A', '%253A', 'a'];
+  const fields = ids.flatMap((product) => ids.map((variant) => itemField(product, variant)));
+  t.equal(new Set(fields).size, fields.length);
+  t.equal(itemField('1', null), '1:');
+  t.equal(itemField('1', '2'), '1:2');
 });
