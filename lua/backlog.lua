@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What waits in a stream, for metrics.
+-- Reads a stream's backlog, for metrics.
 --
 -- KEYS[1] events:state   KEYS[2] events   KEYS[3] events:dead
 --

@@ -1,16 +1,15 @@
 #!lua flags=no-writes
--- Says which products are on a wishlist: of exact products and variants in one HMGET; of products with any variant by their
--- fields, a page a call.
+-- Checks which products are on a wishlist: exact variants with one HMGET; products with any variant by paging through the fields.
 --
--- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity that is checked, if any
+-- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity to check, if any
 --
--- ARGV[1] cursor of the fields; 0 at first, empty if no product is asked for with any variant
--- ARGV[2] fields of a page, about
--- ARGV[3] the identity's link as the sender knows it, or empty   ARGV[4] generation of the profile, or empty; see redirect
--- ARGV[5] number of exact fields, then those
+-- ARGV[1] cursor of the fields; 0 at first, empty if there is no product with any variant
+-- ARGV[2] approximate number of fields per page
+-- ARGV[3] the identity's link known to the caller, or empty   ARGV[4] generation of the profile, or empty; see redirect
+-- ARGV[5] number of exact fields, then these fields
 -- ARGV[...] products with any variant, as fields without a variant
 --
--- Returns {next cursor (0: that was all), field, creation line, field, creation line, ...}, or a redirect.
+-- Returns {next cursor (0 at the end), field, creation line, field, creation line, ...}, or a redirect.
 
 -- @include not-here
 -- @include gone

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Queues deliveries for a receiver. Where more bytes wait than may, the oldest become dead letters. Runs at maxmemory too:
--- the flusher, which frees memory, waits for it.
+-- Queues deliveries for a receiver. Beyond the high-water mark the oldest become dead letters. Runs at maxmemory, too: the flusher,
+-- which frees memory, waits for it.
 --
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
 --
--- ARGV[1] bytes that may wait, and that dead letters may have
+-- ARGV[1] maximum bytes of pending deliveries, and of dead letters
 -- ARGV[2..] lines
 --
 -- Returns the number of deliveries that became dead letters.
@@ -21,15 +21,15 @@ for i = 2, #ARGV do
 end
 local bytes = redis.call('HINCRBY', state, 'bytes', added)
 
-local buried = 0
+local dead_letters = 0
 while bytes > most do
   local oldest = redis.call('XRANGE', queue, '-', '+', 'COUNT', 1)[1]
   if not oldest then
     break
   end
   local line = oldest[2][2]
-  bury(oldest[1], line, 'too much waited for this receiver')
+  dead_letter(oldest[1], line, 'too many deliveries were pending')
   bytes = bytes - #line
-  buried = buried + 1
+  dead_letters = dead_letters + 1
 end
-return buried
+return dead_letters

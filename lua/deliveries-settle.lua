@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Records what became of deliveries.
+-- Records the results of attempts.
 --
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
 --
--- ARGV[1] bytes that dead letters may have
--- ARGV[2..] five for each delivery: id; `done`; `again`; `dead`; `drop`, of a visitor who was erased; or `forget`, the same of
---           a dead letter; attempts so far; milliseconds until it is due again; why it failed
+-- ARGV[1] maximum bytes of dead letters
+-- ARGV[2..] five arguments for each delivery: id; `done`, `again`, `dead`, `drop` (its visitor was erased) or `forget` (a dead
+--           letter whose visitor was erased); number of attempts; milliseconds until the retry; reason of the failure
 --
--- Returns the millisecond since which every attempt has failed; 0 where the last one did not, or the receiver is gone.
+-- Returns the time since which every attempt has failed, in milliseconds; 0 if the last one succeeded, or the receiver was removed.
 -- Errors: none.
 
 local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -39,11 +39,11 @@ for i = 2, #ARGV, 5 do
     failures = failures + 1
   end
   if not line then
-    -- It became a dead letter, or was erased, while it was sent.
+    -- It became a dead letter, or was erased, while it was in flight.
   elseif outcome == 'again' then
     redis.call('ZADD', taken, string.format('%.0f', (now + ARGV[i + 3]) * 16 + ARGV[i + 2]), id)
   elseif outcome == 'dead' then
-    bury(id, line, why)
+    dead_letter(id, line, why)
   elseif outcome == 'forget' then
     redis.call('XDEL', dead, id)
     redis.call('HINCRBY', state, 'deadBytes', 0 - #line)
@@ -55,7 +55,7 @@ end
 if delivered + failures > 0 then
   redis.call('HINCRBY', state, 'delivered', delivered)
   redis.call('HINCRBY', state, 'failures', failures)
-  -- The last hour, in a ring of five minutes each: `<five minutes since 1970> <delivered> <failures>`.
+  -- A ring of slots for the last hour: `<number of five minutes since 1970> <delivered> <failures>`.
   local five = math.floor(now / 300000)
   local slot = 'recent' .. five % 13
   local of, before, failed = string.match(redis.call('HGET', state, slot) or '', '(%d+) (%d+) (%d+)')

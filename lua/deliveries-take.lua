@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Takes deliveries that are to be sent to a receiver now: first those that were taken before and are due again, then new ones.
--- None of them is given to another process until its lease ends; then its process has died, and it is due again.
+-- Leases deliveries that are due now: first retries, then new ones. No other process gets them until the lease ends; then the process
+-- has died, and they are due again.
 --
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state
 --
--- ARGV[1] how many at most   ARGV[2] lease, milliseconds
+-- ARGV[1] maximum number   ARGV[2] lease, milliseconds
 --
--- Returns {id, attempts so far, line, id, ...}.
+-- Returns {id, number of attempts, line, id, ...}.
 -- Errors: none.
 
 local queue, taken, state = KEYS[1], KEYS[2], KEYS[3]
@@ -29,14 +29,14 @@ for i = 1, #due, 2 do
   if entry then
     take(entry, due[i + 1] % 16)
   else
-    -- Another program has removed it.
+    -- Another program has deleted the entry.
     redis.call('ZREM', taken, due[i])
   end
 end
 
 local left = ARGV[1] - #due / 2
 if left > 0 then
-  -- Id of the last one that was new.
+  -- Id of the last delivery that was leased as new.
   local cursor = redis.call('HGET', state, 'cursor')
   local new = redis.call('XRANGE', queue, cursor and '(' .. cursor or '-', '+', 'COUNT', left)
   for _, entry in ipairs(new) do

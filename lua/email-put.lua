@@ -1,11 +1,11 @@
--- Leads an address to a profile, or no longer. It leads to the latest profiles only.
+-- Adds a profile to the index of an e-mail address, or removes it. The index keeps only the latest profiles.
 --
 -- KEYS[1] index of the address
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] profile   ARGV[3] profiles that it leads to at most; 0: it leads to this one no longer
+-- ARGV[2] profile   ARGV[3] maximum number of profiles; 0 removes this one
 --
--- Returns how many earlier profiles it leads to no longer, because there were too many.
+-- Returns the number of earlier profiles that were dropped.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

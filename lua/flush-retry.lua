@@ -1,10 +1,9 @@
 #!lua
--- Puts dead letters back at the end of their stream, one entry each, and counts them as pending.
--- The high-water mark is not asked: these lines were accepted once.
+-- Puts dead letters back into their stream, one entry each. Ignores the high-water mark: these lines were accepted before.
 --
 -- KEYS[1] events:dead   KEYS[2] events   KEYS[3] events:state
 --
--- ARGV[1...] ids of dead letters; those that are not there are left out
+-- ARGV[1...] ids of dead letters; missing ones are skipped
 --
 -- Returns the number of lines put back.
 -- Errors: none.

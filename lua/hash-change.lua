@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Adds, changes or removes one field of a hash, where it still is as the sender knows it.
+-- Compare-and-set of one field of a hash.
 --
 -- KEYS[1] hash
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] field
--- ARGV[3] what it was; empty: it is new
--- ARGV[4] what it is; empty: it is removed
--- ARGV[5] fields that there may be
+-- ARGV[3] expected value; empty: the field must be absent
+-- ARGV[4] new value; empty removes the field
+-- ARGV[5] maximum number of fields
 --
--- Returns 1; 0 and nothing was done, where it is something else.
+-- Returns 1; 0 and nothing was done if the field has another value.
 -- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
 
 -- @include deadline

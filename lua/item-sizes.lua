@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads how large each item of a wishlist is.
+-- Reads the size of each item of a wishlist.
 --
 -- KEYS[1] items
 --

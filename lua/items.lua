@@ -1,15 +1,14 @@
 #!lua flags=no-writes
--- Reads the items of a wishlist, a page a call. Items that are there from the first call to the last are in it, maybe
--- twice.
+-- Reads a page of a wishlist's items. Items that exist during all calls are returned at least once.
 --
--- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity that is checked, if any
+-- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity to check, if any
 --
 -- ARGV[1] cursor; 0 at first
--- ARGV[2] items that a page may have, about
--- ARGV[3] the identity's link as the sender knows it, or empty   ARGV[4] generation of the profile, or empty; see redirect
--- ARGV[5] 1: of each item its first two lines alone
+-- ARGV[2] approximate number of items per page
+-- ARGV[3] the identity's link known to the caller, or empty   ARGV[4] generation of the profile, or empty; see redirect
+-- ARGV[5] 1: only the first two lines of each item
 --
--- Returns {next cursor (0: that was all), field, item, field, item, ...}, or a redirect.
+-- Returns {next cursor (0 at the end), field, item, field, item, ...}, or a redirect.
 
 -- @include not-here
 -- @include gone

@@ -1,13 +1,13 @@
--- Writes what is remembered of an order.
+-- Writes the note of an order.
 --
 -- KEYS[1] order
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] seconds for which it is remembered
--- ARGV[3] NX: unless there is a note; XX: in place of the one that is there
+-- ARGV[2] TTL, seconds
+-- ARGV[3] NX: only if there is no note; XX: only if there is one
 -- ARGV[4] the note
 --
--- Returns the note as it is now.
+-- Returns the present note.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Writes an operation of several steps into the list of pending ones before it begins, and removes it when it has ended. The list
--- is sorted by the time at which they began: milliseconds of this server's clock.
+-- Adds an operation of several steps to the list of pending ones before its first step, and removes it after the last. The list is
+-- sorted by start time, in milliseconds of this server's clock.
 --
 -- KEYS[1] pending operations
 --

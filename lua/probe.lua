@@ -1,11 +1,11 @@
--- Looks whether a node still holds its part of the deployment, and whether it takes writes.
+-- Checks whether a node still has its part of the deployment, and whether it accepts writes.
 --
--- KEYS[1] hash with the node's mark: `meta`, or a mark of its own (src/redis/marks.ts)
+-- KEYS[1] hash with the node's mark: `meta`, or the node's own (src/redis/marks.ts)
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] SHA-1 of the mark's field `salt`, as it should be
+-- ARGV[2] expected SHA-1 of the mark's field `salt`
 --
--- Returns 1 where the mark is there, and was written to; 0 where it is gone or another one, and nothing was written.
+-- Returns 1 after a write to the mark; 0 and nothing was written if the mark is missing or another one.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
@@ -14,6 +14,6 @@ local mark = redis.call('HGET', KEYS[1], 'salt')
 if not mark or redis.sha1hex(mark) ~= ARGV[2] then
   return 0
 end
--- A write, though it changes nothing.
+-- A write that changes nothing.
 redis.call('HSET', KEYS[1], 'written', '1')
 return 1

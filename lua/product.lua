@@ -1,19 +1,18 @@
--- Writes down a product as it is now, before its wishers are told, and strikes it out when they are. Of two that are written
--- down the newer one stays.
+-- Journals a product before its alerts are sent, and removes it from the journal afterwards. The newest version wins.
 --
--- KEYS[1] products whose wishers are being told   KEYS[2] versions that products had lately
+-- KEYS[1] journal of products   KEYS[2] recent versions of products
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the product's id
--- ARGV[3] its version, milliseconds since 1970, and no later than now: a later one would outrank all changes until then;
---         empty: this moment, and later than any before
--- ARGV[4] what it is like; empty to strike out that version
+-- ARGV[3] its version, milliseconds since 1970. A time in the future counts as now: else it would outrank all changes until then.
+--         Empty: now, but later than any version before
+-- ARGV[4] the product; empty removes that version from the journal
 -- ARGV[5] milliseconds for which versions are remembered
 --
--- What is written down is `<version> <since>\n<what it is like>`. Since: the version that came while one was there that was not
--- like it, which a process may still tell of; 0 where there was none.
+-- An entry is `<version> <since>\n<product>`. Since: a process may still be sending alerts for an older, different version; it is
+-- the first version that replaced one. 0 if there was none.
 --
--- Returns {version, since}; {} where it was struck out, or where a newer version was there: then nothing was done.
+-- Returns {version, since}; {} if it was removed, or a newer version exists: then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

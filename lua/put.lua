@@ -1,9 +1,9 @@
 -- Writes a string, or removes keys.
 --
--- KEYS[1] key   KEYS[2..] more that are removed
+-- KEYS[1] key   KEYS[2..] further keys to remove
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] its value; empty to remove all of them
+-- ARGV[2] the value; empty removes all keys
 --
 -- Returns 1.
 -- Errors: EXPIRED -1; nothing was done.

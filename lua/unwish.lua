@@ -1,14 +1,13 @@
 #!lua flags=allow-oom
--- Takes profiles out of the index of a product's variant. Those that were noted lately stay, where that matters: their item may
--- be on its way.
+-- Removes profiles from the index of a product's variant, except recent entries, whose item may be on its way.
 --
 -- KEYS[1] index
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] milliseconds since a profile was noted, from which on it is taken out; 0: any
+-- ARGV[2] minimum age of an entry, milliseconds; 0: any
 -- ARGV[3..] profiles
 --
--- Returns how many were taken out.
+-- Returns the number of removed profiles.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

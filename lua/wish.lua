@@ -1,17 +1,16 @@
--- Notes wishers in the indexes of what they are about to wish for: a batch of them in one call, each before its item is
--- written.
+-- Adds profiles to the indexes of products that they are about to save, in one batch. An index entry precedes its item.
 --
 -- KEYS[1] lane. The keys below are not declared: a batch spans the slots of its node.
 --
 -- ARGV[1] sequence number of the batch in its lane
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
--- ARGV[4] the wishers, each in two lines: the index; the profile
+-- ARGV[4] two lines for each entry: the index; the profile
 --
--- An index has, for each profile, when it was last noted: milliseconds of this server's clock.
+-- An index has for each profile the time of its last entry, in milliseconds of this server's clock.
 --
--- Returns a flat list {i, `~`, ...} of those that were not noted, because their index is not at this node, or on the move.
--- Errors: EXPIRED -1, SUPERSEDED -2 (the lane is past this batch); nothing was done.
+-- Returns a flat list {i, `~`, ...} of failed entries: their index is not at this node, or its slot is migrating.
+-- Errors: EXPIRED -1, SUPERSEDED -2 (the lane has a later batch); nothing was done.
 
 local lane = KEYS[1]
 -- @include lane

@@ -1,13 +1,13 @@
--- What waits for a receiver: `queue`, `taken`, `state`, `dead`; `most`: bytes that its dead letters may have.
--- The score of one that was taken is the millisecond in which it is due again times 16, plus the attempts so far.
+-- A receiver's queue: `queue`, `taken`, `state`, `dead`; `most`: maximum bytes of dead letters.
+-- The score in `taken` is the due time in milliseconds times 16, plus the number of attempts.
 local function remove(id, line)
   redis.call('XDEL', queue, id)
   redis.call('ZREM', taken, id)
   redis.call('HINCRBY', state, 'bytes', 0 - #line)
 end
 
--- Makes a delivery a dead letter. Where these are too many the oldest are dropped.
-local function bury(id, line, reason)
+-- Makes a delivery a dead letter. Beyond `most` the oldest dead letters are dropped.
+local function dead_letter(id, line, reason)
   remove(id, line)
   redis.call('XADD', dead, '*', 'l', line, 'r', reason)
   redis.call('HINCRBY', state, 'dead', 1)
