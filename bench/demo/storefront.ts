@@ -1,4 +1,4 @@
-// The shop's pages, as docs/storefront.md has them: a grid of products with hearts, a page of each, the wishlist, and a friend's.
+// The shop's pages, as docs/storefront.md has them: a grid of products with hearts, a page of each, and the wishlist, or a friend's.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -36,7 +36,7 @@ export async function createStorefront(): Promise<Storefront> {
       PUBLISHABLE_KEYS: STOREFRONT_KEY,
       ALLOWED_ORIGINS: origin,
       SHOP_URL: origin,
-      SHARE_URL: `${origin}/shared/{code}`,
+      SHARE_URL: `${origin}/wishlist?code={code}`,
     },
     open(url) {
       service = url;
@@ -52,15 +52,18 @@ export async function createStorefront(): Promise<Storefront> {
 export function storefrontPage(path: string, service: string, key = STOREFRONT_KEY): string | undefined {
   const [, first = '', second = ''] = path.split('/');
   if (first === '') return page('Twelve things', service, key, grid());
-  if (first === 'wishlist')
-    return page('Wishlist', service, key, '<wishlist-page cart="demo"></wishlist-page>');
-  if (first === 'shared' && /^\w+$/.test(second))
-    return page('A friend’s wishlist', service, key, `<wishlist-page code="${second}"></wishlist-page>`);
+  if (first === 'wishlist') return page('Wishlist', service, key, WISHLIST);
   const product = CATALOGUE.find(({ handle }) => handle === second);
   if (first !== 'products' || product === undefined) return undefined;
   const body = `<img src="/images/${product.handle}.svg" alt=""><p>€${product.prices.EUR} ${heart(product, `smart-save="${SMART_SAVE_FROM}"`)}`;
   return page(product.title, service, key, body, `data-product-handle="${product.handle}"`);
 }
+
+const WISHLIST = `<wishlist-page cart="demo"></wishlist-page>
+<script>
+  const code = new URLSearchParams(location.search).get('code');
+  if (code) document.querySelector('wishlist-page').setAttribute('code', code);
+</script>`;
 
 function heart({ id, variantId, handle, title, prices }: Product, more = ''): string {
   return `<wishlist-heart product-id="${id}" variant-id="${variantId}" handle="${handle}" name="${title}" image="/images/${handle}.svg"
@@ -96,7 +99,7 @@ function page(title: string, service: string, key: string, body: string, tag = '
 <title>${title}</title>
 <style>${STYLE}</style>
 <script async src="${service}/wishlist.js" data-key="${key}" ${tag}></script>
-<header><a href="/">Shop</a> <a href="/wishlist">Wishlist (<wishlist-count></wishlist-count>)</a></header>
+<header><a href="/">Shop</a> <a href="/wishlist">Wishlist <wishlist-count></wishlist-count></a></header>
 <main><h1>${title}</h1>${body}</main>
 <script>
   // This shop has no cart: a real one adds the item here.
@@ -110,5 +113,5 @@ function pictureOf(handle: string): string {
   const [colour = '', ...thing] = handle.split('-');
   const known: Readonly<Record<string, string>> = { rust: '#b7410e', sand: '#c2b280' };
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><rect width="100" height="100" fill="${known[colour] ?? colour}"/>
-  <text x="50" y="54" font-size="11" font-family="sans-serif" text-anchor="middle" fill="#888">${thing.join(' ')}</text></svg>`;
+  <text x="50" y="54" font-size="11" font-family="sans-serif" text-anchor="middle" fill="#fff" stroke="#0008" stroke-width="2" paint-order="stroke">${thing.join(' ')}</text></svg>`;
 }

@@ -42,8 +42,9 @@ class Page extends Painted {
     this.more = button('button', text(this, 'more'), () => this.showMore());
     this.mine = button('button', text(this, 'mine'), () => this.saveToMine());
     this.link = button('share', text(this, 'share'), () => this.share());
-    this.bar = make('div', { class: 'a b' }, this.more, this.mine, this.link);
-    shadow(this, this.note, this.rows, this.bar);
+    this.field = make('input', { readonly: '', hidden: '', 'aria-label': text(this, 'share') });
+    const bar = make('div', { class: 'a b' }, this.more, this.mine, this.link, this.field);
+    shadow(this, this.note, this.rows, bar);
   }
 
   /** The items to show, sorted; undefined before they are known. */
@@ -92,6 +93,7 @@ class Page extends Painted {
     this.more.hidden = list.length <= size;
     this.mine.hidden = !list[0] || !isFriend;
     this.link.hidden = !list[0] || isFriend;
+    this.field.hidden ||= this.link.hidden;
     // Another tab or a heart has added a product.
     if (!queued.length && needsList()) askSoon();
   }
@@ -171,7 +173,7 @@ class Page extends Painted {
       return toast(this, text(this, 'failed'));
     }
     if (!this.hasAttribute('code')) this.leave(item, 'moveToCart');
-    announce(text(this, 'in-cart'));
+    toast(this, text(this, 'in-cart'));
   }
 
   async share() {
@@ -186,15 +188,15 @@ class Page extends Painted {
       await navigator.clipboard.writeText(url);
       toast(this, text(this, 'copied'));
     } catch {
-      const field = make('input', { value: url, readonly: '', 'aria-label': text(this, 'share') });
-      this.bar.append(field);
-      field.select();
+      this.field.value = url;
+      this.field.hidden = false;
+      this.field.select();
     }
   }
 
   saveToMine() {
     for (const item of this.friend) addItem({ ...item, source: 'wishlist' });
-    announce(text(this, 'added'));
+    toast(this, text(this, 'added'));
   }
 }
 

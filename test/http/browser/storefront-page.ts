@@ -2,13 +2,14 @@
 
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { freePort } from '../../../bench/servers/ports.js';
 import { tempDir } from '../../cli/wishmeter.js';
 import { KEY } from '../../harness/app.js';
+import { needsPrograms } from '../../harness/needs.js';
 import { ITEM } from '../../harness/shop.js';
 import { type BrowserFixtures, eventually, PUBLISHABLE, sessionOf, visit } from '../../harness/storefront.js';
 import { until } from '../../harness/until.js';
@@ -23,11 +24,52 @@ function blockOf(language: string, at = 0): string {
   return block;
 }
 
+const MODULES = {
+  'package.json': '{"type":"module"}',
+  'login.js': `export const customerOf = ({ headers }) =>
+    /customer=(\\d+)/.exec(headers.cookie ?? headers.get?.('cookie') ?? '')?.[1];`,
+  'wishlist.js': blockOf('js'),
+};
+
+/** Calls a route as Next does: with a Request, and the rest of its path. */
+const NEXT = `import { createServer } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { POST } from './route.js';
+createServer(async (request, response) => {
+  const { url, headers, method } = request;
+  const sent = new Request('http://shop' + url, { method, headers, body: await text(request) });
+  const answer = await POST(sent, { params: Promise.resolve({ path: url.split('/').slice(2) }) });
+  response.writeHead(answer.status).end(await answer.text());
+}).listen(process.env.PORT);`;
+
+/** The backends of docs/storefront.md: name, files, and the command that starts it on a port. */
+const BACKENDS: readonly (readonly [
+  name: string,
+  files: Readonly<Record<string, string>>,
+  command: (port: number) => readonly string[],
+])[] = [
+  ['Node', { ...MODULES, 'main.js': blockOf('js', 1) }, () => [process.execPath, 'main.js']],
+  ['Express', { ...MODULES, 'main.js': blockOf('js', 2) }, () => [process.execPath, 'main.js']],
+  [
+    'Next.js',
+    { ...MODULES, 'route.js': blockOf('js', 3), 'main.js': NEXT },
+    () => [process.execPath, 'main.js'],
+  ],
+  [
+    'PHP',
+    {
+      'login.php': "<?php function customerId(): ?string { return $_COOKIE['customer'] ?? null; }",
+      'wishlist.php': blockOf('php'),
+    },
+    (port) => ['php', '-S', `127.0.0.1:${port}`, 'wishlist.php'],
+  ],
+];
+
 export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
   const page = (at: number) =>
     blockOf('html', at).replaceAll('https://wishmeter.example', service).replaceAll('pk_…', PUBLISHABLE);
-  const url = shop.show('/storefront', page(1));
+  const url = shop.show('/storefront', page(2));
   const isSaved = async (page: Page) =>
     (await page.locator('#heart').getAttribute('aria-pressed')) === 'true';
   const itemsOf = async (page: Page) => app.shop.items({ sessionId: await sessionOf(page) });
@@ -80,68 +122,82 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
     t.same(await itemsOf(page), []);
   });
 
-  await t.test(
-    'the backend takes wishlists of the customer who is logged in, and nothing else',
-    async (t) => {
-      const dir = await tempDir(t);
-      await writeFile(join(dir, 'package.json'), '{"type":"module"}');
-      await writeFile(
-        join(dir, 'login.js'),
-        "export const customerOf = ({ headers }) => /customer=(\\d+)/.exec(headers.cookie ?? '')?.[1];",
-      );
-      await writeFile(join(dir, 'wishlist.js'), blockOf('js'));
-      const startBackend = async (url: string) => {
-        const port = await freePort();
-        const backend = spawn(process.execPath, ['wishlist.js'], {
-          cwd: dir,
-          env: { ...process.env, WISHMETER_URL: url, WISHMETER_KEY: KEY, PORT: String(port) },
-          stdio: 'ignore',
-        });
-        t.teardown(() => backend.kill());
-        const ask = async (path: string, cookie: string, body: unknown, type = 'application/json') => {
-          const headers = { cookie, 'content-type': type };
-          const answer = await fetch(`http://127.0.0.1:${port}/wishlist${path}`, {
-            method: 'POST',
-            headers,
-            body: JSON.stringify(body),
+  for (const [at, [name, files, command]] of BACKENDS.entries())
+    await t.test(
+      `the backend (${name}) takes wishlists of the customer who is logged in, and nothing else`,
+      name === 'PHP' ? needsPrograms('php') : {},
+      async (t) => {
+        const dir = await tempDir(t);
+        await symlink(resolve('node_modules'), join(dir, 'node_modules'));
+        for (const [file, text] of Object.entries(files)) await writeFile(join(dir, file), text);
+        const startBackend = async (url: string) => {
+          const port = await freePort();
+          const [program = '', ...args] = command(port);
+          const backend = spawn(program, args, {
+            cwd: dir,
+            env: { ...process.env, WISHMETER_URL: url, WISHMETER_KEY: KEY, PORT: String(port) },
+            stdio: 'ignore',
           });
-          return { status: answer.status, text: await answer.text() };
+          t.teardown(() => backend.kill());
+          const ask = async (
+            path: string,
+            cookie: string,
+            body: unknown,
+            more: Record<string, string> = {},
+          ) => {
+            const headers = { cookie, 'content-type': 'application/json', ...more };
+            const answer = await fetch(`http://127.0.0.1:${port}/wishlist${path}`, {
+              method: 'POST',
+              headers,
+              body: JSON.stringify(body),
+            });
+            return { status: answer.status, text: await answer.text() };
+          };
+          await until('the backend listens', () =>
+            ask('/item/list', '', {}).then(
+              () => true,
+              () => false,
+            ),
+          );
+          return ask;
         };
-        await until('the backend listens', () =>
-          ask('/item/list', '', {}).then(
-            () => true,
-            () => false,
-          ),
+        const ask = await startBackend(service);
+        const sessionId = `at-the-shop-${name}`;
+        const [own, foreign] = [`7${at}`, `8${at}`];
+        const cookie = `customer=${own}`;
+        const identity = { sessionId, customerId: foreign };
+        t.equal((await ask('/item/list', '', { identity })).status, 401, 'a guest');
+        t.equal((await ask('/profile', cookie, { identity })).status, 404, 'another path');
+        t.equal(
+          (await ask('/item/list', cookie, { identity }, { 'content-type': 'text/plain' })).status,
+          404,
+          'what other sites can send',
         );
-        return ask;
-      };
-      const ask = await startBackend(service);
-      const identity = { sessionId: 'at-the-shop', customerId: '8' };
-      t.equal((await ask('/item/list', '', { identity })).status, 401, 'a guest');
-      t.equal((await ask('/profile', 'customer=7', { identity })).status, 404, 'another path');
-      t.equal(
-        (await ask('/item/list', 'customer=7', { identity }, 'text/plain')).status,
-        404,
-        'what other sites can send',
-      );
-      await app.shop.add({ sessionId: 'at-the-shop' });
-      const { status, text } = await ask('/item/list', 'customer=7', { identity });
-      t.equal(status, 200);
-      t.equal(JSON.parse(text).items.length, 1, "what the guest saved is the customer's");
-      t.equal(
-        (await app.shop.items({ customerId: '7' })).length,
-        1,
-        'also where nothing else is known of the session',
-      );
-      t.equal((await ask('/item/add', 'customer=7', { ...ITEM, identity, productId: '9' })).status, 200);
-      t.equal((await app.shop.items({ customerId: '7' })).length, 2);
-      t.same(await app.shop.items({ customerId: '8' }), [], 'the customer whom the body names');
-      for (const body of [[], null, 'text', 7])
-        t.equal((await ask('/item/list', 'customer=7', body)).status, 200, 'a body without an identity');
+        await app.shop.add({ sessionId });
+        const { status, text } = await ask('/item/list', cookie, { identity });
+        t.equal(status, 200);
+        t.equal(JSON.parse(text).items.length, 1, "what the guest saved is the customer's");
+        t.equal(
+          (await app.shop.items({ customerId: own })).length,
+          1,
+          'also where nothing else is known of the session',
+        );
+        const key = { 'idempotency-key': `click-${name}` };
+        const added = { ...ITEM, identity, productId: '9' };
+        t.equal((await ask('/item/add', cookie, added, key)).status, 200);
+        t.equal((await app.shop.items({ customerId: own })).length, 2);
+        t.match(
+          await ask('/item/add', cookie, { ...added, productId: '10' }, key),
+          { text: /idempotency_key_reused/ },
+          'one Idempotency-Key a click',
+        );
+        t.same(await app.shop.items({ customerId: foreign }), [], 'the customer whom the body names');
+        for (const body of [[], null, 'text', 7])
+          t.equal((await ask('/item/list', cookie, body)).status, 200, 'a body without an identity');
 
-      const askInVain = await startBackend(`http://127.0.0.1:${await freePort()}`);
-      for (const _ of ['first', 'second'])
-        t.equal((await askInVain('/item/list', 'customer=7', {})).status, 502, 'the service is away');
-    },
-  );
+        const askInVain = await startBackend(`http://127.0.0.1:${await freePort()}`);
+        for (const _ of ['first', 'second'])
+          t.equal((await askInVain('/item/list', cookie, {})).status, 502, 'the service is away');
+      },
+    );
 }

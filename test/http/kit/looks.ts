@@ -2,7 +2,8 @@
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { type BrowserFixtures, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import { storefrontPage } from '../../../bench/demo/storefront.js';
+import { type BrowserFixtures, eventually, PUBLISHABLE, sessionOf, visit } from '../../harness/storefront.js';
 import { becomes, eventsOf, faultsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
 
 // The browser's.
@@ -140,31 +141,45 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     await page.emulateMedia({ forcedColors: null });
   });
 
-  await t.test('390 and 1,440 px, light and dark: nothing is cut off, and axe finds nothing', async (t) => {
-    const page = await (await visit(t, fixtures, {})).open(
-      shop.show(
-        '/looks',
-        `<html lang="en"><title>Wishlist</title>${ROOM}<style>:root{color-scheme:light dark}body{font-family:sans-serif;margin:24px}</style>
-        <body><main><h1>Wishlist</h1>${heartTag(1)}<wishlist-count></wishlist-count><wishlist-page cart="shopify"></wishlist-page></main>${kit}`,
-      ),
-    );
-    await fill(page, [
-      ['1', '49.90'],
-      ['2', '9.90'],
-      ['3', '100.00'],
-    ]);
-    await becomes(page, 'saved');
-    await page.getByRole('button', { name: 'Remove: Shoe 2' }).click();
-    for (const colorScheme of ['light', 'dark'] as const)
-      for (const width of [390, 1440]) {
-        await page.emulateMedia({ colorScheme });
-        await page.setViewportSize({ width, height: 844 });
-        const { scroll, inner } = await page.evaluate<{ scroll: number; inner: number }>(
-          '({ scroll: document.documentElement.scrollWidth, inner: innerWidth })',
-        );
-        t.ok(scroll <= inner, 'nothing is wider than the screen');
-        t.same(await faultsOf(page), [], `${colorScheme} ${width}`);
-      }
+  await t.test('the demo’s shop: 390 and 1,440 px, light and dark; axe finds nothing', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    const show = (path: string) => shop.show(path, storefrontPage(path, service, PUBLISHABLE) as string);
+    const list = show('/wishlist');
+    const page = await visitor.open(show('/'));
+    const hearts = page.locator('wishlist-heart');
+    t.equal(await hearts.count(), 12);
+    for (const at of [0, 1, 2]) await hearts.nth(at).click();
+    const check = async () => {
+      for (const colorScheme of ['light', 'dark'] as const)
+        for (const width of [390, 1440]) {
+          await page.emulateMedia({ colorScheme });
+          await page.setViewportSize({ width, height: 844 });
+          const { scroll, inner } = await page.evaluate<{ scroll: number; inner: number }>(
+            '({ scroll: document.documentElement.scrollWidth, inner: innerWidth })',
+          );
+          t.ok(scroll <= inner, 'nothing is wider than the screen');
+          t.same(await faultsOf(page), [], `${colorScheme} ${width}`);
+        }
+    };
+    await page.locator('wishlist-heart[state=saved]').nth(2).waitFor();
+    await check();
+    await page.goto(list);
+    await rows(page).nth(2).waitFor();
+    await page
+      .getByRole('button', { name: /Remove/ })
+      .first()
+      .click();
+    await check();
+    await page
+      .getByRole('button', { name: /Add to cart/ })
+      .first()
+      .click();
+    await eventually(t, () => rows(page).count(), 1);
+    const code = /\w+$/.exec(await page.evaluate('wishmeter.share()'))?.[0];
+    const friend = await (await visit(t, fixtures, {})).open(`${list}?code=${code}`);
+    await rows(friend).first().waitFor();
+    t.equal(await friend.getByRole('button', { name: 'Save to my wishlist' }).isVisible(), true);
+    t.equal(await friend.getByRole('button', { name: /Remove/ }).count(), 0);
   });
 
   await t.test('the keyboard alone saves, removes, undoes and shares', async (t) => {
