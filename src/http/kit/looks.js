@@ -18,7 +18,7 @@ function text(element, name, value) {
 }
 
 const STYLE = `
-:host{display:inline-block;font:inherit;color:inherit;--c:var(--wl-color,light-dark(#c81e3a,#ff6f86));--r:var(--wl-radius,8px);--g:var(--wl-gap,8px);--l:color-mix(in srgb,currentcolor 25%,transparent)}
+:host{display:inline-block;--c:var(--wl-color,light-dark(#c81e3a,#ff6f86));--r:var(--wl-radius,8px);--g:var(--wl-gap,8px);--l:color-mix(in srgb,currentcolor 25%,transparent)}
 :host([hidden]){display:none}
 button,input{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px}
 button{cursor:pointer}
@@ -30,12 +30,11 @@ svg{width:24px;height:24px;fill:none;stroke:currentcolor;stroke-width:1.75;trans
 :host(wishlist-count){min-width:3ch;text-align:center}
 :host([zero]) span{visibility:hidden}
 :host(wishlist-page){display:block}
-ul{list-style:none;margin:0;padding:0;display:grid;gap:0 32px;grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr))}
+ul{list-style:none;margin:0 0 16px;padding:0;display:grid;gap:0 32px;grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr))}
 li{display:grid;grid-template-columns:80px 1fr;gap:4px 16px;padding:16px 0;border-bottom:1px solid var(--l)}
 .i{width:80px;height:80px;object-fit:cover;border-radius:var(--r);grid-row:span 3;background:var(--l)}
 a{color:inherit;font-weight:600;overflow-wrap:anywhere}
 .a{display:flex;flex-wrap:wrap;align-items:center;gap:var(--g)}
-.b{margin:16px 0}
 .t{position:fixed;z-index:9999;inset:auto 16px 16px;margin:auto;width:fit-content;padding:8px 16px;border:1px solid;border-radius:var(--r);background:CanvasText;color:Canvas}
 input{flex:1;min-width:0}
 @media(forced-colors:active){:host{--c:Highlight}}`;

@@ -43,7 +43,7 @@ class Page extends Painted {
     this.mine = button('button', text(this, 'mine'), () => this.saveToMine());
     this.link = button('share', text(this, 'share'), () => this.share());
     this.field = make('input', { readonly: '', hidden: '', 'aria-label': text(this, 'share') });
-    const bar = make('div', { class: 'a b' }, this.more, this.mine, this.link, this.field);
+    const bar = make('div', { class: 'a' }, this.more, this.mine, this.link, this.field);
     shadow(this, this.note, this.rows, bar);
   }
 
