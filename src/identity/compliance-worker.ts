@@ -9,11 +9,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Backoff, backoffMs } from '../backoff.js';
-import { identityName } from '../identity-rules.js';
+import { EVERY_PROFILE, identityName } from '../identity-rules.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Compliance, OpenRequest } from './compliance.js';
-import { DataRequests } from './data-requests.js';
+import type { Compliance, ComplianceRequest, OpenRequest } from './compliance.js';
 import type { Eraser } from './eraser.js';
 import type { ShopEraser } from './shop-eraser.js';
 
@@ -30,8 +29,18 @@ const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 /** Profiles that one command asks for. */
 const AT_ONCE = 250;
 
+/** An erasure that is done in Redis. */
+interface Erased {
+  readonly open: OpenRequest;
+  /** When it was done, milliseconds since 1970. */
+  readonly at: number;
+}
+
 /** Another process works at the requests, or this one is closing. */
 class NotOwnerError extends Error {}
+
+/** Of a request whose visitor was erased. */
+const GONE = { customerId: null, email: null, erased: true };
 
 export class ComplianceWorker {
   readonly #store: Store;
@@ -105,19 +114,26 @@ export class ComplianceWorker {
     this.#renewed = 0;
     try {
       await this.#own();
-      const last = await this.#compliance.lastNumber();
       const open = await this.#compliance.list();
       const ids = new Set(open.map(({ id }) => id));
       for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
-      const dataRequests = new DataRequests(this.#compliance, last, open);
       const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
       await this.#close(erasures.filter(({ request }) => request.erased));
-      const erased: OpenRequest[] = [];
+      const done: Erased[] = [];
       for (const one of erasures) {
         if (one.request.erased) continue;
         await this.#own();
-        const now = await this.#alone(one, () => this.#erase(one, dataRequests));
-        if (now !== undefined) erased.push(now);
+        const now = await this.#alone(one, () => this.#erase(one));
+        if (now !== undefined) done.push(now);
+      }
+      // Before a request says that it is done: what a crash leaves is done again.
+      await this.#redact(done);
+      const erased: OpenRequest[] = [];
+      for (const { open } of done) {
+        const profiles = open.request.profiles ?? [];
+        // The visitor's id goes from the request, too, while it waits for ClickHouse.
+        const settled = await this.#compliance.settle(open, { ...open.request, ...GONE, profiles });
+        if (settled !== undefined) erased.push(settled);
       }
       await this.#close(erased);
     } finally {
@@ -145,7 +161,7 @@ export class ComplianceWorker {
     }
   }
 
-  async #erase(open: OpenRequest, dataRequests: DataRequests): Promise<OpenRequest | undefined> {
+  async #erase(open: OpenRequest): Promise<Erased | undefined> {
     let now: OpenRequest | undefined = open;
     const profiles = new Set(open.request.profiles);
     const onErasing = async (more: readonly string[]) => {
@@ -159,11 +175,24 @@ export class ComplianceWorker {
       if (customerId !== null) await this.#eraser.erase(identityName('c', customerId), onErasing);
       if (email !== null) await this.#eraser.eraseByEmail(email, onErasing);
     }
-    // Before the request says that it is done: what a crash leaves is done again.
-    await dataRequests.forget(open.request);
-    // The visitor's id goes from the request, too, while it waits for ClickHouse.
-    const erased = { customerId: null, email: null, profiles: [...profiles], erased: true };
-    return now && (await this.#compliance.settle(now, { ...now.request, ...erased }));
+    return now && { open: now, at: Date.now() };
+  }
+
+  /** Takes erased visitors out of data requests that were taken before: these stay for the merchant. */
+  async #redact(done: readonly Erased[]): Promise<void> {
+    if (done.length === 0) return;
+    const erasedAt = new Map<string, number>();
+    for (const { open, at } of done)
+      for (const name of open.request.kind === 'shop/redact' ? [EVERY_PROFILE] : namesOf(open.request))
+        erasedAt.set(name, at);
+    for (const one of await this.#compliance.list()) {
+      const { kind, erased, at } = one.request;
+      if (kind !== 'customers/data_request' || erased) continue;
+      const names = [EVERY_PROFILE, ...namesOf(one.request)];
+      if (!names.some((name) => at <= (erasedAt.get(name) ?? Number.NEGATIVE_INFINITY))) continue;
+      await this.#own();
+      await this.#compliance.settle(one, { ...one.request, ...GONE });
+    }
   }
 
   /** Closes those of which no row is left in streams or ClickHouse. */
@@ -203,4 +232,8 @@ export class ComplianceWorker {
   async #disown(): Promise<void> {
     await this.#store.change(OWN, [this.#store.keys.complianceOwner], [this.#name, 0]).catch(() => {});
   }
+}
+
+function namesOf({ customerId, email }: ComplianceRequest): string[] {
+  return [...(customerId === null ? [] : [`c:${customerId}`]), ...(email === null ? [] : [`@${email}`])];
 }

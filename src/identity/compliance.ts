@@ -20,9 +20,7 @@ export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
 /** Seconds for which a delivery is known; Shopify repeats one for some hours. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
-/** Requests that are read at once: while ClickHouse is away there may be thousands. */
-const PAGE = 100;
-/** Field with the last number that was given: a request's number is above those of all that were taken before it. */
+/** Field with the last number that was given. */
 const LAST = '#';
 
 export interface ComplianceRequest {
@@ -84,24 +82,6 @@ export class Compliance {
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))
       .flatMap(([id, text]) => this.#read(id, text));
-  }
-
-  /** Number of the request that was taken last, 0 where there was none. @throws ServiceError `unavailable` */
-  async lastNumber(): Promise<number> {
-    const key = this.#store.keys.compliance;
-    return Number(await this.#store.call((client) => client.hget(key, LAST)));
-  }
-
-  /** Those of these numbers that are open, oldest first. @throws ServiceError `unavailable` */
-  async listNumbers(first: number, last: number): Promise<OpenRequest[]> {
-    const key = this.#store.keys.compliance;
-    const open: OpenRequest[] = [];
-    for (let from = first; from <= last; from += PAGE) {
-      const ids = Array.from({ length: Math.min(PAGE, last - from + 1) }, (_, i) => String(from + i));
-      const kept = await this.#store.call((client) => client.hmget(key, ...ids));
-      for (const [i, id] of ids.entries()) if (kept[i]) open.push(...this.#read(id, kept[i]));
-    }
-    return open;
   }
 
   /** @returns the request as it is now; undefined, and nothing was done, where it was changed meanwhile */

@@ -129,7 +129,9 @@ t.test('data requests that arrive during a run are redacted, too', async (t) => 
   const { eraser } = server;
   const erase = eraser.erase.bind(eraser);
   eraser.erase = async (name, onErasing) => {
-    for (const customerId of ['1', '2', '3']) await take({ ...DATA, customerId, email: null });
+    await sleep(2);
+    const at = Date.now();
+    for (const customerId of ['1', '2', '3']) await take({ ...DATA, customerId, email: null, at });
     return erase(name, onErasing);
   };
   await worker.run();
