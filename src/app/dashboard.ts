@@ -3,6 +3,7 @@
 
 import type { Logger } from 'pino';
 import { createClickHouse } from '../clickhouse/client.js';
+import { watchTimeZone } from '../clickhouse/kept-settings.js';
 import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { startDashboard } from '../dashboard/server.js';
 import { atMostOnceASecond } from '../metrics/exposition.js';
@@ -25,6 +26,7 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
   return withClosers(async (onClose) => {
     const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
     onClose(() => clickhouse.close());
+    const keptTimeZone = watchTimeZone(clickhouse, config.CLICKHOUSE_DATABASE);
     const ask = async () => {
       await clickhouse.query({ query: 'SELECT 1' }).then(
         (answer) => answer.text(),
@@ -51,7 +53,8 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
       ...(config.REDIS_URL.length > 0 ? { receivers: async () => (await opened.get()).receivers } : {}),
       log,
       whyNotReady,
-      timeZone: config.SHOP_TIMEZONE ?? 'UTC',
+      timeZone:
+        config.SHOP_TIMEZONE === undefined ? keptTimeZone : async () => config.SHOP_TIMEZONE as string,
       servicePort: config.PORT,
       basePath: config.BASE_PATH,
     });

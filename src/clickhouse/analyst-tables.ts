@@ -15,4 +15,5 @@ export const ANALYST_TABLES: readonly string[] = [
   'products_stored',
   'steps_stored',
   'purchases_stored',
+  'kept_settings',
 ];

@@ -1,6 +1,7 @@
 // Settings of the whole database, stored in it by `flush`. A command without such a setting uses the stored one, so it can't
 // delete visits or change views by accident.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
 
@@ -30,6 +31,11 @@ export interface SettledSettings {
 
 const DEFAULTS: KeptSettings = { VISIT_RETENTION_DAYS: 400, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: '' };
 const TABLE = 'kept_settings';
+/** Milliseconds until the time zone is read again, after an answer and after none. */
+const REFRESH_MS = 60_000;
+const RETRY_MS = 1_000;
+/** Milliseconds that a page waits for it. */
+const PATIENCE_MS = 2_000;
 
 /**
  * Resolves each setting: given, else stored, else the default.
@@ -74,6 +80,32 @@ export async function keepSettings(
     .map(([name, value]) => ({ name, value: String(value) }));
   if (values.length > 0)
     await client.insert({ table: `${database}.${TABLE}`, values, format: 'JSONEachRow' });
+}
+
+/**
+ * Reads the kept time zone, again after a minute: `flush` may change it.
+ * @returns a function that resolves to the last known one, at first UTC, if ClickHouse does not answer in time
+ */
+export function watchTimeZone(client: ClickHouseClient, database: string): () => Promise<string> {
+  let known = DEFAULTS.SHOP_TIMEZONE;
+  let reading: Promise<unknown> | undefined;
+  let isDueAt = 0;
+  return async () => {
+    if (reading === undefined && performance.now() >= isDueAt) {
+      isDueAt = performance.now() + RETRY_MS;
+      reading = readKept(client, database)
+        .then((kept) => {
+          known = kept?.SHOP_TIMEZONE ?? DEFAULTS.SHOP_TIMEZONE;
+          isDueAt = performance.now() + REFRESH_MS;
+        })
+        .catch(() => {}) // whoever asks for figures gets the error
+        .finally(() => {
+          reading = undefined;
+        });
+    }
+    await Promise.race([reading, sleep(PATIENCE_MS, undefined, { ref: false })]);
+    return known;
+  };
 }
 
 /** Counts visits that a retention of `days` would delete now. */

@@ -30,15 +30,13 @@ const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 
 /** Facts about the deployment that the pages show. */
 export interface Deployment {
-  /** SHOP_TIMEZONE */
-  readonly timeZone: string;
   /** Port of `serve` on the same machine, and its BASE_PATH. */
   readonly servicePort: number;
   readonly basePath: string;
 }
 
-/** Files that need no log-in, by path. */
-export function readFiles({ timeZone, servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
+/** Files that need no log-in, by path. Pages have `{time_zone}` where their time zone belongs. */
+export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
   const styles = names.filter((name) => name.endsWith('.css'));
@@ -52,7 +50,6 @@ export function readFiles({ timeZone, servicePort, basePath }: Deployment): Read
         script: `${page.file}.js`,
         preloads,
         links: linksOn(page),
-        time_zone: timeZone,
         service_port: String(servicePort),
         base_path: basePath,
       };

@@ -15,7 +15,7 @@ import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
-import { ownPagePolicy } from '../http/own-pages.js';
+import { HTML, ownPagePolicy } from '../http/own-pages.js';
 import type { Receivers } from '../receivers/receivers.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
@@ -40,6 +40,8 @@ const PANEL_MS = 60_000;
 const REQUEST_MS = 10_000;
 
 export interface DashboardOptions extends Deployment {
+  /** Time zone of days and weeks; asked for each page and panel. */
+  readonly timeZone: () => Promise<string>;
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -101,7 +103,7 @@ class Requests {
   readonly #clickhouse: ClickHouseClient;
   readonly #receivers: ReceiversPage;
   readonly #log: Logger;
-  readonly #timeZone: string;
+  readonly #timeZone: () => Promise<string>;
   readonly #panelMs: number;
   readonly #files: ReadonlyMap<string, File>;
   readonly #whyNotReady: () => Promise<string | undefined>;
@@ -125,12 +127,12 @@ class Requests {
     const isReading = request.method === 'GET' || request.method === 'HEAD';
     const file = this.#files.get(pathname);
     if (file !== undefined && isReading) {
-      response.writeHead(200, {
-        ...HEADERS,
-        'content-type': file.type,
-        'content-length': file.content.length,
-      });
-      return void response.end(request.method === 'HEAD' ? undefined : file.content);
+      const content =
+        file.type === HTML
+          ? Buffer.from(file.content.toString().replaceAll('{time_zone}', await this.#timeZone()))
+          : file.content;
+      response.writeHead(200, { ...HEADERS, 'content-type': file.type, 'content-length': content.length });
+      return void response.end(request.method === 'HEAD' ? undefined : content);
     }
     if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
     if (pathname === '/readyz' && isReading) {
@@ -193,7 +195,7 @@ class Requests {
     const sql = statementOf(
       panel,
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
-      this.#timeZone,
+      await this.#timeZone(),
     );
     // The browser has disconnected, to ask for another period, say.
     const gone = new AbortController();

@@ -23,7 +23,6 @@ function replace(what: RegExp, by: string | ((...found: string[]) => string)): v
 }
 const PRIVATE = [
   'deployment',
-  'kept_settings',
   'schema_migrations',
   'products_feed',
   'products_told_feed',

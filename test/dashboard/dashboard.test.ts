@@ -3,10 +3,15 @@
 // by keyboard, and what it shows is in its address. looks.test.ts has how it looks, receivers.test.ts what it says while no
 // answer comes.
 
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { dashboard } from '../../src/app/dashboard.js';
+import { keepSettings } from '../../src/clickhouse/kept-settings.js';
+import { readConfig } from '../../src/config.js';
 import { csvOf } from '../../src/dashboard/csv.js';
 import { Login } from '../../src/dashboard/login.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from '../../src/dashboard/panels.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { dateOf } from '../clickhouse/small-world.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
@@ -14,7 +19,8 @@ import { needs } from '../harness/needs.js';
 import { cells, DRAWN, newPage, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
 import { cookieOf, dashboardOfShop, foreignHeaders, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
-const { url, client, reader, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
+const { url, client, clickhouseUrl, reader, logIn, logOut, session, post, stopClickHouse } =
+  await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
 const NOW = Date.UTC(2026, 2, 1);
 const WEEK_MS = 7 * 86_400_000;
@@ -43,7 +49,7 @@ t.test('the page and its files are open, and load nothing from elsewhere', async
 });
 
 t.test('its days are those of SHOP_TIMEZONE, also of what no view has by day', async (t) => {
-  const { url, session } = await openDashboard(t, reader, { timeZone: 'Asia/Tokyo' });
+  const { url, session } = await openDashboard(t, reader, { timeZone: async () => 'Asia/Tokyo' });
   const headers = { cookie: await session() };
   t.match(
     await (await fetch(url)).text(),
@@ -55,6 +61,22 @@ t.test('its days are those of SHOP_TIMEZONE, also of what no view has by day', a
     const { sql } = (await answer.json()) as { sql: string };
     t.notMatch(sql, /toDate\(occurred_at\)|occurred_at (>=|<) (toDate\(|')/, name);
   }
+});
+
+t.test('without SHOP_TIMEZONE its days are those of `flush`', async (t) => {
+  const CLICKHOUSE_URL = asDashboard(clickhouseUrl);
+  const env = { CLICKHOUSE_URL, CLICKHOUSE_DATABASE: 'shop', DASHBOARD_PORT: '0', DASHBOARD_TOKEN: TOKEN };
+  const config = readConfig({ ...env, HOST: '127.0.0.1' });
+  const zoneOf = async (given: Partial<typeof config>) => {
+    const { port, close } = await dashboard({ ...config, ...given }, pino({ level: 'silent' }));
+    t.teardown(close);
+    return /data-time-zone="(.*?)"/.exec(await (await fetch(`http://127.0.0.1:${port}`)).text())?.[1];
+  };
+  t.equal(await zoneOf({}), 'UTC');
+  await keepSettings(client, 'shop', { SHOP_TIMEZONE: 'Asia/Tokyo' });
+  t.equal(await zoneOf({}), 'Asia/Tokyo');
+  t.equal(await zoneOf({ SHOP_TIMEZONE: 'Europe/Berlin' }), 'Europe/Berlin', 'a setting wins');
+  t.equal(await zoneOf({ CLICKHOUSE_URL: 'http://127.0.0.1:1' }), 'UTC', 'while ClickHouse is away');
 });
 
 t.test('panels need a login', async (t) => {

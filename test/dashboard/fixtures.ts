@@ -26,7 +26,7 @@ export async function openDashboard(
     token: TOKEN,
     clickhouse,
     log,
-    timeZone: 'UTC',
+    timeZone: async () => 'UTC',
     servicePort: 9_123,
     basePath: '/api',
     wrongMs: 1,
