@@ -2,8 +2,8 @@
 // it; it only answers what the visitor asks of the shop: show me, erase me. An address is neither a key nor kept here: the index
 // knows it by a digest under the deployment's salt, and leads to profiles, which lead on to what they were merged into.
 //
-// A profile lists a digest among its members (lua/facts.lua) before the index leads to it, so an erasure finds it; what was
-// indexed too late is checked again, and removed.
+// A profile lists a digest among its members (lua/facts.lua) before the index leads to it, so an erasure finds it. An entry that is
+// made during the erasure leads nowhere: it is removed when it is met, or swept within a day.
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
@@ -56,7 +56,6 @@ export class Emails {
   /** Leads an address to a profile that has its digest among its members. @throws ServiceError `unavailable` */
   async index(digest: string, profileId: string): Promise<void> {
     await this.#put(digest, profileId);
-    await this.#giverOf(digest, profileId);
   }
 
   /**
