@@ -75,6 +75,32 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await page.getByText('Your wishlist is empty').waitFor();
   });
 
+  await t.test('a list that a click has overtaken on its way is asked for again', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    let isAsked = false;
+    let release = () => {};
+    const isAdded = new Promise<void>((done) => {
+      release = done;
+    });
+    await visitor.context.route(/item\/list/, async (route) => {
+      const response = await route.fetch();
+      isAsked = true;
+      await isAdded;
+      await route.fulfill({ response });
+    });
+    const page = await visitor.open(url);
+    await eventually(t, async () => isAsked, true);
+    await press(page, 9);
+    await eventually(
+      t,
+      async () => (await visitor.sent('/item/add')).some(({ status }) => status === 200),
+      true,
+    );
+    release();
+    await rows(page).filter({ hasText: 'Shoe 9' }).waitFor();
+    await becomes(page, 'saved', 9);
+  });
+
   await t.test('into the cart: it leaves only once the cart has it', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
     const sessionId = await fill(page, [1]);
