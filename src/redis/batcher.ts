@@ -1,27 +1,23 @@
-// One script call for all the operations of an event-loop turn, applied exactly once.
+// Sends all operations of a tick of the event loop in one script call, applied exactly once.
 //
-//   add ──▶ waiting ──▶ (end of the turn or a full batch, a lane is free) ──▶ in flight ──▶ settled
-//              ▲                                                  │ connection lost: the same
-//              └── turn after turn while all lanes are busy       └─ batch again, same number
+//   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free lane) ──▶ in flight ──▶ answered
+//              ▲                                                    │ connection lost: retry
+//              └── tick after tick while all lanes are busy         └─ with the same number
 //
-// A lane has one batch in flight. Batches of a lane are numbered; the script remembers the last number it
-// applied with its answer, so a batch whose reply was lost is sent again under its number and answers as
-// the first time, and a late copy of an older one is refused. While a lane waits, the next batch fills:
-// the busier Redis is, the larger the batches.
+// A lane has one batch in flight. The batches of a lane are numbered, and the script remembers the last number with its answer: a
+// batch whose reply was lost is sent again with its number and answers as the first time; a late copy of an older batch is
+// refused. While all lanes are busy the next batch fills: the busier Redis is, the larger the batches.
 //
-// On a single server, scripts that can mix hash tags have one group for everything, and all others a group for each
-// tag. On a cluster the former have a group for each master: their script may touch every slot of its node
-// (allow-cross-slot-keys). An operation whose slot migrates, or has moved, comes back undone (NOT_HERE), and so does a batch if
-// the slot of its node's stream migrates. Both are tried again until their deadline.
-// What a call costs Redis hardly depends on its size, so a turn sends to one node, and the others wait for the next
-// turns: batches are as large as those of one server, and an idle process has its next turn at once.
+// Groups: on a single server, scripts that can mix hash tags have one group, and others a group per tag. On a cluster the former
+// have a group per master, since their scripts may access every slot of a node (allow-cross-slot-keys). An operation whose slot
+// migrates or has moved comes back undone (NOT_HERE), as does a whole batch if the slot of its node's stream migrates; both are
+// retried until their deadline. The cost of a call hardly depends on its size, so a tick sends to only one node, and the others
+// wait for the next ticks: so batches are as large as on a single server.
 //
-// Nothing waits longer than the timeout, and once Redis is known to be away nothing waits at all: the promise
-// is rejected with `unavailable`. A batch carries a deadline for Redis, a little before ours because the reply
-// has to come back, too: a server that wakes up later does not apply it. That deadline is the one of the batch's oldest
-// operation, so that no operation is applied after its 503. An old operation does not take young ones down with it: an
-// operation that Redis would refuse as late is refused before a batch is made, and all operations of a batch are about
-// as old.
+// Deadlines: nothing waits longer than the time-out, and nothing waits at all while the circuit breaker is open. A batch carries the
+// deadline of its oldest operation, minus the time for the reply: a server that wakes up later does not apply it, so no operation
+// is applied after its 503. Operations that Redis would refuse as late are refused before, and all operations of a batch have
+// about the same age, so an old operation does not delay or fail young ones.
 
 import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';
@@ -38,23 +34,23 @@ import { refusesWrites, toServiceError } from './failures.js';
 import { NOT_HERE } from './sender.js';
 
 export interface BatcherOptions extends BatchCallsOptions {
-  /** Milliseconds until an operation without an answer is rejected. */
+  /** Milliseconds until an unanswered operation fails. */
   readonly timeoutMs: number;
-  /** Operations waiting or in flight at which new ones are refused. */
+  /** Maximum pending operations; more are refused. */
   readonly maxPending: number;
 }
 
 const LANES_PER_GROUP = 4;
-/** Milliseconds after which an operation that was not done is tried again. */
+/** Milliseconds before a retry of an undone operation. */
 const AGAIN_MS = 10;
 const MAX_BATCH = 512;
-/** Characters; a script that takes megabytes blocks all other callers, and so does reading them back. */
+/** Characters. A script with megabytes of arguments blocks all other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
-/** Share of the timeout by which the deadlines of a batch's operations may differ. */
+/** Deadlines within a batch may differ by this share of the time-out. */
 const DEADLINE_SPREAD = 0.05;
-/** The answer of an operation that was not done where all of its batch was sent. */
+/** The answer of each operation of a batch that was not applied. */
 const AGAIN = Symbol('again');
-/** The group of everything, on one server. */
+/** The single group, on one server. */
 const ALL = 'all';
 
 type AnswerOf<Answer> = Answer | Error | typeof NOT_HERE | typeof AGAIN;
@@ -72,14 +68,14 @@ interface Group<Op> {
 export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatcherOptions;
-  /** By where they go; each as long as it has something to send or to wait for. */
+  /** By destination; idle groups are removed. */
   readonly #groups = new Map<string, Group<Op>>();
-  // Unique over restarts: a lane's numbers must never be met by another process's.
+  // Unique across restarts: two processes must never share a lane's numbers.
   readonly #id = randomBytes(6).toString('base64url');
   readonly #calls: BatchCalls<Op, Answer>;
   #pending = 0;
   #turnScheduled = false;
-  /** Of what arrives in this turn. */
+  /** Deadline of operations that arrive in this tick. */
   #turnDeadline = 0;
   #closed = false;
   #onIdle: (() => void) | undefined;
@@ -95,7 +91,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return this.#pending;
   }
 
-  /** Tells the operation its answer, or a ServiceError: `unavailable`, `overloaded` at `maxPending`. Throws nothing. */
+  /** Calls the operation's `done` or `failed` (`unavailable`, `overloaded` at `maxPending`). Never throws. */
   add(op: Op): void {
     const { health, maxPending } = this.#options;
     if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
@@ -104,23 +100,23 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#scheduleTurn();
     op.deadline = this.#turnDeadline;
     const group = this.#groupOf(op);
-    // A turn may bring thousands: Redis need not wait for the last of them.
+    // A tick may bring thousands: don't let Redis wait for the last of them.
     if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTurn(group);
   }
 
-  /** `add`, as a promise. @param op without what tells it; it is the batcher's from now on @throws ServiceError as `add` */
+  /** `add` as a promise. @param op owned by the batcher from now on @throws ServiceError see `add` */
   run(op: Omit<Op, keyof Batched<Answer>>): Promise<Answer> {
     return new Promise((done, failed) => {
-      // Not a copy: that would cost more than all else here.
-      const told = op as unknown as { -readonly [Name in keyof Op]: Op[Name] };
-      told.deadline = 0;
-      told.done = done;
-      told.failed = failed;
-      this.add(told);
+      // A copy would cost more than everything else here.
+      const batched = op as unknown as { -readonly [Name in keyof Op]: Op[Name] };
+      batched.deadline = 0;
+      batched.done = done;
+      batched.failed = failed;
+      this.add(batched);
     });
   }
 
-  /** Refuses new operations and resolves when those under way are settled. */
+  /** Refuses new operations, and resolves when the pending ones are answered. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#pending === 0) return;
@@ -148,7 +144,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #group(kind: Kind, to: string): Group<Op> {
     const known = this.#groups.get(to);
     if (known !== undefined) return known;
-    // Groups of several kinds may have their records under one tag.
+    // The kind is part of the name, because groups of both kinds may use the same tag.
     const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind[0]}${lane}`);
     const group: Group<Op> = { kind, to, waiting: [], freeLanes, busy: 0 };
     this.#groups.set(to, group);
@@ -169,10 +165,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       this.#sendWaiting(group);
     }
     if (served === undefined || !this.#groups.delete(served.to)) return;
-    this.#groups.set(served.to, served); // the others come first in the next turn
+    this.#groups.set(served.to, served); // in the next tick the others come first
   };
 
-  /** Refuses no operation: an answer in the middle of another request's turn would go out in pieces. */
+  /** Does not refuse late operations: their answers would be written in the middle of a tick, one by one. */
   #sendWithinTurn(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
@@ -181,7 +177,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #sendWaiting(group: Group<Op>): void {
     this.#dropLate(group);
     this.#sendBatches(group);
-    // Tags of a cluster are many; an idle group is made anew when it is needed.
+    // A cluster has many tags, so idle groups are removed.
     if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.to);
   }
 
@@ -196,7 +192,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     }
   }
 
-  /** How many of those waiting go into the next batch: at least one. */
+  /** The size of the next batch: at least one. */
   #batchCount(waiting: readonly Op[]): number {
     let most = Math.min(waiting.length, MAX_BATCH);
     const latest = (waiting[0] as Op).deadline + this.#options.timeoutMs * DEADLINE_SPREAD;
@@ -210,7 +206,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return most;
   }
 
-  /** What waited for a lane for so long that Redis would not apply it is refused without being sent. */
+  /** Refuses operations that have waited so long that Redis would not apply them. */
   #dropLate(group: Group<Op>): void {
     const earliest = performance.now() + this.#options.timeoutMs * REPLY_SHARE;
     let late = 0;
@@ -235,13 +231,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     }
     group.busy--;
     group.freeLanes.push(lane);
-    // Before those are told that have their answers: Redis need not wait for that.
+    // Before the answers: don't let Redis wait for those.
     if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTurn();
     for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
-  /** A Redis that takes no writes refuses a batch as a whole if one of it writes: the reads are sent again without those. */
+  /** If Redis accepts no writes, it refuses a whole batch with a write: send its reads again, alone. */
   async #refused({ kind, to }: Group<Op>, lane: string, batch: readonly Op[], error: Error) {
     const { writes } = this.#format;
     const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);

@@ -1,10 +1,9 @@
-// What the clock of one Redis node says, told by ours. Batches carry their deadline in the node's time, so that one
-// that reaches a frozen node after its sender gave up does nothing. Nodes of a cluster have clocks of their own. Ours is
-// the monotonic clock: a jump of the wall clock on either machine only means measuring again.
+// Converts our monotonic time to the clock of a Redis node. Calls carry a deadline in the node's time: a call that reaches a frozen
+// node after its caller gave up does nothing. If either wall clock jumps, the offset is measured again.
 
 import type { Redis } from 'ioredis';
 
-/** The sample with the shortest round trip says most: it is wrong by half of that at most. */
+/** The sample with the shortest round trip counts: its error is at most half of that. */
 const SAMPLES = 5;
 
 export class RedisClock {
@@ -17,13 +16,13 @@ export class RedisClock {
     this.#now = now;
   }
 
-  /** Milliseconds of the node's clock at a time of ours (`performance.now()`). */
+  /** Milliseconds of the node's clock. @param time `performance.now()` */
   at(time: number): number {
     return time + this.#offset;
   }
 
   /**
-   * Asks the node for its time, one sample after the other. Callers at the same moment share one answer.
+   * Measures the offset. Concurrent callers share a measurement.
    * @throws Redis's errors
    */
   measure(redis: Pick<Redis, 'time'>): Promise<void> {

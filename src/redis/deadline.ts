@@ -1,16 +1,15 @@
-// Deadlines of our own. Node runs timers before it reads sockets, so after a busy turn a timer may fire although the
-// reply is in the socket already: what was counted would be answered as failed. A deadline here only ends the wait
-// after the sockets were read once more (setImmediate runs behind the poll phase). ioredis's own timers
-// (`commandTimeout`, `socketTimeout`) do not, which is why they are off.
+// Deadlines that don't beat a reply in the socket. Node runs timers before it reads sockets, so after a long tick a timer may fire
+// although the reply has arrived. Here the sockets are read once more first (setImmediate runs after the poll phase). ioredis's
+// own timers (`commandTimeout`, `socketTimeout`) don't do that, so they are off.
 
 import { ServiceError } from '../errors.js';
 
-/** Share of the time-out that is kept for the way back: what Redis would apply later may be answered as failed. */
+/** Share of the time-out reserved for the reply: Redis refuses calls that arrive later. */
 export const REPLY_SHARE = 0.2;
 
 /**
- * The call's result, or `unavailable` at the deadline.
- * @param deadline of our monotonic clock (`performance.now()`)
+ * The call's result; `unavailable` after the deadline.
+ * @param deadline `performance.now()`
  */
 export function before<T>(deadline: number, call: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-// What is drawn once for a deployment and then fixed: salt, schema version of the keys.
+// The fixed facts of a deployment: salt and schema version.
 
 import { randomBytes } from 'node:crypto';
 import type { Cluster } from 'ioredis';
@@ -7,10 +7,10 @@ import { connectRedis, type RedisClient } from './client.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
-/** Raised when keys change their meaning. A program refuses data that is newer than it knows. */
+/** Incremented if keys change their meaning. A program refuses newer data. */
 export const SCHEMA = 1;
 
-/** Hash tags that profiles are spread over. It is part of every key, and never changes. */
+/** Number of hash tags for profiles. Part of every key, so it never changes. */
 const BUCKETS = 16_384;
 
 export interface Deployment {
@@ -24,7 +24,7 @@ const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
 /**
- * @param wanted buckets other than BUCKETS in tests; seconds for which a guest stays, if this process is told them
+ * @param options `buckets`: other than BUCKETS in tests; `guestsS`: retention of guests in seconds, if this process has the setting
  * @throws StartupError if the data is newer than the program
  */
 export async function openDeployment(
@@ -44,7 +44,7 @@ export async function openDeployment(
   return { buckets, salt };
 }
 
-/** Whether there is a deployment under this prefix already. @throws the connection's error */
+/** True if there is a deployment under this prefix. @throws the connection's error */
 export async function holdsDeployment(urls: readonly string[], keys: Keys): Promise<boolean> {
   const client = await connectRedis({ urls, name: 'wishmeter', timeoutMs: TIMEOUT_MS }, () => {});
   try {
@@ -54,7 +54,7 @@ export async function holdsDeployment(urls: readonly string[], keys: Keys): Prom
   }
 }
 
-/** Batches span the slots of a node, which scripts may do since Redis 7.0. Valkey gives that number, too. */
+/** Scripts access all slots of a node, which needs Redis 7.0. Valkey reports such a version, too. */
 async function refuseOldCluster(client: RedisClient): Promise<void> {
   if (!client.isCluster) return;
   const infos = await Promise.all((client as Cluster).nodes('master').map((node) => node.info('server')));

@@ -1,4 +1,4 @@
-// Hashes of records: read in pages of bounded size, as one may be large, and changed by compare-and-set.
+// Reads a hash in pages of bounded size, and changes a field by compare-and-set.
 
 import { loadScript } from './scripts.js';
 import type { Store } from './store.js';
@@ -6,7 +6,7 @@ import type { Store } from './store.js';
 const CHANGE = loadScript<number>('hash-change');
 const PAGE = 250;
 
-/** Field -> value. Fields that are there from the first call to the last are in it. @throws ServiceError `unavailable` */
+/** Contains all fields that exist during all calls. @throws ServiceError `unavailable` */
 export async function readHash(store: Store, key: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   let cursor = '0';
@@ -20,8 +20,8 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
 }
 
 /**
- * @param before what the field was; empty: it is new @param after empty: it is removed @param most fields that there may be
- * @returns 1; 0 or LUA.TOO_MANY, and nothing was done, where it is something else, or there are too many
+ * @param before expected value; '' if the field must be absent @param after '' removes the field @param most maximum fields
+ * @returns 1; 0 for another value, or LUA.TOO_MANY: then nothing was done
  * @throws ServiceError `unavailable`
  */
 export function changeField(

@@ -1,4 +1,4 @@
-// What scripts answer in place of a result, as their heads say: negative integers, declared here once.
+// Reply codes of scripts: negative integers instead of a result.
 
 export const LUA = {
   /** The batch reached Redis after its deadline: nothing was done. */
@@ -9,6 +9,6 @@ export const LUA = {
   FULL: -3,
   /** The profile has as many products, or items, as it may: nothing was done. */
   TOO_MANY: -6,
-  /** The stream is not at this node, or on the move: nothing was done. */
+  /** The stream is at another node, or its slot is migrating: nothing was done. */
   NO_STREAM: -7,
 } as const;

@@ -1,15 +1,13 @@
-// Marks: by what a node of a cluster shows that it still has its data. A node that comes back empty (its volume gone,
-// a fail-over to a replica that never synced, a FLUSHALL) answers happily, and what it held would be counted anew.
+// Marks prove that a node of a cluster still has its data. A node that comes back empty (lost volume, failover to a replica that
+// never synced, FLUSHALL) answers normally, and its counts would begin at zero again.
 //
-// The rule: `meta` names every mark (field `mark:<tag>`), and a mark, once named, is never made again. So a node that
-// has the slot of a named mark, but not the mark, has lost its data. A node that has no named mark's slot (it is new,
-// or its slots came or went by resharding) is given one, and is believed until then. Marks move with their slots, as
-// every key does. The node of `meta` needs no other mark while its slot stays, and on one server `meta` is the only one.
+// `meta` names every mark (field `mark:<tag>`), and a named mark is never made again. So a node that owns the slot of a named
+// mark, but lacks the mark, has lost its data. A node that owns no named mark's slot (it is new, or slots were moved) gets a
+// new mark. Marks migrate with their slots. The node of `meta` needs no other mark; on a single server `meta` is the only one.
 //
-// A node's streams of events and visits are in the slot of its mark. So they are found by the names of all marks; a stream
-// whose slot has gone to another node is read there.
+// The streams of a node are in the slot of its mark, so all streams are found by the names of the marks, also after migrations.
 //
-// To accept what a node has lost: HDEL the marks of its slots from `meta`; it is given another one.
+// To accept a node's loss: HDEL the marks of its slots from `meta`; the node gets another one.
 
 import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';
@@ -18,9 +16,9 @@ import type { RedisClient } from './client.js';
 import { redirectionOf } from './failures.js';
 import type { Keys } from './keys.js';
 
-/** Data that this process was started with are not in Redis any more. */
+/** Redis has lost the data with which this process started. */
 export class DeploymentLostError extends StartupError {
-  /** @param address of the node of a cluster, where it is not the whole deployment */
+  /** @param address of the cluster's node that lost data; undefined for the whole deployment */
   constructor(address?: string) {
     super(
       `${address === undefined ? 'Redis' : `Node ${address} of the Redis Cluster`} no longer holds the deployment that ` +
@@ -32,19 +30,19 @@ export class DeploymentLostError extends StartupError {
 }
 
 export interface Mark {
-  /** A hash; its field `salt` is what shows it. */
+  /** A hash with a field `salt`. */
   readonly key: string;
-  /** Number of the streams beside it, see StreamKeys; 0 beside `meta`. */
+  /** Number of the streams in the same slot, see StreamKeys; 0 for `meta`. */
   readonly stream: number;
   readonly slot: number;
-  /** SHA-1 of that field. */
+  /** SHA-1 of `salt`. */
   readonly digest: string;
 }
 
 const FIELD = 'mark:';
 const SLOTS = Array.from({ length: 16_384 }, (_, slot) => slot);
 
-/** CRC16 of the hash tag modulo 16,384, as the cluster specification has it; here ioredis reckons it. */
+/** The hash slot of the cluster specification. */
 export function slotOf(key: string): number {
   return new Command('exists', [key]).getSlot() as number;
 }
@@ -52,11 +50,10 @@ export function slotOf(key: string): number {
 const sha1 = (text: string) => createHash('sha1').update(text).digest('hex');
 
 export class Marks {
-  /** Of the deployment itself. */
   readonly meta: Mark;
   readonly #client: RedisClient;
   readonly #keys: Keys;
-  /** What a mark says: whose it is, and not the salt. */
+  /** The value of a mark: identifies the deployment without revealing its salt. */
   readonly #text: string;
   #named: readonly Mark[] = [];
 
@@ -68,14 +65,14 @@ export class Marks {
   }
 
   /**
-   * A named mark in one of a node's slots. The named ones are asked for again where none is known there.
+   * A named mark in one of a node's slots. Reads the names again if this process knows none there.
    * @throws Redis's errors
    */
   async find(has: (slot: number) => boolean): Promise<Mark | undefined> {
     return this.#at(has) ?? (await this.#findAnew(has));
   }
 
-  /** Whether a mark is still named; it is not where its loss was accepted. @throws Redis's errors */
+  /** False if the mark's loss was accepted. @throws Redis's errors */
   async isNamed(mark: Mark): Promise<boolean> {
     if (mark === this.meta) return true;
     return (await this.#findAnew((slot) => slot === mark.slot)) !== undefined;
@@ -88,7 +85,7 @@ export class Marks {
   }
 
   /**
-   * Gives a mark to a node that has no named one, and names it; undefined for a node without slots.
+   * Makes and names a mark for a node without one; undefined for a node without slots.
    * @throws DeploymentLostError, Redis's errors
    */
   async make(redis: Redis, has: (slot: number) => boolean): Promise<Mark | undefined> {
@@ -102,16 +99,16 @@ export class Marks {
         await redis.hsetnx(mark.key, 'salt', this.#text);
       } catch (error) {
         if (redirectionOf(error as Error)?.kind !== 'ASK') throw error;
-        continue; // its slot is on the move
+        continue; // its slot is migrating
       }
-      // Named last: a mark that is named has been there.
+      // Named last: a named mark must exist.
       await this.name(mark);
       this.#named = [...this.#named, mark];
       return mark;
     }
   }
 
-  /** Names a mark that is there: a failover of the node of `meta` may have forgotten its name. @throws Redis's errors */
+  /** Names an existing mark again: a failover of the node of `meta` may have lost its name. @throws Redis's errors */
   async name(mark: Mark): Promise<void> {
     if (mark !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${mark.stream}`, '1');
   }
@@ -126,12 +123,12 @@ export class Marks {
   }
 }
 
-/** Numbers of the marks, and so of the streams, but that of `meta`. @param fields of `meta` */
+/** Numbers of all marks except `meta`. @param fields of `meta` */
 function markedStreams(fields: readonly string[]): number[] {
   return fields.flatMap((name) => (name.startsWith(FIELD) ? [Number(name.slice(FIELD.length))] : []));
 }
 
-/** Numbers of all streams that events and visits may be in; none where there is no deployment. @throws Redis's errors */
+/** Numbers of all streams; none if there is no deployment. @throws Redis's errors */
 export async function streamsOf(client: RedisClient, keys: Pick<Keys, 'meta'>): Promise<number[]> {
   const fields = await client.hkeys(keys.meta);
   return fields.length === 0 ? [] : [0, ...markedStreams(fields)];

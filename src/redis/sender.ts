@@ -1,10 +1,9 @@
-// Sends a script call until Redis answers it or its deadline is past. All that is ever sent again is sent again here:
-// straight to the connection of the node that has the slot, past the resending of ioredis's Cluster (which would send
-// a command for 1.6 s, on its own).
+// Sends a script call until Redis answers or its deadline is over. This is the only place that retries: calls go directly to the
+// connection of the slot's node, without the retries of ioredis's Cluster (which would go on for 1.6 s).
 //
-// A call that changes something carries a deadline in the clock of the node that it goes to, and its script refuses it
-// afterwards. So nothing is applied that was answered 503, save one case: it was applied, its reply was lost with the
-// connection, and the node can't be asked again before the deadline.
+// A call that changes something carries a deadline in the node's clock, after which its script refuses it. So nothing is applied
+// after its 503, except in one case: it was applied, the reply was lost with the connection, and the node can't be asked again
+// before the deadline.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
@@ -18,7 +17,7 @@ import { isNoScript } from './scripts.js';
 
 const AGAIN_MS = 10;
 
-/** The answer of an operation whose key is not at this node: nothing was done. */
+/** Reply code of an operation whose keys are not at this node: nothing was done. */
 export const NOT_HERE = '~';
 
 export class Sender {
@@ -32,13 +31,12 @@ export class Sender {
   }
 
   /**
-   * @param deadline of our monotonic clock
-   * @param numbers the call's first arguments, made anew for each time that it is sent, from the deadline in the node's
-   *   clock (milliseconds)
-   * @param writes whether it changes anything
-   * @returns the reply. While the slot of its first key migrates (ASK, TRYAGAIN), the call is repeated, and never run by the
-   *   importing node: a script that touches other slots would take keys that have not arrived for new ones
-   * @throws ServiceError `unavailable`; errors that Redis should not give are thrown as they are
+   * @param deadline monotonic
+   * @param numbers makes the call's first arguments for each try, from the deadline in the node's clock (milliseconds)
+   * @param writes the call may change something
+   * @returns the reply. While the slot of its first key migrates (ASK, TRYAGAIN), the call is repeated, and never sent to the
+   *   importing node: a script that accesses other slots would take keys that have not arrived yet for absent
+   * @throws ServiceError `unavailable`; unexpected errors of Redis
    */
   async send(
     call: ScriptCall,
@@ -58,7 +56,7 @@ export class Sender {
         const sent = call.send(node.redis, inFull, first);
         const reply = await before(deadline, this.#kept(node, sent, deadline, writes));
         if (reply !== LUA.EXPIRED) return reply;
-        // Either we were slow, or a clock was set since it was measured: that can be told apart once.
+        // We were slow, or a clock was set: measure the offset once.
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
         remeasured = true;
         await before(deadline, node.clock.measure(node.redis));
@@ -74,14 +72,14 @@ export class Sender {
         const redirection = redirectionOf(error);
         if (redirection?.kind === 'MOVED') {
           health.moved(redirection.slot, redirection.address);
-          if (!again) continue; // the first redirection is followed at once
+          if (!again) continue; // follow the first redirection immediately
         }
         await sleep(AGAIN_MS);
       }
     }
   }
 
-  /** The reply, once so many replicas have what was done. */
+  /** The reply, after the replicas have the change. */
   #kept(node: RedisNode, sent: Promise<unknown>, deadline: number, writes: boolean): Promise<unknown> {
     if (!writes || this.#replicas === 0) return sent;
     return Promise.all([sent, node.replicated(this.#replicas, deadline)]).then(([reply]) => reply);

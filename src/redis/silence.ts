@@ -1,15 +1,14 @@
-// Cuts connections whose other end is frozen or unreachable: such a connection stays `ready` for minutes, and ioredis
-// makes no new one while it does.
+// Cuts connections to a frozen or unreachable server. They would stay `ready` for minutes, and ioredis would not reconnect.
 //
-//   heard ──no byte for the time-out, with commands unanswered──▶ silent ──a byte──▶ heard
-//                        silent, and the last command is as old ──▶ cut
+//   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
+//                         silent, and the last command is as old ──▶ cut
 //
-// A silent connection gets no new commands (src/redis/node.ts), but it is not cut at once: commands that still have
-// time may be answered when a frozen server wakes up, and their replies would be lost with the connection.
+// A silent connection gets no new commands (src/redis/node.ts), but it is not cut at once: a server that wakes up may still answer
+// commands in time, and their replies would be lost with the connection.
 
 import type { Cluster, Redis } from 'ioredis';
 
-/** The connection was cut by us: nothing came back in time. */
+/** We cut the connection: Redis sent nothing in time. */
 export class SilentConnectionError extends Error {
   constructor(timeoutMs: number) {
     super(`Redis has sent nothing for ${timeoutMs} ms; the connection was cut.`);
@@ -21,7 +20,7 @@ interface Seen {
   stream: Redis['stream'];
   bytes: number;
   oldest: unknown;
-  /** Since when there is no sign of life. */
+  /** Time of the last sign of life. */
   since: number;
   newest: unknown;
   newestSince: number;
@@ -31,12 +30,12 @@ const TICKS = 10;
 
 const silent = new WeakSet<Redis>();
 
-/** Whether commands wait on it for longer than the time-out, and not a byte has come. */
+/** True if commands have waited longer than the time-out and no byte has arrived. */
 export function isSilent(redis: Redis): boolean {
   return silent.has(redis);
 }
 
-/** Watches all connections of a client until it ends. @param timeoutMs how long a command may be without an answer */
+/** Watches all connections of a client until it ends. @param timeoutMs maximum wait for any byte */
 export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number): void {
   const look = silenceOf(timeoutMs);
   const watch = setInterval(() => {
@@ -46,7 +45,7 @@ export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number)
   client.once('end', () => clearInterval(watch));
 }
 
-/** Looks at a connection each time it is called, and cuts it where its time is over. @param clock our monotonic clock */
+/** @returns a function that checks a connection, and cuts it after the time-out @param clock monotonic */
 export function silenceOf(timeoutMs: number, clock = () => performance.now()): (redis: Redis) => void {
   const seen = new WeakMap<Redis, Seen>();
   return (redis) => {
@@ -72,11 +71,11 @@ export function silenceOf(timeoutMs: number, clock = () => performance.now()): (
       last.newestSince = now;
     }
     if (now - last.since < timeoutMs) return;
-    // What is in the socket already is read first, see deadline.ts.
+    // Read the socket once more first, see deadline.ts.
     setImmediate(() => {
       if (redis.stream !== stream || stream.bytesRead !== bytes || queue !== redis.commandQueue) return;
       silent.add(redis);
-      // Where the callers do not hold back, it ends all the same.
+      // Twice the time-out ends it even if callers keep sending.
       if (now - last.newestSince >= timeoutMs || now - last.since >= 2 * timeoutMs)
         stream.destroy(new SilentConnectionError(timeoutMs));
     });

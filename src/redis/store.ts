@@ -1,6 +1,5 @@
-// Redis as the rest of the program uses it: the connection, the deployment's keys, and single script calls that fail as
-// the contract says. All calls may be sent again (sender.ts): `run` reads, scripts of `change` are safe to repeat, and
-// what must not be repeated goes through a Batcher.
+// Access to Redis for the rest of the program: connection, keys, and script calls whose errors are the contract's. All calls may be
+// repeated (sender.ts): `run` only reads, scripts of `change` are idempotent, and others go through a Batcher.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError, StartupError } from '../errors.js';
@@ -21,42 +20,42 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   /** Other than BUCKETS in tests. */
   readonly buckets?: number;
-  /** Seconds for which a guest stays after its last write, 0: for ever. Left out by a process that makes no guest. */
+  /** TTL of guests after their last write, in seconds; 0: for ever. Absent in a process that makes no guests. */
   readonly guestsS?: number;
   /** Replicas that must have a change before it is answered; 0 by default. */
   readonly replicas?: number;
-  /** Told of the connection's errors, and of a DeploymentLostError. */
+  /** Called with errors of connections, and DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Told how long each single call took, in milliseconds, failed ones too; `command` stands for one without a script. */
+  /** Called after each single call, also a failed one; `command` is a call without a script. */
   readonly onCall?: (script: string, ms: number) => void;
-  /** Told how long each wait for replicas took, in milliseconds, failed ones too. */
+  /** Called after each wait for replicas, also a failed one. */
   readonly onReplicated?: (ms: number) => void;
-  /** Milliseconds between two looks at every master; of health.ts where it is left out. */
+  /** Milliseconds between probes of every master, other than in health.ts in tests. */
   readonly verifyMs?: number;
-  /** Told of the salt that Redis holds, undefined where it holds none, before anything is made; throws to refuse it. */
+  /** Called with Redis's salt, or undefined, before anything is written; throws to refuse it. */
   readonly confirm?: (salt: string | undefined) => void;
 }
 
-/** Operations waiting or in flight, per batcher, at which requests get 503. About 2 KB each. */
+/** Maximum pending operations per batcher, about 2 KB each; beyond it requests get 503. */
 const MAX_PENDING = 20_000;
 
 const AGAIN_MS = 10;
 
-/** A start meets a Redis that is slow for a moment; one that is not there at all is told at once. */
+/** A start tolerates a slow Redis for so long; if there is none, it fails immediately. */
 const START_TIMEOUT_MS = 5_000;
 
 export class Store {
   readonly client: RedisClient;
   readonly keys: Keys;
   readonly deployment: Deployment;
-  /** One server has all keys: a script may check a link and act at its profile in one step. */
+  /** On one server a script may verify a link and act at its profile in one step. */
   readonly isOneServer: boolean;
   #isClosed = false;
   readonly #health: RedisHealth;
   readonly #sender: Sender;
-  /** Milliseconds that a call may take. */
+  /** Maximum milliseconds of a call. */
   readonly timeoutMs: number;
-  /** Seconds for which a guest stays after its last write; 0: for ever. */
+  /** TTL of guests after their last write, in seconds; 0: for ever. */
   readonly guestsS: number;
   readonly #onCall: ((script: string, ms: number) => void) | undefined;
 
@@ -74,7 +73,7 @@ export class Store {
     this.#sender = new Sender(this.#health, replicas);
   }
 
-  /** @throws StartupError where Redis does not answer, or holds a deployment that this program can't serve. */
+  /** @throws StartupError if Redis does not answer, or has a deployment that this program can't serve */
   static async open(options: StoreOptions): Promise<Store> {
     const deadline = performance.now() + START_TIMEOUT_MS;
     for (;;) {
@@ -88,7 +87,7 @@ export class Store {
       } catch (error) {
         if (error instanceof StartupError) throw error;
         const { message } = error as Error;
-        // A cluster's nodes agree one after the other that all slots are served.
+        // After a start the nodes of a cluster learn one after the other that all slots are served.
         const isShort = isSlow || message.startsWith('CLUSTERDOWN');
         if (!isShort || performance.now() > deadline) throw toStartupError(error as Error);
       }
@@ -110,14 +109,14 @@ export class Store {
     }
   }
 
-  /** A script that only reads. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
+  /** Runs a script that only reads. @throws ServiceError `unavailable` */
   run<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, () => [], false);
   }
 
   /**
-   * A script that changes something: safe to repeat, and refused by itself once its caller was told that it failed.
-   * Its ARGV[1] is the deadline, in milliseconds of the clock of the node that has `keys[0]`; it answers EXPIRED past it.
+   * Runs an idempotent script that changes something. Its ARGV[1] is the deadline, in milliseconds of the clock of the node that has
+   * `keys[0]`; after it the script answers EXPIRED, so a change is never applied after its caller got an error.
    * @throws ServiceError `unavailable`
    */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
@@ -143,7 +142,7 @@ export class Store {
     }
   }
 
-  /** Plain commands that only read: they are sent again while that may help. @throws ServiceError `unavailable` */
+  /** Runs commands that only read, with retries. @throws ServiceError `unavailable` */
   async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
     const started = performance.now();
     const deadline = started + this.timeoutMs;
@@ -164,7 +163,7 @@ export class Store {
   }
 
   /**
-   * Seconds for which a guest stays after its last write, 0: for ever, as the `serve` that started last was told.
+   * TTL of guests after their last write, in seconds, from the `serve` that started last; 0: for ever.
    * @throws ServiceError `unavailable`
    */
   async guestRetentionS(): Promise<number> {
@@ -187,23 +186,23 @@ export class Store {
     });
   }
 
-  /** Every master as it was found last, in the last two seconds. */
+  /** The state of every master at the last probe. */
   get masters(): readonly MasterState[] {
     return this.#health.masters;
   }
 
-  /** Every master as it is found now. */
+  /** Probes every master. */
   async look(): Promise<readonly MasterState[]> {
     await this.#health.look();
     return this.masters;
   }
 
-  /** Numbers of the streams that are a master's own. */
+  /** Numbers of the streams to which masters append. */
   get ownStreams(): ReadonlySet<number> {
     return this.#health.streams;
   }
 
-  /** Of the master that has a hash tag's slot, where that is up; undefined on one server. */
+  /** Address of the master that has a hash tag's slot, if it is up; undefined on one server. */
   addressOf(tag: string): string | undefined {
     return this.#health.addressOf(tag);
   }
@@ -216,13 +215,13 @@ export class Store {
     return stream === undefined ? undefined : tagOf(this.keys.events(stream));
   };
 
-  /** Milliseconds of a node's clock at a time of our monotonic one. @param address undefined on one server */
+  /** Milliseconds of a node's clock. @param address undefined on one server @param time monotonic */
   timeAt(address: string | undefined, time: number): number {
     return this.#health.timeAt(address, time);
   }
 
   /**
-   * Resolves when a replica of the master that has a hash tag's slot has what was written there up to now; at once if that master
+   * Resolves when a replica has everything that was written so far to the master of a hash tag's slot; immediately if that master
    * has no replica. @throws ServiceError `unavailable`
    */
   onReplica(tag: string): Promise<void> {
