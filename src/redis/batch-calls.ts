@@ -1,4 +1,4 @@
-// One script call for a batch of operations: its keys and arguments, its number in its lane, and what its reply means.
+// Makes the script call of a batch, with its number in its lane, and decodes the reply.
 
 import { ServiceError } from '../errors.js';
 import type { RedisHealth } from './health.js';
@@ -7,32 +7,32 @@ import { ScriptCall } from './script-call.js';
 import { type Script, scriptOf } from './scripts.js';
 import type { NOT_HERE, Sender } from './sender.js';
 
-/** An operation. It is told what became of it: one of the two, once, also within `add`. */
+/** An operation. One of `done` and `failed` is called once, maybe within `add`. */
 export interface Batched<Answer> {
-  /** Of our monotonic clock; set by the batcher. */
+  /** Monotonic; set by the batcher. */
   deadline: number;
   done(answer: Answer): void;
-  /** @param error ServiceError `unavailable` (no answer in time), `overloaded` (too much waiting), or what `decode` gave */
+  /** @param error ServiceError `unavailable`, `overloaded`, or an error of `decode` */
   failed(error: Error): void;
 }
 
-/** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
+/** Encodes the operations of one script. The first key and the first three arguments are the batcher's. */
 export interface BatchFormat<Op, Answer> {
   readonly script: Script;
-  /** Hash tag of the slot that the operation's keys live in. */
+  /** Hash tag of the operation's keys. */
   tag(op: Op): string;
-  /** Whether a batch may mix tags: of one server, or of one node of a cluster. */
+  /** A batch may mix the tags of one server, or of one node of a cluster. */
   readonly mixesTags: boolean;
-  /** Whether the operation changes anything; a batch of reads needs no record. */
+  /** The operation may change something; a batch of reads needs no record. */
   writes(op: Op): boolean;
-  /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
+  /** Approximate characters of an operation, if they may be many: bounds a batch. */
   size?(op: Op): number;
   /**
-   * Gives the call the arguments of a batch, and its keys; with `mixesTags` none.
-   * @param address of the node that it goes to, as far as is known; undefined on one server
+   * Adds arguments to the call, and keys unless `mixesTags`.
+   * @param address of the node, if known; undefined on one server
    */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
-  /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
+  /** The script's reply -> one answer per operation, in order. An Error fails its operation. */
   decode(
     ops: readonly Op[],
     reply: unknown,
@@ -40,28 +40,27 @@ export interface BatchFormat<Op, Answer> {
   ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
-/** Where a batch goes: to one tag's slot (or the one server), or to a node. */
+/** Destination of a batch: one tag's slot (or the single server), or a node. */
 export type Kind = 'tag' | 'node';
 
 export interface BatchCallsOptions {
   readonly sender: Sender;
   readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'refreshSlots'>;
-  /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
-  /** Hash tag of a node's streams, where its lanes have their records, too. @param address of a node of a cluster */
+  /** Hash tag of a node's streams, also used for the records of its lanes. @param address of a node of a cluster */
   nodeTag(address: string): string | undefined;
   readonly isCluster: boolean;
-  /** Told of each settled batch: operations in it, milliseconds until Redis answered. */
+  /** Called after each batch with its size and latency in milliseconds. */
   readonly onBatch?: (size: number, ms: number) => void;
 }
 
-/** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
+/** Seconds, far longer than any time-out: no copy of a batch may outlive its record. */
 const LANE_MEMORY_S = 60;
 
 export class BatchCalls<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatchCallsOptions;
-  /** Of batches that span a cluster node's slots, and of those that only read there. */
+  /** Scripts for batches that span the slots of a cluster's node. */
   readonly #nodeScripts: readonly [writing: Script, reading: Script];
   #sequence = 0;
 
@@ -76,7 +75,8 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
 
   /**
    * @param to address of a node; a tag, or anything on one server
-   * @returns an answer for each, NOT_HERE if its key is not at that node; undefined if the node's stream is not, and nothing was done
+   * @returns one answer per operation, NOT_HERE if its keys are not at that node; undefined if the node's stream is not there: then
+   *   nothing was done
    * @throws ServiceError `unavailable`
    */
   async ask(kind: Kind, to: string, lane: string, batch: readonly Op[]) {

@@ -1,10 +1,8 @@
-// Connections to Redis or Redis Cluster, set up so that ioredis never decides on its own to send
-// something twice: a command whose connection is lost fails at once, and its sender knows
-// whether it may be sent again (sender.ts). Timers are ours, too: deadline.ts, silence.ts.
+// Connects to Redis or Redis Cluster, with ioredis's own retries off: a command whose connection is lost fails immediately, and
+// sender.ts decides about a retry. Timers are ours, too: deadline.ts, silence.ts.
 //
-// `maxRetriesPerRequest: 0` rejects what was in flight as soon as a connection closes.
-// `autoResendUnfulfilledCommands: false` alone would leave it pending for ever
-// (https://github.com/redis/ioredis/issues/2193).
+// `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands: false` alone
+// would leave them pending for ever (https://github.com/redis/ioredis/issues/2193).
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
@@ -15,21 +13,21 @@ import { cutSilentConnections } from './silence.js';
 
 export type RedisClient = Redis | Cluster;
 
-// ioredis types `replyMapping` as a type parameter; it is not ours to set.
+// `replyMapping` is a type parameter in ioredis.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export interface RedisConnection {
-  /** One server, or nodes of a cluster to start from; one of them suffices. */
+  /** One server, or nodes of a cluster, of which one suffices. */
   readonly urls: readonly string[];
   /** Shown in CLIENT LIST. */
   readonly name: string;
-  /** Milliseconds without an answer after which a connection counts as silent; it is cut after twice that at most. */
+  /** A connection without a reply for so many milliseconds is silent, and is cut after at most twice that. */
   readonly timeoutMs: number;
 }
 
 const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
-/** Milliseconds in which a cluster has to be ready at a start. It may be in the making, or just have lost a master. */
+/** At a start a cluster must be ready within so many milliseconds: it may be forming, or failing over. */
 const READY_TIMEOUT_MS = 5_000;
 const POLL_MS = 5;
 
@@ -83,16 +81,15 @@ function createCluster(connection: RedisConnection): Cluster {
     enableOfflineQueue: false,
     lazyConnect: true,
     slotsRefreshTimeout: Math.min(SLOTS_TIMEOUT_MS, connection.timeoutMs),
-    // A MOVED or ASK is followed at once, a second one, too. Nothing is sent again after a while: not when its
-    // connection closed, nor at CLUSTERDOWN. (TRYAGAIN can't be turned off. Changes do not go this way.)
+    // Follow up to two redirections immediately. No retries after a delay: not after a closed connection, nor at CLUSTERDOWN.
+    // (Retries at TRYAGAIN can't be turned off; changes don't use this way.)
     maxRedirections: 2,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: 0,
     clusterRetryStrategy: (times) => backoffMs(times, RECONNECT),
   });
-  // Connections to a cluster's nodes are made by their first command, and a second one meanwhile would fail. (So would
-  // the client's own, before it is ready.)
+  // ioredis connects to a node at the first command, and further commands would fail until it is ready: connect early.
   for (const event of ['ready', 'refresh'])
     cluster.on(event, () => {
       if (cluster.status === 'ready') void connectMasters(cluster);
@@ -100,19 +97,19 @@ function createCluster(connection: RedisConnection): Cluster {
   return cluster;
 }
 
-/** A certificate is for a name, and ioredis would connect to the address behind it. */
+/** Certificates are for names, but ioredis would connect to the address. */
 const keepName: ClusterOptions['dnsLookup'] = (name, callback) => callback(null, name);
 
 /** Resolves when each connection that this call began is ready, or has ended. */
 async function connectMasters(cluster: Cluster): Promise<void> {
   const waiting = cluster.nodes('master').filter(({ status }) => status === 'wait');
-  await Promise.allSettled(waiting.map((node) => node.connect())); // failures are told as error events
+  await Promise.allSettled(waiting.map((node) => node.connect())); // failures are error events, too
 }
 
 /**
- * Asks the servers themselves before a cluster is made of them: they say whether they are nodes of one, and why they can't be
- * used. Of a cluster ioredis only says that it failed.
- * @throws the connection's error if no attempt succeeds; StartupError if a cluster is not ready in time
+ * Connects to each server first, to learn whether it is a cluster's node, and why it can't be used: for a cluster ioredis reports
+ * only that it failed.
+ * @throws the connection's error if no server answers; StartupError if a cluster is not ready in time
  */
 export async function connectRedis(
   connection: RedisConnection,
@@ -139,14 +136,14 @@ export async function connectRedis(
   return cluster;
 }
 
-/** Resolves when no connection to a master is under way. */
+/** Resolves when no connection to a master is being made. */
 async function untilConnected(cluster: Cluster): Promise<void> {
   await connectMasters(cluster);
   for (const node of cluster.nodes('master'))
     while (node.status !== 'ready' && node.status !== 'end') await sleep(POLL_MS);
 }
 
-/** The first that is open; the others are closed. @throws the error of one that answers, else of any */
+/** The first open connection; closes the others. @throws the error of a server that answers, else of any */
 async function anyOf(opening: readonly Promise<Redis>[]): Promise<Redis> {
   const first = await Promise.any(opening).catch(({ errors }: AggregateError) => {
     throw errors.find((error) => !isPassing(error)) ?? errors[0];
@@ -163,19 +160,19 @@ async function isNodeOfCluster(server: Redis): Promise<boolean> {
   return /^cluster_enabled:1/m.test(await server.info('cluster'));
 }
 
-/** Connects a client. Errors of the connection go to `onError`. @throws as connectRedis */
+/** @param onError called with errors of the connection @throws see connectRedis */
 async function open<Client extends RedisClient>(
   client: Client,
   connection: RedisConnection,
   onError: (error: Error) => void,
 ): Promise<Client> {
-  // What the connection itself says tells more than "Connection is closed", with which connect() ends.
+  // The connection's error is more specific than the "Connection is closed" of connect().
   let reason: Error | undefined;
   client.on('node error', (error: Error) => {
     reason = error;
   });
   client.on('error', (error: Error) => {
-    // "Failed to refresh slots cache." What a node answered, or how its connection failed, says why.
+    // "Failed to refresh slots cache.": the reason is a node's reply, or the error of its connection.
     const { lastNodeError } = error as { lastNodeError?: Error | null };
     const ofNode = lastNodeError && !isPassing(lastNodeError) ? lastNodeError : reason;
     if (lastNodeError !== undefined) error.cause ??= ofNode ?? lastNodeError ?? undefined;
@@ -193,9 +190,8 @@ async function open<Client extends RedisClient>(
 }
 
 /**
- * Resolves when it is ready. Where a cluster's state is not ok at first, ioredis tries again, and the promise of its connect()
- * is never settled.
- * @throws the connection's error where the first attempt fails; StartupError where a cluster is not ready in time
+ * Resolves when the client is ready. (If a cluster's state is not ok at first, the promise of ioredis's connect() never settles.)
+ * @throws the connection's error if the first attempt fails; StartupError if a cluster is not ready in time
  */
 async function connected(client: RedisClient, reason: () => Error | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -213,7 +209,7 @@ export function mastersOf(client: RedisClient): readonly Redis[] {
   return client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
 }
 
-/** Which node has which slots, as a text; empty for one server. */
+/** The table of slots as a comparable text; '' for one server. */
 export async function slotsOf(client: RedisClient): Promise<string> {
   if (!client.isCluster) return '';
   const ranges = (await client.cluster('SLOTS')) as unknown as [number, number, [string, number]][];

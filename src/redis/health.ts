@@ -1,9 +1,8 @@
-// Whether Redis may be used at this moment: which master has a slot, and whether that master is up (node.ts). Looks at
-// every master every two seconds: a write, its mark, its history. A loss of data or a demotion that no connection
-// tells of is noticed so, and its recovery, too.
+// The state of Redis: which master has a slot, and whether that master is up (node.ts). Probes every master every two seconds, with a
+// write and its mark, and so notices a loss of data, a demotion without a closed connection, and recoveries.
 //
-// ioredis's Cluster keeps connections and the table of slots; it decides nothing of what is sent again. It asks for
-// the table only when it meets MOVED, so while a slot's master is not up, the table is asked for here.
+// ioredis's Cluster keeps connections and the table of slots, but refreshes the table only after MOVED; so while a slot's master is
+// not up, we refresh it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
@@ -21,20 +20,20 @@ export interface HealthSpec {
   readonly keys: Keys;
   readonly salt: string;
   readonly timeoutMs: number;
-  /** Told of failed looks, and once of a loss, as DeploymentLostError. */
+  /** Called after failed probes, and once after a loss, with DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Told how long each wait for replicas took, in milliseconds. */
+  /** Called after each wait for replicas. */
   readonly onReplicated?: ((ms: number) => void) | undefined;
-  /** Milliseconds between two looks at every master. */
+  /** Milliseconds between probes of every master. */
   readonly verifyMs?: number | undefined;
 }
 
-/** `readonly`: it takes no writes, and is read. `away`: nothing that is asked of it is answered. */
+/** `readonly`: answers reads, but no writes. `away`: answers nothing. */
 export interface MasterState {
-  /** `host:port`; undefined of the one server. */
+  /** `host:port`; undefined for a single server. */
   readonly address: string | undefined;
   readonly state: 'up' | 'readonly' | 'away';
-  /** Why it is not up, in words, without a full stop. */
+  /** Why it is not up, without a full stop. */
   readonly reason?: string;
 }
 
@@ -45,24 +44,23 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** Hash tags whose slots are remembered, about 100 bytes each: more than there are buckets, since indexes and records have their own. */
+/** Cached slots of hash tags, about 100 bytes each; more than the buckets, because indexes and records have their own tags. */
 const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
 const POLL_MS = 5;
 const OPEN_MS = 2_000;
 const REFRESH_MS = 200;
-/** Our clock and a node's drift apart, and either may be set. */
+/** Interval of measuring clocks: they drift, and may be set. */
 const MEASURE_MS = 10_000;
 
 export class RedisHealth {
   readonly #spec: HealthSpec;
   readonly #marks: Marks;
   readonly #cluster: Cluster | undefined;
-  /** Masters of the cluster by address; those that are none any more leave. */
+  /** Present masters of the cluster, by address. */
   readonly #nodes = new Map<string, RedisNode>();
-  /** What is computed again costs a microsecond. */
   readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
-  /** Where there is no cluster. */
+  /** The single server, without a cluster. */
   readonly #only: RedisNode | undefined;
   readonly #timers: NodeJS.Timeout[];
   #masters: ReadonlySet<string | undefined> = new Set();
@@ -71,7 +69,7 @@ export class RedisHealth {
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  /** @param spec with a client that is connected */
+  /** @param spec with a connected client */
   constructor(spec: HealthSpec) {
     this.#spec = spec;
     const { client, keys, salt, verifyMs = VERIFY_MS } = spec;
@@ -93,17 +91,17 @@ export class RedisHealth {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** Whether the deployment may be used at all; single masters may be away. */
+  /** False if the deployment can't be used at all. Single masters may be away. */
   get isUp(): boolean {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }
 
-  /** Whether waiting is in vain for every slot. */
+  /** True if no slot is worth waiting for. */
   get isCircuitOpen(): boolean {
     return this.#only === undefined ? this.#lost !== undefined : this.#only.isCircuitOpen;
   }
 
-  /** 0 where there are no slots. */
+  /** 0 on one server. */
   slotOf(key: string): number {
     return this.#only === undefined ? slotOf(key) : 0;
   }
@@ -113,7 +111,7 @@ export class RedisHealth {
     return this.#only ?? this.#nodes.get(this.#cluster?.slots[slot]?.[0] ?? '');
   }
 
-  /** Of the master that has a hash tag's slot, where that is up; undefined where there are no slots. */
+  /** Address of the master that has a hash tag's slot, if it is up; undefined on one server. */
   addressOf(tag: string): string | undefined {
     let slot = this.#slotsOfTags.get(tag);
     if (slot === undefined) {
@@ -124,17 +122,17 @@ export class RedisHealth {
     return node?.isUp ? node.address : undefined;
   }
 
-  /** Number of the streams at a node, as far as is known. @param address undefined where there are no slots */
+  /** Number of a node's streams, if known. @param address undefined on one server */
   streamAt(address: string | undefined): number | undefined {
     return this.#at(address)?.stream;
   }
 
-  /** Numbers of the streams at all nodes, as far as is known. */
+  /** Numbers of all nodes' streams, as far as known. */
   get streams(): ReadonlySet<number> {
     return new Set([...this.#nodes.values()].flatMap(({ stream }) => (stream === undefined ? [] : [stream])));
   }
 
-  /** Milliseconds of a node's clock at a time of ours; of any node's where that one is not known. @param address as in streamAt */
+  /** Milliseconds of a node's clock, or of any node's if that one is unknown. @param address see streamAt @param time monotonic */
   timeAt(address: string | undefined, time: number): number {
     const node = this.#at(address) ?? [...this.#nodes.values()][0];
     return node?.clock.at(time) ?? Date.now();
@@ -144,7 +142,7 @@ export class RedisHealth {
     return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
-  /** Resolves when every master was looked at, or does not answer in time. */
+  /** Resolves when every master was probed, or does not answer in time. */
   async opened(): Promise<void> {
     const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
     const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;
@@ -152,8 +150,8 @@ export class RedisHealth {
   }
 
   /**
-   * The master of a slot once it is up.
-   * @throws ServiceError `unavailable` where that is not before the deadline, or in vain
+   * Waits until the master of a slot is up.
+   * @throws ServiceError `unavailable` after the deadline, or if waiting is in vain
    */
   async untilUp(slot: number, deadline: number): Promise<RedisNode> {
     if (this.#isClosed) throw new ServiceError('unavailable');
@@ -164,7 +162,7 @@ export class RedisHealth {
     });
   }
 
-  /** Asks for the table of slots: an operation's key was not at the node that should have it. */
+  /** Refreshes the table of slots, because a key was not at its node. */
   refreshSlots(): void {
     const now = performance.now();
     if (this.#cluster === undefined || now - this.#refreshedAt < POLL_MS * 4) return;
@@ -172,7 +170,7 @@ export class RedisHealth {
     this.#cluster.refreshSlotsCache();
   }
 
-  /** Keeps what a MOVED told. */
+  /** Applies a MOVED reply. */
   moved(slot: number, address: string): void {
     const cluster = this.#cluster;
     if (cluster === undefined) return;
@@ -180,7 +178,7 @@ export class RedisHealth {
     cluster.refreshSlotsCache();
   }
 
-  /** Every master as it was found last. */
+  /** The state of every master at the last probe. */
   get masters(): readonly MasterState[] {
     return [...this.#nodes.values()].map(({ address, trouble }) => {
       const error = this.#lost ?? trouble;
@@ -189,13 +187,13 @@ export class RedisHealth {
     });
   }
 
-  /** Looks at every master. One that is down is looked at when its connection is ready. */
+  /** Probes every master whose connection is ready. */
   async look(): Promise<void> {
     const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
     await Promise.allSettled(nodes.map((node) => node.look()));
   }
 
-  /** See Store. @param deadline of our monotonic clock */
+  /** See Store. @param deadline monotonic */
   async onReplica(tag: string, deadline: number): Promise<void> {
     const slot = this.slotOf(`{${tag}}`);
     const node = this.nodeOf(slot);
@@ -215,7 +213,7 @@ export class RedisHealth {
     this.#waiters = [];
   }
 
-  /** The deployment is lost with its `meta`, whichever node had that. */
+  /** If the node of `meta` is lost, the deployment is lost. */
   get #lost(): DeploymentLostError | undefined {
     return this.nodeOf(this.#marks.meta.slot)?.lost;
   }
@@ -251,7 +249,7 @@ export class RedisHealth {
     }
   }
 
-  /** Takes over what CLUSTER SLOTS said. */
+  /** Applies the table of slots. */
   #readTable(): void {
     const cluster = this.#cluster as Cluster;
     const owners = cluster.slots.map((addresses) => addresses?.[0]);
@@ -259,7 +257,7 @@ export class RedisHealth {
     this.#readNodes();
     for (const [address, node] of this.#nodes) {
       if (!this.#masters.has(address)) this.#nodes.delete(address);
-      // Its stream has moved with the slot: another one is found now, and not in two seconds.
+      // Its stream has moved with the slot: find another one now, not in two seconds.
       else if (node.isUp && !node.hasMark) node.look().catch(this.#spec.onError);
     }
   }
@@ -268,7 +266,7 @@ export class RedisHealth {
     const cluster = this.#cluster as Cluster;
     for (const redis of cluster.nodes('master')) {
       const address = `${redis.options.host}:${redis.options.port}`;
-      // Nodes to start from may have other names, and no slots under them.
+      // Startup nodes may have other names, without slots.
       if (!this.#masters.has(address)) continue;
       const has = (slot: number) => cluster.slots[slot]?.[0] === address;
       (this.#nodes.get(address) ?? this.#newNode(address, has)).adopt(redis);

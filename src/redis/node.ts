@@ -1,11 +1,10 @@
-// One master: its connection, its clock, whether it may be used now, and how many replicas have what it did.
+// One master: its connection, clock, state and replicas.
 //
-//   down ──ready──▶ asked for its clock, a write and its mark ──all well──▶ up ──close, READONLY──▶ down
-//                               └──the mark is gone──▶ lost, until a later look finds it
+//   down ──ready──▶ measure clock, probe write and mark ──ok──▶ up ──close, READONLY──▶ down
+//                               └──mark missing──▶ lost, until a later probe finds it
 //
-// A node that was demoted under its connection (fail-over behind a fixed address) answers READONLY: the connection is
-// cut, and the address asked again. Another node has another clock, and deadlines are in its time: nothing is sent
-// before that is known.
+// A node that was demoted under its connection (a failover behind a fixed address) answers READONLY: then the connection is cut and
+// made again. Nothing is sent before the node's clock is measured, because deadlines are in its time.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -23,21 +22,21 @@ export interface NodeSpec {
   readonly address: string | undefined;
   readonly marks: Marks;
   readonly timeoutMs: number;
-  /** Whether a slot is this node's. */
+  /** True for slots of this node. */
   readonly has: (slot: number) => boolean;
-  /** Told where a slot is that is not this node's any more. */
+  /** Called if a slot has moved to another node. */
   readonly onMoved: (slot: number, address: string) => void;
-  /** Told of failed looks, and once of a loss, as DeploymentLostError. */
+  /** Called after failed probes, and once after a loss, with DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Told how long each wait for replicas took, in milliseconds, failed ones too. */
+  /** Called after each wait for replicas, also a failed one. */
   readonly onReplicated: ((ms: number) => void) | undefined;
 }
 
 const PROBE = loadScript('probe');
-/** Erasures are waited for also while Redis is at its `maxmemory`. */
+/** Replication of erasures is awaited also while Redis is at its `maxmemory`. */
 const PROBE_AT_MAXMEMORY = `#!lua flags=allow-oom\n${PROBE.source}`;
 const LOOK_AGAIN_MS = 100;
-/** Milliseconds for which a replica that is not connected any more counts as one. */
+/** A replica counts for so many milliseconds after it has disconnected. */
 const REPLICA_MS = 15_000;
 
 export class RedisNode {
@@ -47,12 +46,12 @@ export class RedisNode {
   #redis: Redis | undefined;
   #isReady = false;
   #lost: DeploymentLostError | undefined;
-  /** Why the last look failed. */
+  /** Error of the last probe. */
   #failed: Error | undefined;
   #downSince = performance.now();
   #replicaSeenAt = Number.NEGATIVE_INFINITY;
   #replicated: Promise<void> | undefined;
-  /** The latest of those that share `#replicated`. */
+  /** The latest deadline of the callers that share `#replicated`. */
   #replicatedDeadline = 0;
   #mark: Mark | undefined;
   #stream: number | undefined;
@@ -62,7 +61,7 @@ export class RedisNode {
     this.address = spec.address;
   }
 
-  /** Its connection; not before `adopt`. */
+  /** Undefined before `adopt`. */
   get redis(): Redis {
     return this.#redis as Redis;
   }
@@ -71,44 +70,44 @@ export class RedisNode {
     return this.#isReady && this.#lost === undefined && !isSilent(this.redis);
   }
 
-  /** Number of the streams that are at it; undefined while it has not told of any. */
+  /** Number of its streams; undefined before the first probe. */
   get stream(): number | undefined {
     return this.#stream;
   }
 
-  /** Whether the slot of its mark, and so of its streams, is still its own. */
+  /** False if the slot of its mark, and so of its streams, has moved. */
   get hasMark(): boolean {
     return this.#mark === undefined || this.#spec.has(this.#mark.slot);
   }
 
-  /** Whether a replica follows it, or did a moment ago: a fail-over may make that one the master. */
+  /** A replica follows it, or did within REPLICA_MS: a failover may promote that one. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }
 
-  /** Its data are gone. */
+  /** Set if it has lost its data. */
   get lost(): DeploymentLostError | undefined {
     return this.#lost;
   }
 
-  /** What is wrong with it, as far as is known. */
+  /** Why it is not up. */
   get trouble(): Error | undefined {
     if (this.#lost !== undefined) return this.#lost;
     return this.isUp ? this.#failed : new ServiceError('unavailable');
   }
 
-  /** It is away for so long that callers would wait in vain. */
+  /** It has been away for so long that callers should not wait. */
   get isCircuitOpen(): boolean {
     if (this.#lost !== undefined) return true;
     return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
   }
 
-  /** Milliseconds of its clock until which it may apply what has this deadline of ours. */
+  /** Converts a caller's deadline to the last moment, in the node's clock, at which it may apply a call. */
   lastMoment(deadline: number): number {
     return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
   }
 
-  /** Takes the connection to it; a cluster's client makes new ones under the same address. */
+  /** Sets its connection; a cluster's client may make new ones for the same address. */
   adopt(redis: Redis): void {
     if (this.#redis === redis) return;
     this.#redis = redis;
@@ -118,10 +117,10 @@ export class RedisNode {
     });
     redis.on('ready', () => void this.#prepare(redis));
     if (redis.status === 'ready') void this.#prepare(redis);
-    else if (redis.status === 'wait') redis.connect().catch(() => {}); // told as an error event
+    else if (redis.status === 'wait') redis.connect().catch(() => {}); // an error event follows
   }
 
-  /** Ends a connection whose other end is not a master any more. */
+  /** Ends the connection to a node that is no longer a master. */
   cut(): void {
     if (!this.#isReady) return;
     this.#down();
@@ -129,8 +128,8 @@ export class RedisNode {
   }
 
   /**
-   * Looks whether it takes writes and still has its data.
-   * @throws DeploymentLostError, ServiceError `unavailable` where it does not answer in time, Redis's errors
+   * Probes whether it accepts writes and still has its data.
+   * @throws DeploymentLostError; ServiceError `unavailable` if it does not answer in time; Redis's errors
    */
   async look(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.#spec.timeoutMs;
@@ -144,7 +143,7 @@ export class RedisNode {
     if (found) {
       this.#lost = undefined;
       await before(deadline, this.#countReplicas(redis)).catch((error) => {
-        if (!isRefused(error)) throw error; // one may do without INFO
+        if (!isRefused(error)) throw error; // the user may lack the right to INFO
       });
       return;
     }
@@ -155,8 +154,8 @@ export class RedisNode {
   }
 
   /**
-   * Resolves when so many replicas have what was sent on the connection up to now: one WAIT for all callers of a
-   * moment. It lasts for the caller with the latest deadline; the others end their own wait.
+   * Resolves when `count` replicas have everything sent so far. Concurrent callers share one WAIT, which lasts until the latest
+   * deadline.
    * @throws ServiceError `unavailable`
    */
   replicated(count: number, deadline: number): Promise<void> {
@@ -166,17 +165,17 @@ export class RedisNode {
   }
 
   async #waitForReplicas(count: number): Promise<void> {
-    await null; // until all batches of this moment are on their way
+    await null; // after all batches of this tick have been sent
     this.#replicated = undefined;
     const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
     const began = performance.now();
-    // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
+    // WAIT covers writes up to the connection's last one. A repeated batch may write nothing, so write here.
     const write = async ({ key, digest }: Mark) => {
       try {
         return await redis.eval(PROBE_AT_MAXMEMORY, 1, key, this.lastMoment(deadline), digest);
       } catch (error) {
-        // Its mark is on the move. For the batch, which is applied by now, that is no redirection.
+        // The mark's slot is migrating. The batch has been applied, so this must not look like its redirection.
         if (redirectionOf(error as Error) === undefined) throw error;
         return undefined;
       }
@@ -206,7 +205,7 @@ export class RedisNode {
     this.#isReady = false;
   }
 
-  /** Asks a connection that has just become ready for all that has to be known first. */
+  /** Measures and probes a connection that has just become ready. */
   async #prepare(redis: Redis): Promise<void> {
     const { stream } = redis;
     const isCurrent = () => this.#redis === redis && redis.stream === stream && redis.status === 'ready';
@@ -230,11 +229,11 @@ export class RedisNode {
     if (isCurrent()) this.#isReady = true;
   }
 
-  /** @returns whether its mark is there */
+  /** @returns false if its mark is missing */
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
     const { marks, has } = this.#spec;
     for (;;) {
-      // A mark that is gone is looked for until it is back, or its slot is another node's.
+      // Probe a missing mark until it is back, or its slot has moved.
       const isHere = this.#mark !== undefined && has(this.#mark.slot);
       const mark = isHere ? this.#mark : ((await marks.find(has)) ?? (await marks.make(redis, has)));
       if (mark === undefined) return true; // it has nothing to lose
@@ -244,7 +243,7 @@ export class RedisNode {
         const reply = await runScript(redis, PROBE, [key], [this.lastMoment(deadline), digest]);
         if (reply === 1) {
           this.#stream = stream;
-          marks.name(mark).catch(() => {}); // the next look does it
+          marks.name(mark).catch(() => {}); // repeated by the next probe
           return true;
         }
         if (reply === LUA.EXPIRED) await this.clock.measure(redis);
@@ -253,7 +252,7 @@ export class RedisNode {
       } catch (error) {
         const redirection = redirectionOf(error as Error);
         if (redirection === undefined) throw error;
-        // On the move with its slot, it is at either node: it says nothing now.
+        // Its slot is migrating, and the mark may be at either node.
         if (redirection.kind === 'ASK') return true;
         this.#spec.onMoved(redirection.slot, redirection.address);
         await sleep(LOOK_AGAIN_MS);
@@ -268,7 +267,7 @@ export class RedisNode {
   }
 }
 
-/** Whether it makes no sense to go on before this is over. */
+/** True if the node can't be used before this error is over. */
 function isAway(error: Error): boolean {
   return error instanceof ServiceError || isPassing(error);
 }

@@ -1,12 +1,11 @@
-// A script call that is spelled in Redis's protocol (RESP) as one text. ioredis would look at each argument, which is work
-// for every key of every operation.
+// Encodes a script call in Redis's protocol (RESP) as one text: ioredis would inspect every argument.
 //
-//   *<n> EVALSHA <sha> <number of keys>   key, key, …   ARGV[1], …: its sender's   argument, argument, …
+//   *<n> EVALSHA <sha> <number of keys>   key, key, …   the sender's arguments   argument, argument, …
 
 import { Command, type Redis } from 'ioredis';
 import type { Script, ScriptArg } from './scripts.js';
 
-/** The keys and arguments of a call, in order. Arguments before them are given with `send`. */
+/** The keys and arguments of a call, in order. */
 export class ScriptCall {
   readonly #script: Script;
   readonly #keys: string[] = [];
@@ -16,7 +15,7 @@ export class ScriptCall {
     this.#script = script;
   }
 
-  /** The node of a cluster is found by it. */
+  /** Determines the node of a cluster. */
   get firstKey(): string {
     return this.#keys[0] ?? '';
   }
@@ -30,8 +29,8 @@ export class ScriptCall {
   }
 
   /**
-   * @param whole with the script's source, for a server that does not know it
-   * @param first the arguments before those that were given; numbers of the call, so that it can be sent again
+   * @param whole with the script's source, for a server that has not cached it
+   * @param first arguments before the others, different for each try
    */
   send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
     const { source, sha } = this.#script;
@@ -43,9 +42,9 @@ export class ScriptCall {
 }
 
 function spell(lists: readonly (readonly ScriptArg[])[]): Buffer {
-  // Nearly all calls are ASCII, and then a length in characters is one in bytes. A look at all of it is cheaper than one at each.
+  // Nearly all calls are ASCII, where lengths in characters and bytes are equal. One check of the whole is cheaper than one per
+  // argument, and Latin-1 is copied without encoding.
   const text = spellBy((arg) => arg.length, lists);
-  // Written as Latin-1 a text is copied as it is.
   if (Buffer.byteLength(text) === text.length) return Buffer.from(text, 'latin1');
   return Buffer.from(spellBy(Buffer.byteLength, lists), 'utf8');
 }
@@ -60,7 +59,7 @@ function spellBy(lengthOf: (arg: string) => number, lists: readonly (readonly Sc
   return text;
 }
 
-/** What ioredis needs to know of a command, and the bytes that it writes. */
+/** A command for ioredis whose bytes are already encoded. */
 class SpelledCommand extends Command {
   readonly #bytes: Buffer;
 

@@ -1,27 +1,26 @@
-// Loads lua/*.lua and runs them by SHA. A server that has lost its script cache (restart, SCRIPT FLUSH,
-// a new cluster node) answers NOSCRIPT before anything ran; the script then goes along once in full.
+// Loads lua/*.lua and runs them by SHA. A server without the script in its cache answers NOSCRIPT, and gets the whole script.
 //
-// What scripts share is in lua/includes/: a line `-- @include lane` gives way to the text of lua/includes/lane.lua.
+// A line `-- @include lane` is replaced by lua/includes/lane.lua.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { RedisClient } from './client.js';
 
-/** Reply: what it answers, save LUA.EXPIRED, as its head in lua/ says. Only the module that loads a script knows it. */
+/** @template Reply its reply, see the head of the script, without LUA.EXPIRED */
 export interface Script<Reply = unknown> {
   readonly name: string;
   readonly source: string;
   readonly sha: string;
-  /** For the compiler alone: never set. */
+  /** For the compiler only: never set. */
   readonly reply?: Reply;
 }
 
 export type ScriptArg = string | number;
 
-// dist/src/redis/ -> the project's root; lua/ is not compiled.
+// From dist/src/redis/: lua/ is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
-/** @throws where lua/<name>.lua, or what it includes, does not exist. */
+/** @throws if lua/<name>.lua or an include does not exist */
 export function loadScript<Reply = unknown>(name: string): Script<Reply> {
   const source = read(name).replace(/^-- @include (\S+)\n/gm, (_, include) => read(`includes/${include}`));
   return scriptOf(name, source);
@@ -35,14 +34,14 @@ export function scriptOf<Reply>(name: string, source: string): Script<Reply> {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
-/** Whether a server does not know the script: it ran nothing. */
+/** The server has not cached the script, and ran nothing. */
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
 /**
- * Runs a script; a first key is needed on a cluster, where it names the slot. Keys and arguments go as one list, which
- * ioredis takes as well: a call of JavaScript's ends in an exception at some 120,000 arguments.
+ * Runs a script. On a cluster the first key determines the node. Keys and arguments are passed as one list, because a JavaScript
+ * call throws at some 120,000 arguments.
  */
 export async function runScript<Reply>(
   client: RedisClient,
