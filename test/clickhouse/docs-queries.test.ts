@@ -150,8 +150,8 @@ const ANSWERS: Readonly<Record<string, readonly object[]>> = {
   'uniqCombinedMerge(14)(visitors_sketch)': [{ visits: 16, visitors: 7 }],
 };
 
-const [before = ''] = readFileSync('docs/analysts.md', 'utf8').split('## Appendix');
-const queries = Array.from(before.matchAll(/^```sql\n(.*?)^```$/gms), ([, sql = '']) => sql)
+const text = readFileSync('docs/analysts.md', 'utf8');
+const queries = Array.from(text.matchAll(/^```sql\n(.*?)^```$/gms), ([, sql = '']) => sql)
   .filter((sql) => !sql.startsWith('CREATE ROLE'))
   .flatMap((sql) => sql.split(/;.*\n/))
   .map((sql) => sql.trim().replaceAll('2026-03', '2025-03'))

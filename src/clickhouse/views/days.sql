@@ -55,7 +55,7 @@ WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(o
 GROUP BY day, product_handle, device;
 
 -- Visits and visitors per day and product; visitors of several rows are uniqCombinedMerge(14)(visitors_sketch), not the sum
--- A closed day has visitors as they were known when it was totalled; see "Visitors of closed days" in docs/analysts.md.
+-- A closed day has visitors as they were known when it was totalled; see "What may be added up" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days
 SELECT
