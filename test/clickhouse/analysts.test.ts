@@ -83,8 +83,8 @@ t.test('the analyst can see how each question is computed, as docs/analysts.md s
   t.match(text, 'SHOW CREATE TABLE most_wished');
   for (const name of QUESTIONS) {
     const query = `SHOW CREATE TABLE shop.${name}`;
-    const definition = await (await analyst.query({ query, format: 'TSVRaw' as 'TSV' })).text();
-    t.match(definition, /^CREATE VIEW [^]*\bSELECT\b/, name);
+    const definition = await (await analyst.query({ query, format: 'TabSeparatedRaw' })).text();
+    t.match(definition, /^CREATE VIEW .*\bSELECT\b/s, name);
   }
 });
 // The role of docs/analysts.md for a ClickHouse server, as ClickHouse itself takes it: tools may set their limits within
