@@ -5,7 +5,7 @@
 // - Feeds (materialized views) go from local table to local table.
 // - `deployment` and `schema_migrations` are not sharded but the same on every server.
 //
-// The servers need the macros {shard} and {replica}; see docs/operations.md.
+// The servers need the macros {shard} and {replica}; see docs/scaling.md.
 
 import type { ClickHouseSettings } from '@clickhouse/client';
 
