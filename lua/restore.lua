@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Takes a merge back whose target is gone: the profile has again what is in its journal.
 --
--- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3] its counts: of a guest the identity
--- KEYS[4] items   KEYS[5] members   KEYS[6..9] journals: of counts, items, profile, members
+-- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3] its members
+-- KEYS[4..] each key that was moved, and its journal
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the target as the profile names it   ARGV[3] the guest's link; empty: it was a linked profile
@@ -24,10 +24,10 @@ redis.call('UNLINK', KEYS[2])
 if ARGV[3] ~= '' then
   redis.call('UNLINK', KEYS[1])
 end
-for from, to in pairs({ [6] = 3, [7] = 4, [8] = 2, [9] = 5 }) do
-  if redis.call('EXISTS', KEYS[from]) == 1 then
-    redis.call('RENAME', KEYS[from], KEYS[to])
-    redis.call('PERSIST', KEYS[to])
+for i = 4, #KEYS, 2 do
+  if redis.call('EXISTS', KEYS[i + 1]) == 1 then
+    redis.call('RENAME', KEYS[i + 1], KEYS[i])
+    redis.call('PERSIST', KEYS[i])
   end
 end
 if ARGV[3] ~= '' then

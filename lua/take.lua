@@ -1,8 +1,8 @@
 -- First step of a merge: moves what a profile has into its journal. The profile names its merge target from now on; so does
 -- the link of a guest whose default profile it is.
 --
--- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3] its counts: of a guest the identity
--- KEYS[4] items   KEYS[5] members   KEYS[6..9] journals: of counts, items, profile, members
+-- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3] its members
+-- KEYS[4..] each key that is moved, and its journal
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] generation of the profile; empty: it is a guest's   ARGV[6] owner of a linked one; its owner may be another one by now
@@ -24,12 +24,12 @@ elseif ARGV[2] == '' and (redis.call('HEXISTS', KEYS[1], '') == 1 or redis.call(
   return ''
 end
 if ARGV[2] == '' then
-  redis.call('HSET', KEYS[5], ARGV[5], '')
+  redis.call('HSET', KEYS[3], ARGV[5], '')
 end
-for from, to in pairs({ [3] = 6, [4] = 7, [2] = 8, [5] = 9 }) do
-  if redis.call('EXISTS', KEYS[from]) == 1 then
-    redis.call('RENAME', KEYS[from], KEYS[to])
-    redis.call('PERSIST', KEYS[to])
+for i = 4, #KEYS, 2 do
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    redis.call('RENAME', KEYS[i], KEYS[i + 1])
+    redis.call('PERSIST', KEYS[i + 1])
   end
 end
 redis.call('HSET', KEYS[2], 'target', '!' .. ARGV[3])

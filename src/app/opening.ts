@@ -94,7 +94,7 @@ export function openIdentityAlone(
   const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());
   const wishers = openWishers(store, config, onClose);
-  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, {}, wishers);
+  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, {}, wishers && [wishers]);
 }
 
 /** To read a page of a batch, up to a megabyte, takes longer than a request may. */

@@ -39,6 +39,7 @@ export function openRights(
         identity.redirects,
         identity.emails,
         rows.read.bind(rows),
+        identity.belongings,
       ),
     };
   });

@@ -169,7 +169,15 @@ export function serve(
       addressesDropped: metrics.addressesDropped,
       failed: onFailed,
     };
-    const identity = openIdentity(store, visits, recordings, appends, limit, identityFigures, wishers);
+    const identity = openIdentity(
+      store,
+      visits,
+      recordings,
+      appends,
+      limit,
+      identityFigures,
+      wishers && [wishers],
+    );
     const { redirects, visitors, profiles } = identity;
     onClose(identity.resume.watch());
     const { items, shares, purchases, settings } = openWishlist(
@@ -219,7 +227,14 @@ export function serve(
     onClose(worker.watch());
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
-    const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
+    const exporter = new Exporter(
+      store,
+      identity.links,
+      redirects,
+      identity.emails,
+      rows.read.bind(rows),
+      identity.belongings,
+    );
 
     const receivers = receiversOf(store, config);
     const sharePage = sharePageOperation(

@@ -1,5 +1,7 @@
 // What a backup has to know of a key's name: whose it is. src/redis/keys.ts spells them.
 
+import { PROFILE_KINDS } from '../redis/keys.js';
+
 export interface KeyKind {
   /** Its short name in src/redis/keys.ts, for counts. */
   readonly kind: string;
@@ -7,7 +9,7 @@ export interface KeyKind {
   readonly profileId: string | undefined;
 }
 
-const OF_PROFILE = /^\{([0-9a-z]+)\}:(v|r|p|i|g|j[ripg]|x|zg):([^:]+)/;
+const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
 /** Answers that a process waits for: nobody does after a restore. */
 const LANE = /^\{[^}]+\}:lane:/;

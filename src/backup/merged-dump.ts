@@ -99,7 +99,7 @@ export class MergedDump {
   /** Profiles whose merge into this one, or into one that was merged into it, the first pass may have missed. */
   async #sourcesOf(profileId: string): Promise<Set<string>> {
     const sources = new Set<string>();
-    for (const key of [this.#keys.members(profileId), this.#keys.journal(profileId)[3] as string]) {
+    for (const key of [this.#keys.members(profileId), this.#keys.journal('g', profileId)]) {
       let cursor = '0';
       do {
         const [next, found] = await this.#client.hscan(key, cursor, 'COUNT', PAGE_SIZE);

@@ -15,7 +15,7 @@ import { readHash } from '../redis/hash.js';
 import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Wishers } from '../wishlist/wishers.js';
+import { type Belonging, eachIndex, type FieldIndex, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import type { LinkedEraser, OnErasing } from './linked-eraser.js';
 import { type Link, type Links, linkTo } from './links.js';
@@ -34,17 +34,17 @@ export class Eraser {
   readonly #redirects: Redirects;
   readonly #emails: Emails;
   readonly #linked: LinkedEraser;
-  readonly #wishers: Wishers | undefined;
+  readonly #belongings: readonly Belonging[];
   readonly #onErased: (() => void) | undefined;
 
-  /** @param wishers where product alerts are on @param onErased called for each visitor */
+  /** @param onErased called for each visitor */
   constructor(
     store: Store,
     links: Links,
     redirects: Redirects,
     emails: Emails,
     linked: LinkedEraser,
-    wishers?: Wishers,
+    belongings: readonly Belonging[],
     onErased?: () => void,
   ) {
     this.#store = store;
@@ -52,7 +52,7 @@ export class Eraser {
     this.#redirects = redirects;
     this.#emails = emails;
     this.#linked = linked;
-    this.#wishers = wishers;
+    this.#belongings = belongings;
     this.#onErased = onErased;
   }
 
@@ -145,19 +145,21 @@ export class Eraser {
     await onErasing([profileId]);
     await queueRows(this.#store, rows);
     const own = name === '' ? profileId : this.#links.defaultProfile(name);
+    const itsKey = (one: Belonging) => keyOf(keys, one, profileId, true);
     const touched = [
       keys.identity(own),
       keys.profile(profileId),
       keys.members(profileId),
-      keys.items(profileId),
-      ...keys.journal(profileId),
+      ...this.#belongings.map(itsKey),
+      ...this.#belongings.map(({ kind }) => keys.journal(kind, profileId)),
       keys.identity(profileId),
     ];
-    const wished = (await this.#wishers?.fieldsOf(keys.items(profileId))) ?? [];
+    const indexed: [FieldIndex, readonly string[]][] = [];
+    await eachIndex(this.#store, this.#belongings, itsKey, async (...one) => void indexed.push(one));
     const reply = await this.#store.change(GUEST, touched, [by, own === profileId ? '' : profileId]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
-    if (wasKnown === 1) await this.#wishers?.remove(wished, profileId);
+    if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
     if (code !== '') await removeKeys(this.#store, [keys.share(code)]);
     for (const digest of digests) await this.#emails.forgetGone(digest, new Set([profileId]));
     // Events may have come since their rows were queued.

@@ -3,7 +3,7 @@
 //
 // It is JSON text that is read as it goes out, since there may be more rows than a process has memory for:
 //
-//   {"profileId", "identities", "profile", "items", "visits", "shares",    what Redis has, read first
+//   {"profileId", "identities", "visits", "profile", "items", "shares",    what Redis has, read first
 //    "events", "visitLog", "purchases", "productAlerts",                   one table after the other
 //    "others": [...]}                                                      the same of each, one after the other
 //
@@ -14,9 +14,9 @@ import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../clickh
 import { ServiceError } from '../errors.js';
 import { EVERY_PROFILE, identityName } from '../identity-rules.js';
 import { readHash } from '../redis/hash.js';
-import { countsOf, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
+import { guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
-import { listItems } from '../wishlist/items.js';
+import type { Belonging } from './belongings.js';
 import type { Emails, Indexed } from './emails.js';
 import { type Export, inArray, startingWith, type Visitor, withOthers } from './export-text.js';
 import type { Links } from './links.js';
@@ -47,8 +47,6 @@ interface Given {
   readonly own: string | undefined;
 }
 
-/** What is told of a profile; other fields are how it is kept. */
-const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'] as const;
 /** Erasures that one command asks for. */
 const PAGE = 250;
 
@@ -58,13 +56,22 @@ export class Exporter {
   readonly #redirects: Redirects;
   readonly #emails: Emails;
   readonly #readRows: ReadRows;
+  readonly #belongings: readonly Belonging[];
 
-  constructor(store: Store, links: Links, redirects: Redirects, emails: Emails, readRows: ReadRows) {
+  constructor(
+    store: Store,
+    links: Links,
+    redirects: Redirects,
+    emails: Emails,
+    readRows: ReadRows,
+    belongings: readonly Belonging[],
+  ) {
     this.#store = store;
     this.#links = links;
     this.#redirects = redirects;
     this.#emails = emails;
     this.#readRows = readRows;
+    this.#belongings = belongings;
   }
 
   /**
@@ -161,10 +168,12 @@ export class Exporter {
       profileId,
       new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
     );
-    const counts = await readHash(this.#store, countsOf(keys, place));
-    // Last: what was read is of this place, unless the visitor was linked, merged or erased meanwhile.
-    const items = await listItems(this.#store, place);
-    if (typeof items === 'string') return undefined;
+    const exported: Record<string, object> = {};
+    for (const { exported: one } of this.#belongings) {
+      const value = await one?.read(this.#store, place);
+      if (typeof value === 'string') return undefined;
+      if (one !== undefined && value !== undefined) exported[one.as] = value;
+    }
     const codes = members.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
@@ -175,14 +184,7 @@ export class Exporter {
     const ofRedis = {
       profileId,
       identities: { customerIds: idsOf('c:'), sessionIds: idsOf('s:') },
-      profile: Object.fromEntries(
-        FACTS.flatMap((fact) => {
-          const value = facts.get(fact);
-          return value ? [[fact, value]] : [];
-        }),
-      ),
-      items,
-      visits: Object.fromEntries([...counts].map(([handle, n]) => [handle, Number(n)])),
+      ...exported,
       shares: [...new Set(codes)],
     };
     run.profiles.add(profileId);

@@ -14,7 +14,7 @@ import { readHash } from '../redis/hash.js';
 import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Wishers } from '../wishlist/wishers.js';
+import { type Belonging, eachIndex, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import { type Found, type Link, type Links, linkTo } from './links.js';
 import { isProfile, type Merger } from './merge.js';
@@ -39,23 +39,22 @@ export class LinkedEraser {
   readonly #merger: Merger;
   readonly #emails: Emails;
   readonly #pending: Pending;
-  readonly #wishers: Wishers | undefined;
+  readonly #belongings: readonly Belonging[];
 
-  /** @param wishers where product alerts are on */
   constructor(
     store: Store,
     links: Links,
     merger: Merger,
     emails: Emails,
     pending: Pending,
-    wishers?: Wishers,
+    belongings: readonly Belonging[],
   ) {
     this.#store = store;
     this.#links = links;
     this.#merger = merger;
     this.#emails = emails;
     this.#pending = pending;
-    this.#wishers = wishers;
+    this.#belongings = belongings;
   }
 
   /**
@@ -100,21 +99,20 @@ export class LinkedEraser {
    */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
     const { keys } = this.#store;
+    const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
     const touched = [
       keys.profile(profileId),
       keys.members(profileId),
       keys.leftovers(profileId, generation),
       keys.erased(profileId, generation),
-      keys.counts(profileId),
-      keys.items(profileId),
+      ...this.#belongings.map(itsKey),
     ];
-    if (this.#wishers !== undefined) {
-      // Before the items: they say which indexes the profile is in.
-      const fields = await this.#wishers.fieldsOf(keys.items(profileId));
-      const itsOwner = await this.#links.ownerOf(linkTo(profileId, generation));
-      if (itsOwner !== undefined && ['', itsOwner].includes(owner))
-        await this.#wishers.remove(fields, profileId);
-    }
+    const itsOwner = await this.#links.ownerOf(linkTo(profileId, generation));
+    // Before the fields go: they say which indexes the profile is in.
+    if (itsOwner !== undefined && ['', itsOwner].includes(owner))
+      await eachIndex(this.#store, this.#belongings, itsKey, (index, fields) =>
+        index.remove(fields, profileId),
+      );
     const isDone = (await this.#store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
     await this.removeLeftovers(profileId, generation);
     return isDone;

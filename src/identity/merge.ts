@@ -16,11 +16,11 @@ import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
-import { bucketOf, type Keys } from '../redis/keys.js';
+import { bucketOf } from '../redis/keys.js';
 import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Wishers } from '../wishlist/wishers.js';
+import { type Belonging, eachIndex, keyOf } from './belongings.js';
 import { type Link, type Links, linkTo } from './links.js';
 import type { Pending } from './pending.js';
 
@@ -34,17 +34,6 @@ const CLEAR = loadScript<number>('clear');
 const UNFINISHED_S = 400 * 24 * 60 * 60;
 /** How long a request waits for a merge, in time-outs of Redis; a large one goes on without it. */
 const PATIENCE = 2;
-
-/** What a merge moves, in the order of the journals: where it goes, and how much of it is a page. */
-const BELONGINGS = [
-  { kind: 'v', keyOf: (keys: Keys, id: string) => keys.counts(id), page: 128 },
-  { kind: 'i', keyOf: (keys: Keys, id: string) => keys.items(id), page: 20 },
-  { kind: 'p', keyOf: (keys: Keys, id: string) => keys.profile(id), page: 50 },
-  { kind: 'g', keyOf: (keys: Keys, id: string) => keys.members(id), page: 128 },
-] as const;
-
-/** Fields of a profile that are not the target's. */
-const OWN_FIELDS = new Set(['owner', 'generation', 'itemBytes', 'known']);
 
 /** Appends an event to the stream of a profile's node. @throws ServiceError `unavailable` */
 export type Append = (profileId: string, line: string) => Promise<unknown>;
@@ -71,17 +60,22 @@ export class Merger {
   readonly #links: Links;
   readonly #pending: Pending;
   readonly #append: Append;
-  readonly #wishers: Wishers | undefined;
+  readonly #belongings: readonly Belonging[];
   /** Merges under way in this process, by their profiles: one of each request and of each look at most. */
   readonly #running = new Map<string, Promise<boolean>>();
 
-  /** @param wishers where product alerts are on */
-  constructor(store: Store, links: Links, pending: Pending, append: Append, wishers?: Wishers) {
+  constructor(
+    store: Store,
+    links: Links,
+    pending: Pending,
+    append: Append,
+    belongings: readonly Belonging[],
+  ) {
     this.#store = store;
     this.#links = links;
     this.#pending = pending;
     this.#append = append;
-    this.#wishers = wishers;
+    this.#belongings = belongings;
   }
 
   /**
@@ -128,9 +122,9 @@ export class Merger {
    */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys } = this.#store;
-    const [, items, facts] = keys.journal(profileId);
-    await this.#wishers?.addAll(await this.#wishers.fieldsOf(items as string), profileId);
-    const generation = await this.#store.call((client) => client.hget(facts as string, 'generation'));
+    await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
+    const facts = keys.journal('p', profileId);
+    const generation = await this.#store.call((client) => client.hget(facts, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
     // A command or `deliver` may restore it, which are not told GUEST_RETENTION_DAYS.
@@ -145,9 +139,8 @@ export class Merger {
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.#store;
     await this.#pending.forget(mergeOf(profileId, target));
-    const [, items] = keys.journal(profileId);
-    await this.#wishers?.remove(await this.#wishers.fieldsOf(items as string), profileId);
-    const touched = [keys.identity(profileId), keys.profile(profileId), ...keys.journal(profileId)];
+    await this.#eachJournaled(profileId, (index, fields) => index.remove(fields, profileId));
+    const touched = [keys.identity(profileId), keys.profile(profileId), ...this.#journalOf(profileId)];
     await this.#store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
   }
 
@@ -156,7 +149,7 @@ export class Merger {
     const { link, nonce } = target;
     const { profileId: into, generation } = link;
     await this.#store.onReplica(bucketOf(from));
-    const given = await Promise.all(BELONGINGS.map((_, at) => this.#giveAll(at, from, target)));
+    const given = await together(this.#belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
     // A try that begins again appends the same again: analysts see an event's id once.
@@ -167,13 +160,13 @@ export class Merger {
         encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
       ),
     );
-    const [isComplete] = await Promise.all([this.#links.join(link, from, nonce), ...told]);
+    const [isComplete] = await together([this.#links.join(link, from, nonce), ...told]);
     if (!isComplete) return false;
     await this.#store.onReplica(bucketOf(into));
-    const touched = [keys.identity(from), keys.profile(from), ...keys.journal(from)];
+    const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];
     const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
     await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
-    await Promise.all([
+    await together([
       removeKeys(this.#store, [keys.applied(into, generation, from)]),
       this.#pending.end(from, mergeOf(from, target)),
     ]);
@@ -181,59 +174,72 @@ export class Merger {
   }
 
   /** Gives one journal, page by page. @returns profiles that are among what was given; undefined if the target is gone */
-  async #giveAll(at: number, from: string, target: Target): Promise<string[] | undefined> {
+  async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
+    const { kind, indexes, merged } = belonging;
     const { keys } = this.#store;
-    const { kind, keyOf, page } = BELONGINGS[at] as (typeof BELONGINGS)[number];
-    const journal = keys.journal(from)[at] as string;
     const into = target.link.profileId;
-    const merged: string[] = [];
+    const profiles: string[] = [];
+    const members = this.#belongings.find((one) => one.kind === 'g') as Belonging;
     let cursor = '0';
     do {
-      const [next, fields] = await this.#store.call((client) => client.hscan(journal, cursor, 'COUNT', page));
+      const [next, found] = await this.#store.call((client) =>
+        client.hscan(keys.journal(kind, from), cursor, 'COUNT', merged.page),
+      );
       cursor = next;
+      const fields = found.filter((_, i) => !merged.except?.has(found[i - (i % 2)] as string));
+      const names = fields.filter((_, i) => i % 2 === 0);
       // Those that were merged into this one before are the target's now, too.
-      if (kind === 'g') merged.push(...fields.filter((name, i) => i % 2 === 0 && isProfile(name)));
-      const given = kind === 'p' ? withoutOwn(fields) : fields;
-      const wished = kind === 'i' ? fields.filter((_, i) => i % 2 === 0) : [];
-      // In the index of wishers before the items are there, as an addition does it.
-      await this.#wishers?.addAll(wished, into);
-      if (!(await this.#give(from, target, kind, keyOf(keys, into), given))) return undefined;
-      await this.#wishers?.remove(wished, from);
-      // A share code goes on leading here: an erasure of the target has to find it.
-      const code = kind === 'p' ? fieldIn('share', fields) : undefined;
-      const member = code === undefined ? [] : [`#${code}`, ''];
-      if (!(await this.#give(from, target, 'g', keys.members(into), member))) return undefined;
+      if (belonging === members) profiles.push(...names.filter(isProfile));
+      // Before the target has the fields, as each addition does it.
+      for (const index of indexes) await index.addAll(names, into);
+      if (!(await this.#give(from, target, belonging, fields))) return undefined;
+      for (const index of indexes) await index.remove(names, from);
+      if (!(await this.#give(from, target, members, merged.members?.(found) ?? []))) return undefined;
     } while (cursor !== '0');
-    return merged;
+    return profiles;
   }
 
   /** Adds a page of a journal to a key of the target. @returns false where the target is gone */
   async #give(
     from: string,
     { link: { profileId, generation }, nonce }: Target,
-    kind: string,
-    key: string,
+    belonging: Belonging,
     fields: readonly string[],
   ): Promise<boolean> {
     if (fields.length === 0) return true;
     const { keys } = this.#store;
-    const applied = keys.applied(profileId, generation, from);
-    const touched = [keys.profile(profileId), key, applied, keys.members(profileId)];
-    const args = [generation, from, kind, UNFINISHED_S, nonce, ...fields];
+    const { how, bytesIn = '' } = belonging.merged;
+    const touched = [
+      keys.profile(profileId),
+      keyOf(keys, belonging, profileId, false),
+      keys.applied(profileId, generation, from),
+      keys.members(profileId),
+    ];
+    const args = [generation, from, belonging.kind, UNFINISHED_S, nonce, how, bytesIn, ...fields];
     return (await this.#store.change(GIVE, touched, args)) === 1;
   }
 
-  /** Keys that a merge moves aside, and the journal. */
+  /** Keys that a merge moves aside, each with its journal, behind those that its scripts know. */
   #movedKeys(profileId: string, isGuest: boolean): string[] {
     const { keys } = this.#store;
-    return [
-      keys.identity(profileId),
-      keys.profile(profileId),
-      isGuest ? keys.identity(profileId) : keys.counts(profileId),
-      keys.items(profileId),
-      keys.members(profileId),
-      ...keys.journal(profileId),
-    ];
+    const moved = this.#belongings.flatMap((one) => [
+      keyOf(keys, one, profileId, isGuest),
+      keys.journal(one.kind, profileId),
+    ]);
+    return [keys.identity(profileId), keys.profile(profileId), keys.members(profileId), ...moved];
+  }
+
+  #journalOf(profileId: string): string[] {
+    return this.#belongings.map(({ kind }) => this.#store.keys.journal(kind, profileId));
+  }
+
+  #eachJournaled(profileId: string, act: Parameters<typeof eachIndex>[3]): Promise<void> {
+    return eachIndex(
+      this.#store,
+      this.#belongings,
+      ({ kind }) => this.#store.keys.journal(kind, profileId),
+      act,
+    );
   }
 }
 
@@ -263,13 +269,12 @@ export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
 }
 
-/** @param fields field, value, field, value, … */
-function fieldIn(field: string, fields: readonly string[]): string | undefined {
-  return fields.find((_, i) => i % 2 === 1 && fields[i - 1] === field);
-}
-
-function withoutOwn(fields: readonly string[]): string[] {
-  return fields.filter((_, i) => !OWN_FIELDS.has(fields[i - (i % 2)] as string));
+/** All of them. @throws what the first failed with, once none is under way */
+async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
+  const ended = await Promise.allSettled(work);
+  const failed = ended.find((one) => one.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  return ended.map((one) => (one as PromiseFulfilledResult<T>).value);
 }
 
 /** The merge goes on where its caller does not wait for its end. */

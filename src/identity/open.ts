@@ -6,7 +6,7 @@ import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
-import type { Wishers } from '../wishlist/wishers.js';
+import { type Belonging, belongingsOf, type FieldIndex } from './belongings.js';
 import { Counting } from './counting.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
@@ -40,6 +40,7 @@ export interface IdentityParts {
   readonly visitors: Visitors;
   readonly manyVisits: ManyVisits;
   readonly profileIds: ProfileIds;
+  readonly belongings: readonly Belonging[];
 }
 
 /** What is counted of what was done, for metrics. */
@@ -53,7 +54,7 @@ export interface IdentityFigures {
 }
 
 /**
- * @param maxProducts products that a profile may count @param wishers where product alerts are on
+ * @param maxProducts products that a profile may count @param itemIndexes of product alerts
  */
 export function openIdentity(
   store: Store,
@@ -62,19 +63,20 @@ export function openIdentity(
   appends: Batcher<Append, unknown>,
   maxProducts: number,
   { erased, addressesDropped, failed }: IdentityFigures = {},
-  wishers?: Wishers,
+  itemIndexes: readonly FieldIndex[] = [],
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
   const links = new Links(store, batch, profileIds);
   const pending = new Pending(store);
   const append = (profileId: string, line: string) => appends.run({ line, profileId });
-  const merger = new Merger(store, links, pending, append, wishers);
+  const belongings = belongingsOf(itemIndexes);
+  const merger = new Merger(store, links, pending, append, belongings);
   const redirects = new Redirects(store, links, merger, append, (profileId, generation) =>
     linkedEraser.removeLeftovers(profileId, generation),
   );
   const emails = new Emails(store, redirects, addressesDropped);
-  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, wishers);
+  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, belongings);
   const places = new Places(links, redirects);
   const linker = new Linker(links, merger, redirects);
   const counting = new Counting(batch, places);
@@ -93,12 +95,13 @@ export function openIdentity(
     redirects,
     emails,
     named: new NamedVisitors(links, redirects, emails),
-    eraser: new Eraser(store, links, redirects, emails, linkedEraser, wishers, erased),
+    eraser: new Eraser(store, links, redirects, emails, linkedEraser, belongings, erased),
     shopEraser: new ShopEraser(store, pending),
     resume: new Resume(pending, merger, redirects, linkedEraser, failed),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
     manyVisits: new ManyVisits(visitors),
     profileIds,
+    belongings,
   };
 }

@@ -9,6 +9,7 @@
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../identity-rules.js';
 import { mastersOf } from '../redis/client.js';
+import { PROFILE_KINDS } from '../redis/keys.js';
 import { removeKeys } from '../redis/remove.js';
 import type { Store } from '../redis/store.js';
 import type { Pending } from './pending.js';
@@ -19,7 +20,7 @@ const PAGE = 200;
 /** Profiles under way at once. */
 const AT_ONCE = 16;
 /** Keys of one profile, and what belongs to a generation of it; src/redis/keys.ts spells them. */
-const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|g|j[ripg]):([^:]+)$/;
+const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:j?[${PROFILE_KINDS.join('')}]:([^:]+)$`);
 const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
 /** Request records, the index of e-mail addresses, share codes, the index of wishers. */
 const OF_VISITORS = /^\{(?:request|email|share|wish):/;

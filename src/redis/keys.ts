@@ -58,8 +58,10 @@ export interface Keys extends StreamKeys {
   order(digest: string): string;
   /** string: `<profile that a share code was made for> <when, milliseconds since 1970>` */
   share(code: string): string;
-  /** What a merge moved aside: counts, items, profile, members, in this order. */
-  journal(profileId: string): string[];
+  /** Of a profile, by the kind's letter. */
+  ofKind(kind: ProfileKind, profileId: string): string;
+  /** What a merge moved aside of a kind. */
+  journal(kind: ProfileKind, profileId: string): string;
   /** Every key of a profile, in one slot; without what belongs to a generation. */
   allOf(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
@@ -97,6 +99,10 @@ export interface Keys extends StreamKeys {
   deliveries(stream: number, receiver: string): DeliveryKeys;
 }
 
+/** Kinds of a profile's hashes: identity, counts, profile, items, members. */
+export const PROFILE_KINDS = ['v', 'r', 'p', 'i', 'g'] as const;
+export type ProfileKind = (typeof PROFILE_KINDS)[number];
+
 /** In one slot. */
 export interface DeliveryKeys {
   /** stream: an entry for each delivery, with its line */
@@ -133,8 +139,8 @@ export function createKeys(prefix: string): Keys {
   });
   const applied = ofProfile('x');
   const leftovers = ofProfile('zg');
-  const ofProfiles = ['v', 'r', 'p', 'i', 'g', 'jr', 'ji', 'jp', 'jg'].map(ofProfile);
-  const journalKinds = ['jr', 'ji', 'jp', 'jg'].map(ofProfile);
+  const journals = PROFILE_KINDS.filter((kind) => kind !== 'v').map((kind) => `j${kind}`);
+  const ofProfiles = [...PROFILE_KINDS, ...journals].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
@@ -151,7 +157,8 @@ export function createKeys(prefix: string): Keys {
     share: (code) => `${prefix}:{share:${code}}`,
     request: (digest) => `${prefix}:{request:${digest}}`,
     order: (digest) => `${prefix}:{order:${digest}}`,
-    journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
+    ofKind: (kind, profileId) => ofProfile(kind)(profileId),
+    journal: (kind, profileId) => ofProfile(`j${kind}`)(profileId),
     allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
     // In the slot of `meta`.

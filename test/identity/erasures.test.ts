@@ -342,9 +342,9 @@ eachRedis(t, async (t, redis) => {
   };
 
   const exporterOf = (
-    { store, links, redirects, emails }: Server,
+    { store, links, redirects, emails, belongings }: Server,
     readRows: ReadRows = async () => undefined,
-  ) => new Exporter(store, links, redirects, emails, readRows);
+  ) => new Exporter(store, links, redirects, emails, readRows, belongings);
   const told = async (
     exporter: Exporter,
     named: { readonly names?: readonly string[]; readonly digest?: string },

@@ -39,17 +39,29 @@ t.test('scripts of identities', async (t) => {
     );
   const join = async (member: string, nonce = '', generation = 'g2') =>
     call('join', [into('p'), into('g')], [await now(), generation, member, nonce]);
+  const moved = (counts: string) =>
+    [counts, ITEMS, PROFILE, MEMBERS].flatMap((key, i) => [key, JOURNAL[i] as string]);
   const take = async (generation = '', owner = 'c:1') =>
     call(
       'take',
-      [IDENTITY, PROFILE, generation === '' ? IDENTITY : COUNTS, ITEMS, MEMBERS, ...JOURNAL],
+      [IDENTITY, PROFILE, MEMBERS, ...moved(generation === '' ? IDENTITY : COUNTS)],
       [await now(), generation, TARGET, UNFINISHED, 's:1', generation === '' ? '' : owner],
     );
   const give = async (kind: string, to: string, ...page: (string | number)[]) =>
     call(
       'give',
       [into('p'), to, into('x'), into('g')],
-      [await now(), 'g2', 'a.from', kind, 60, 'nonce', ...page],
+      [
+        await now(),
+        'g2',
+        'a.from',
+        kind,
+        60,
+        'nonce',
+        kind === 'v' ? 'added' : 'united',
+        kind === 'i' ? 'itemBytes' : '',
+        ...page,
+      ],
     );
   const finish = async (target = TARGET) =>
     call('finish', [IDENTITY, PROFILE, ...JOURNAL], [await now(), target, UNFINISHED, TO_TARGET]);
@@ -60,10 +72,14 @@ t.test('scripts of identities', async (t) => {
       ['link', [IDENTITY, PROFILE], ['', LINK]],
       ['join', [into('p'), into('g')], ['g2', 's:1', '']],
       ['facts', [PROFILE, MEMBERS], ['', 'g1', 0, 'now', '', '', 'email', 'a@b']],
-      ['take', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], ['', TARGET, UNFINISHED, 's:1']],
-      ['give', [into('p'), into('r'), into('x'), into('g')], ['g2', 'a.from', 'v', 60, 'nonce', 'x', 3]],
+      ['take', [IDENTITY, PROFILE, MEMBERS, ...moved(IDENTITY)], ['', TARGET, UNFINISHED, 's:1']],
+      [
+        'give',
+        [into('p'), into('r'), into('x'), into('g')],
+        ['g2', 'a.from', 'v', 60, 'nonce', 'added', '', 'x', 3],
+      ],
       ['finish', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, UNFINISHED, TO_TARGET]],
-      ['restore', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], [TARGET, LINK, 0]],
+      ['restore', [IDENTITY, PROFILE, MEMBERS, ...moved(IDENTITY)], [TARGET, LINK, 0]],
       ['erase', [PROFILE, MEMBERS, from('zg'), ERASED], ['g1', 60, '']],
       ['erase-guest', [IDENTITY, PROFILE, MEMBERS], ['', '']],
       ['clear', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, TO_TARGET]],
@@ -286,7 +302,7 @@ t.test('scripts of identities', async (t) => {
     const restore = async (target: string, seen: string) =>
       call(
         'restore',
-        [IDENTITY, PROFILE, seen === '' ? COUNTS : IDENTITY, ITEMS, MEMBERS, ...JOURNAL],
+        [IDENTITY, PROFILE, MEMBERS, ...moved(seen === '' ? COUNTS : IDENTITY)],
         [await now(), target, seen, 60],
       );
     await client.hset(IDENTITY, 'x', 3);

@@ -152,7 +152,7 @@ export async function startServer(
     const note = wishers.add.bind(wishers);
     wishers.add = (...args) => step(() => note(...args));
   }
-  const identity = openIdentity(store, visits, recordings, appends, 10_000, {}, wishers);
+  const identity = openIdentity(store, visits, recordings, appends, 10_000, {}, wishers && [wishers]);
   const placeOf = (profileId: string) => identity.redirects.placeOf(profileId);
   const onWisher = (profileId: string) => server.onWisher(profileId);
   const onError = (error: Error) => t.fail(error.message);
