@@ -1,4 +1,4 @@
--- What Smart Save yields: wishes by where they were made, and what became of them within 30 days
+-- Wishes by their source, and what followed within 30 days
 -- A visitor's first wish for a product in this time has the source. adds counts every add of it, repeats included.
 CREATE OR REPLACE VIEW {database}.adds_by_source {on_cluster} AS
 SELECT

@@ -6,7 +6,7 @@
 
 -- Days with visits: when one came in last, up to when and in which time zone they are totalled, and whether they are open
 -- A day is open while visits may have come in since: then they are read themselves. A sealed day keeps the totals of the zone
--- that it was sealed in. An hour may be of two days, where a zone is half an hour off.
+-- that it was sealed in. An hour may be of two days if a zone is half an hour off.
 CREATE OR REPLACE VIEW {database}.visit_days {on_cluster} AS
 SELECT
     day,

@@ -1,5 +1,5 @@
 -- Momentum: wishers of the 7 days that end with this day, against the 7 days before
--- growth is NULL where there were no wishers before.
+-- growth is NULL if there were no wishers before.
 CREATE OR REPLACE VIEW {database}.momentum {on_cluster} AS
 SELECT
     products.product_id AS product_id,

@@ -1,7 +1,7 @@
--- What is known of products and their variants, each fact as it was told last by a server, a storefront or an order; by a
--- publishable key if none of them told it.
+-- Products and their variants. Each fact is the latest of a server, a storefront or an order; of a publishable key only if
+-- there is no other.
 
--- Products: handle and title as they were last told
+-- Products with their latest handle and title
 CREATE OR REPLACE VIEW {database}.products {on_cluster} AS
 SELECT
     product_id,
@@ -10,7 +10,7 @@ SELECT
 FROM {database}.products_stored
 GROUP BY product_id;
 
--- Variants: price now in each currency, and stock, as the latest wish or the shop told them
+-- Variants with their latest price in each currency and stock, from wishes and the shop
 -- A variant without a price has a row without a currency.
 CREATE OR REPLACE VIEW {database}.product_variants {on_cluster} AS
 SELECT

@@ -38,7 +38,7 @@ WHERE version = newest AND quantity > 0;
 
 -- Lines of orders as their order was last stated
 -- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
--- and are in no other view of purchases. Orders name no handle: it is the one that the product was last told with.
+-- and are in no other view of purchases. Orders name no handle: it is the product's latest one.
 CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
 SELECT
     rows.* EXCEPT visitor,
@@ -99,7 +99,7 @@ SELECT
 FROM {database}.events_stored FINAL
 PREWHERE origin = 'open';
 
--- Price drops and restocks that wishers were told, each once
+-- Price drops and restocks that wishers were alerted to, each once
 -- price_before is the price that the product was wished at. Only with PRODUCT_ALERTS.
 CREATE OR REPLACE VIEW {database}.product_alerts {on_cluster} AS
 SELECT

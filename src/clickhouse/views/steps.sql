@@ -86,7 +86,7 @@ FROM
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 
 -- Each visitor's first wish for a product in this time, and what followed within 30 days: the rows of the funnels
--- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL where it was not moved to the cart. bought has
+-- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL if it was not moved to the cart. bought has
 -- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. One array of
 -- them takes two thirds of the time of five arrays: most wishes have none.
 CREATE OR REPLACE VIEW {database}.wishes_followed {on_cluster} AS

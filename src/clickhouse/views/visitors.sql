@@ -1,8 +1,8 @@
 -- The same rows under the profile that a visitor has now.
 
 -- Profiles that were merged into another: old id, present id, when
--- When a profile is merged that others were merged into before, those are told again with the new target. The latest row
--- is where a visitor is now, and no chain has to be followed.
+-- When a profile is merged that others were merged into before, these get a new row with the new target. So the latest row
+-- has a visitor's present profile, and no chain has to be followed.
 CREATE OR REPLACE VIEW {database}.profile_merges {on_cluster} AS
 SELECT
     old_id,

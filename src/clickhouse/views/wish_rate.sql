@@ -1,5 +1,5 @@
 -- Wish rate: of the visitors who looked at a product in this time, how many wished for it
--- Products meet their visits by the handle that they were last told with. wish_rate is NULL without a visit.
+-- Products meet their visits by their latest handle. wish_rate is NULL without a visit.
 CREATE OR REPLACE VIEW {database}.wish_rate {on_cluster} AS
 SELECT
     product_id,

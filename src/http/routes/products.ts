@@ -63,8 +63,7 @@ export function productOperations(
       doc: {
         id: 'putProduct',
         tag: 'Products',
-        summary:
-          'Says what a product costs and whether it is in stock: wishers are told of price drops and restocks',
+        summary: "Sets a product's price and stock, and alerts wishers to price drops and restocks",
         body: { schema: productBody, example: EXAMPLE },
         answer: productAnswer,
       },
@@ -85,7 +84,7 @@ export function productOperations(
       doc: {
         id: 'takeProduct',
         tag: 'Webhooks',
-        summary: "Takes Shopify's `products/update`: wishers are told of price drops and restocks",
+        summary: "Takes Shopify's `products/update`, and alerts wishers to price drops and restocks",
         body: { schema: shopifyProductBody, example: SHOPIFY_EXAMPLE },
         answer: deliveryAnswer,
       },

@@ -33,7 +33,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       doc: {
         id: 'keepGuest',
         tag: 'Profiles',
-        summary: "Makes a guest's profile and keeps what is known of the guest",
+        summary: "Makes a guest's profile and keeps the given facts",
         body: { schema: guestBody, example: { sessionId: 's-1', device: 'desktop', locale: 'en' } },
         answer: profileAnswer,
       },
@@ -101,7 +101,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         id: 'eraseProfile',
         tag: 'Profiles',
         summary:
-          'Erases a visitor, by customer id, session id or e-mail address; where a proxy drops the body, the query names the same',
+          'Erases a visitor, by customer id, session id or e-mail address; if a proxy drops the body, use the query',
         query: { schema: { properties: profileQuery.properties }, example: {} },
         body: { schema: profileBody, example: { identity: EXAMPLE }, optional: true },
         answer: erasureAnswer,

@@ -43,7 +43,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'addReceiver',
         tag: 'Receivers',
-        summary: 'Makes a receiver; the answer has its secret, which is shown here alone',
+        summary: 'Makes a receiver; only this answer shows its secret',
         body: { schema: receiverBody, example: EXAMPLE },
         answer: createdReceiverAnswer,
       },
@@ -63,7 +63,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'getReceiver',
         tag: 'Receivers',
-        summary: 'Reads a receiver, and how it stands',
+        summary: 'Reads a receiver and its status',
         answer: receiverAnswer,
       },
       path: ONE,
@@ -78,7 +78,8 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'changeReceiver',
         tag: 'Receivers',
-        summary: 'Changes, pauses or resumes a receiver, or gives it a new secret, which is shown here alone',
+        summary:
+          'Changes, pauses or resumes a receiver, or gives it a new secret, which only this answer shows',
         body: { schema: receiverChangeBody, example: { types: ['*'] } },
         answer: changedReceiverAnswer,
       },
@@ -116,7 +117,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'testReceiver',
         tag: 'Receivers',
-        summary: 'Sends a receiver a delivery of type `test`, and says what it answered',
+        summary: 'Sends a receiver a delivery of type `test`, and answers with its response',
         answer: receiverTestAnswer,
       },
       path: '/receivers/:id/test',

@@ -91,7 +91,7 @@ export function visitOperations(
       doc: {
         id: 'resetVisitCount',
         tag: 'Visits',
-        summary: 'Resets the count; where a proxy drops the body, the query names the same',
+        summary: 'Resets the count; if a proxy drops the body, use the query',
         query: { schema: { properties: visitQuery.properties }, example: {} },
         body: { schema: visitBody, example: EXAMPLE, optional: true },
         answer: resetAnswer,
