@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Appends one batch of lines to a stream, or refuses it at the high-water mark. Also at maxmemory: an erasure may have to
--- finish a merge, of which analysts are told.
+-- Appends a batch of lines to a stream, unless it is at its high-water mark. Runs at maxmemory, too: an erasure may have to finish a
+-- merge, which is recorded for analysts.
 --
 -- KEYS[1] lane   KEYS[2] stream   KEYS[3] its state   (all of one hash tag)
 --
 -- ARGV[1] sequence number of the batch in its lane
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
--- ARGV[4] high-water mark: pending bytes that may not be passed
+-- ARGV[4] high-water mark in bytes
 -- ARGV[5] number of lines
--- ARGV[6] that many lines, each ended by a newline
+-- ARGV[6] the lines, each with its newline
 --
 -- Returns 1. The same batch sent again returns 1, however late, and appends nothing.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Makes a process the one that works at open requests, for some seconds.
+-- Acquires, extends or releases the lease of the process that works at open requests.
 --
 -- KEYS[1] owner
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the process
--- ARGV[3] milliseconds; 0: it stops
+-- ARGV[3] milliseconds of the lease; 0 releases it
 --
--- Returns 1; 0 and nothing was done, where it is another one.
+-- Returns 1; 0 and nothing was done if another process has the lease.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Takes a request of a visitor or a shop that a webhook has delivered, once for each delivery.
+-- Stores the request of a compliance webhook, once per webhook id.
 --
--- KEYS[1] open requests   KEYS[2] deliveries that were taken
+-- KEYS[1] open requests   KEYS[2] ids of recent webhooks
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] digest of the delivery's id
--- ARGV[3] seconds for which the delivery is remembered
--- ARGV[4] the request, JSON; empty where there is nothing to do for it
+-- ARGV[2] digest of the webhook's id
+-- ARGV[3] seconds for which the id is remembered
+-- ARGV[4] the request, JSON; empty if there is nothing to do
 --
--- Returns 1, or 0 and nothing was done where the delivery was taken before.
+-- Returns 1; 0 and nothing was done if the webhook was stored before.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

@@ -1,10 +1,9 @@
 #!lua flags=no-writes
--- Serializes keys of one slot at one moment, for a backup.
+-- Serializes keys of one slot atomically, for a backup.
 --
 -- KEYS[1..] the keys
 --
--- Returns for each key the moment at which it ends, in milliseconds since 1970, -1: never, -2: there is no such key; and DUMP's
--- payload.
+-- Returns for each key its expiry in milliseconds since 1970 (-1: none, -2: no such key), and DUMP's payload.
 -- Errors: none.
 
 local all = {}

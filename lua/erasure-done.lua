@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Forgets erasures that are done, unless they were written down again meanwhile.
+-- Removes finished erasures, unless they were recorded again.
 --
 -- KEYS[1] erasures
 --
--- ARGV[1], ARGV[2], ... profile, what was written down for it, ...
+-- ARGV[1], ARGV[2], ... profile, its expected value, ...
 --
 -- Returns 1.
 -- Errors: none.

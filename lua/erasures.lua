@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Writes down profiles whose rows are to be erased from what waits in streams and from ClickHouse: all that happened up
--- to a moment. (Their ids may be new visitors' from now on.)
+-- Records erasures: rows of these profiles up to a moment are to be erased from streams and from ClickHouse. (Later rows may belong
+-- to new visitors with the same ids.)
 --
 -- KEYS[1] erasures
 --
 -- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   the moment up to which, in milliseconds of the sender's clock   ARGV[3] milliseconds since then
+-- ARGV[2]   the moment, in milliseconds of the sender's clock   ARGV[3] milliseconds since then
 -- ARGV[4..] the profiles
 --
--- Returns 1. Each is held as `<milliseconds of servers' clocks> <milliseconds of this server's clock>`.
+-- Returns 1. An erasure is stored as `<milliseconds of servers' clocks> <milliseconds of this server's clock>`.
 -- Errors: EXPIRED -1; nothing was done.
 
 local now = redis.call('TIME')

@@ -1,15 +1,15 @@
--- Keeps what a request says of its visitor: facts in the profile, and beside it the digest of the address, by which an erasure
--- finds the index of addresses. An unknown visitor becomes known.
+-- Stores facts of a visitor in the profile, and the digest of an e-mail address among its members, by which an erasure finds the
+-- index of addresses. Creates an unknown visitor.
 --
--- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity that is checked, if any
--- KEYS[4..] what else ends with a guest
+-- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity to check, if any
+-- KEYS[4..] further keys that expire with a guest
 --
 -- ARGV[1]  deadline, in milliseconds of this server's clock
--- ARGV[2]  the identity's link as the sender knows it, or empty   ARGV[3] generation of the profile, or empty; see redirect
--- ARGV[4]  seconds for which a guest stays after its last write; 0: for ever
+-- ARGV[2]  the identity's expected link, or empty   ARGV[3] generation of the profile, or empty; see redirect
+-- ARGV[4]  TTL of a guest after its last write, seconds; 0: for ever
 -- ARGV[5]  now, ISO 8601
 -- ARGV[6]  `@` and the keyed digest of an address that leads here, or empty
--- ARGV[7]  the identity whose default profile it is, or empty: kept beside the digest
+-- ARGV[7]  the identity whose default profile it is, or empty: stored with the digest
 -- ARGV[8..] field, value, ...
 --
 -- Returns 1, or a redirect and nothing was done.

@@ -1,12 +1,11 @@
--- Ends the tries of an operation at one place, so that it can be done at another: answers what was done there, and
--- where nothing was, makes sure that nothing will be.
+-- Fences an operation at one profile, so that it can be done at another: returns what was done, and prevents the rest.
 --
--- KEYS[1..]  records of the operation at this place, one for each part that it is done in
+-- KEYS[1..]  records of the operation at this profile, one for each of its parts
 --
 -- ARGV[1]    deadline, in milliseconds of this server's clock
--- ARGV[2]    seconds for which the operation is remembered
+-- ARGV[2]    TTL of the records, seconds
 --
--- Returns a list of records as they are now: `-` where it was not done and can't be any more.
+-- Returns the list of records; `-`: the part was not done, and can't be any more.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

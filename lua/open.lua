@@ -1,12 +1,12 @@
--- Opens a deployment: makes what is drawn once, and answers how things stand.
+-- Opens a deployment; the first start makes it.
 --
 -- KEYS[1] meta
 --
--- ARGV[1] schema version of the keys, as this program knows it
--- ARGV[2] a fresh salt, hexadecimal; taken only where there is none
--- ARGV[3] seconds for which a guest stays after its last write, 0: for ever; empty from a process that does not know it
+-- ARGV[1] the program's schema version
+-- ARGV[2] a fresh salt, hexadecimal, for a new deployment
+-- ARGV[3] TTL of a guest after its last write, seconds, 0: for ever; empty from a process without this setting
 --
--- Returns {schema, salt} as they now stand: they are what the first start made.
+-- Returns the deployment's {schema, salt}.
 
 local meta = KEYS[1]
 redis.call('HSETNX', meta, 'schema', ARGV[1])

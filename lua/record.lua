@@ -1,19 +1,18 @@
--- Appends one batch of event lines to the stream of this node, each if its visitor still has the profile that the line
--- names. An unknown visitor becomes known.
+-- Appends a batch of events to the stream of this node, each only if its visitor still has the profile in the line. Creates unknown
+-- visitors.
 --
 -- KEYS[1] lane. The keys below are not declared: a batch spans the slots of its node.
 --
 -- ARGV[1] sequence number of the batch in its lane
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
--- ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark: pending bytes that may not be passed
--- ARGV[7] seconds for which a guest stays after its last write; 0: for ever
--- ARGV[8] visitors of the events, each in four lines: its identity, or empty where its link was read before; the link that the
---         sender expects; the profile; its generation
--- ARGV[9] their JSONEachRow lines, one for each, ended by a newline
+-- ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
+-- ARGV[7] TTL of a guest after its last write, seconds; 0: for ever
+-- ARGV[8] four lines for each event: the identity, or empty if its link was verified before; the expected link; the profile; its
+--         generation
+-- ARGV[9] a JSONEachRow line for each event, with its newline
 --
--- Returns a flat list {i, answer, i, answer, ...} of the events that were not appended, with a redirect each (see
--- includes/redirect.lua). All others were.
+-- Returns a flat list {i, redirect, i, redirect, ...} of the events that were not appended; see includes/redirect.lua.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark), NO_STREAM -7 (it is not at this node);
 -- nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
@@ -40,7 +39,7 @@ local text = ARGV[8]
 local PROFILE = { 'v', 'p' }
 -- @include lines
 
--- Where to record instead, or nil. All that a slot on the move may refuse comes before what is written.
+-- A redirect, or nil. If the slot is migrating, reads fail before anything is written.
 local function redirect_of(identity, expected, profile, generation)
   local answer = redirect(identity, expected, profile, generation)
   if answer or generation ~= '' then

@@ -1,19 +1,25 @@
--- Records a request under its idempotency key, unless there is one under it already.
+-- Records a request under its idempotency key, unless there is a record.
 --
 -- KEYS[1] request record
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] seconds for which it is remembered
+-- ARGV[2] TTL of the record, seconds
 -- ARGV[3] id of the operation, UUID v7
--- ARGV[4] when it was asked first, milliseconds since 1970
--- ARGV[5] fingerprint of the request; empty where any request under this key is the same one
--- ARGV[6] keyed digest of the customer that it was made for; empty where there is none
--- ARGV[7] places where the operation may have been done, separated by spaces; the last one is where it is done now
+-- ARGV[4] time of the first request, milliseconds since 1970
+-- ARGV[5] fingerprint of the request; empty if any request with this key is the same
+-- ARGV[6] keyed digest of its customer, or empty
+-- ARGV[7] profiles at which the operation may have been done, separated by spaces; the last one is the present one
 --
--- Returns 1 where this is the first request, else the record: {id, at, fingerprint, customer, places, answer}, the
--- answer nil while there is none.
+-- Returns 1 for the first request, else the record: {id, at, fingerprint, customer, places, answer or nil}.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
 
--- @include request-begin
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return redis.call('HMGET', KEYS[1], 'id', 'at', 'request', 'customer', 'places', 'answer')
+end
+redis.call(
+  'HSET', KEYS[1], 'id', ARGV[3], 'at', ARGV[4], 'request', ARGV[5], 'customer', ARGV[6], 'places', ARGV[7]
+)
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Records the answer of a request, or forgets a request that was refused. What was done is answered alike at `maxmemory`, too.
+-- Records the answer of a request, or forgets a refused request. Runs at maxmemory, too: a completed operation must be answered.
 --
 -- KEYS[1] request record
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] id of the operation
--- ARGV[3] answer; empty where it was refused: without an answer from another try, its key was not used then
+-- ARGV[3] answer; empty if the request was refused: unless another try has answered, its key counts as unused
 --
--- Returns the answer that is recorded: the first one stays. Empty where it was refused and has none.
+-- Returns the recorded answer; the first one stays. Empty if there is none.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

@@ -1,13 +1,13 @@
--- Records one more place where an operation may be done from now on, unless another try recorded one meanwhile.
+-- Records the profile at which an operation will be done next, by compare-and-set.
 --
 -- KEYS[1] request record
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] id of the operation
--- ARGV[3] its places as the sender knows them
--- ARGV[4] its places from now on
+-- ARGV[3] its expected places
+-- ARGV[4] its new places
 --
--- Returns its places as they are now; empty where the record is gone.
+-- Returns its present places; empty if there is no record.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline

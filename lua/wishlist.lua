@@ -1,48 +1,47 @@
--- Changes wishlists: a batch of operations in one call. A change and its events are made together, or neither: the events
--- go to the stream of this node. An operation with a record is done once: asked for again it answers as the first time.
+-- Changes wishlists: a batch of operations in one call. A change and its events, which go to the stream of this node, are atomic. An
+-- operation with a record is done once; repeated, it answers as the first time.
 --
 -- KEYS[1] lane. The keys below are not declared: a batch spans the slots of its node.
 --
 -- ARGV[1]  sequence number of the batch in its lane
 -- ARGV[2]  deadline, in milliseconds of this server's clock
 -- ARGV[3]  seconds for which the lane remembers its last batch
--- ARGV[4]  events   ARGV[5] events:state   ARGV[6] high-water mark: pending bytes that may not be passed
--- ARGV[7]  seconds for which a guest stays after its last write; 0: for ever
--- ARGV[8]  items that a profile may have; 0: any number
--- ARGV[9]  bytes that they may have together, counted in `itemBytes` of the profile; 0: they are not counted
--- ARGV[10] columns of an event that a removal fills from the item, as `<field of the item>=<column> `
--- ARGV[11] the operations, in lines: a letter for the kind with the profile's key; its items; the identity, or empty where its
---          link was read before; the link that the sender expects; the profile's generation; the operation's record, or
---          empty; after a record, seconds for which it is kept; then
+-- ARGV[4]  events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
+-- ARGV[7]  TTL of a guest after its last write, seconds; 0: for ever
+-- ARGV[8]  maximum items of a profile; 0: no limit
+-- ARGV[9]  maximum bytes of all items, counted in `itemBytes` of the profile; 0: no limit, and not counted
+-- ARGV[10] columns of a removal's event, filled from the item: `<field of the item>=<column> `
+-- ARGV[11] the operations, in lines: a letter for the kind, with the profile's key; its items; the identity, or empty if its link was
+--          verified before; the expected link; the profile's generation; the operation's record, or empty; after a record its TTL in
+--          seconds; then
 --            a  add or update an item: its field; `<item id> <added at>`
 --            m  import an item: its field; `<item id> <added at> import`; empty, or to try without a change: how many items of
 --               this list were tried before
---            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
---               payload; where there are any, the line has no columns of the item and no end
---            t  note what an item's wisher was told: its field; the item as the sender read it, three lines; its second line from
---               now on; 1 where it has an event, else empty
---            c  share: the profile's code as the sender knows it, or one for it whose key is written; empty: it asks; then 1
---               where it is one for it, else empty
--- ARGV[12] the events of a, of m, of c with a code, and of t where it has one, a line each
--- ARGV[13...] for each a `<updated at>\n<content>`
+--            r  remove items: number of items; for each its field, the event's line, and the payload's fields to copy from the item;
+--               if there are any, the line has no columns of the item and no end
+--            t  store the reported state of an item's product: its field; the item as it was read, three lines; its new second line;
+--               1 if there is an event, else empty
+--            c  share: the profile's code, or a new one whose key is written; empty to read the profile's; then 1 for a new one,
+--               else empty
+-- ARGV[12] one line for each event of a, m, c with a code, and t with an event
+-- ARGV[13...] for each a and m `<updated at>\n<content>`
 --
--- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; its first line, the creation line, stays when it is added again.
+-- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; if it is added again, its first line, the creation line, stays.
 -- An imported item has a third word there. The profile keeps `gone:<field>` of such an item that was removed, so that the same
 -- import does not bring it back.
--- After <updated at> there may be whom deliveries name, and what was told last: see src/wishlist/item.ts.
+-- For the words after <updated at> see src/wishlist/item.ts.
 --
--- Returns a flat list {i, answer, i, answer, ...} of the operations that have one. Those missing were done as asked.
---   `=<value>`: done, now or before under its record. The value is the `<item id> <added at>` or the code that was there, or
---     how many items were removed; of `m`: `new`, `there` (it was on the list), `again` (it was imported before), `gone` (it was
---     imported before, and removed since); else empty
---   `#`: the item is another one by now, or gone
---   `?<code>`: the profile has this share code, or none where it is empty: the event of `c` needs one
---   `-`: the operation is done at another place now (its record was fenced)
+-- Returns a flat list {i, answer, i, answer, ...}. An operation without an answer was done.
+--   `=<value>`: done, now or before under its record. The value is the existing `<item id> <added at>`, the existing code, or the
+--     number of removed items; of `m`: `new`, `there` (it was on the list), `again` (it was imported before), `gone` (it was imported
+--     before, and removed since); else empty
+--   `#`: the item has changed, or was removed
+--   `?<code>`: the profile has this share code, or none if empty: the event of `c` needs one
+--   `-`: the operation's record was fenced: it is done at another profile
 --   a redirect, see includes/redirect.lua
 --   FULL -3: the stream is at its high-water mark; TOO_MANY -6: too many items, or bytes
--- Where it was not done nothing has changed. `r` and `t` make no unknown identity known; `t` prolongs no guest's life.
--- Errors: EXPIRED -1, SUPERSEDED -2 (the lane is past this batch), NO_STREAM -7 (the stream is not at this node); nothing was
--- done.
+-- An operation that was not done has changed nothing. `r` and `t` create no identity; `t` does not extend a guest's TTL.
+-- Errors: EXPIRED -1, SUPERSEDED -2 (the lane has a later batch), NO_STREAM -7 (the stream is not at this node); nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
 local lane = KEYS[1]
@@ -64,14 +63,14 @@ local text = ARGV[11]
 local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
 -- @include lines
 
--- As JSON.stringify writes it.
+-- JSON as JSON.stringify writes it.
 local function json(value)
   return (string.gsub(cjson.encode(value), '\\/', '/'))
 end
 
--- The line of an event, filled from the item that leaves.
+-- The line of an event, filled from the removed item.
 local function filled(given, names, stored)
-  -- `properties` may be more than cjson takes, and no event has them.
+  -- Without `properties`, which cjson may not be able to parse.
   local content = string.gsub(string.match(stored, '\n({[^\n]*)$'), ',"properties":.*', '}')
   local item, columns, payload = cjson.decode(content), {}, {}
   for name in string.gmatch(names, '%S+') do
@@ -85,7 +84,7 @@ local function filled(given, names, stored)
   return given .. table.concat(columns) .. ',"payload":' .. json('{' .. table.concat(payload, ',') .. '}') .. '}'
 end
 
--- Bytes of a wishlist's items. Those that were not counted so far are counted here.
+-- Bytes of a wishlist's items, for a profile without `itemBytes`.
 local function bytes_of(items)
   local bytes = 0
   for _, field in ipairs(redis.call('HKEYS', items)) do
@@ -94,7 +93,7 @@ local function bytes_of(items)
   return bytes
 end
 
--- What is known of an operation's profile, or where to ask instead.
+-- Facts of an operation's profile, or nil and a redirect.
 local function facts_of(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
@@ -109,7 +108,7 @@ local function facts_of(op)
   return facts
 end
 
--- Each of these returns its answer or nil; where it was done, true and what its record says from now on.
+-- Each of these functions returns its answer or nil; then true and the record's value if it was done.
 
 local function first_line(item)
   return sub(item, 1, find(item, '\n', 1, true) - 1)
@@ -119,7 +118,7 @@ local function is_imported(item)
   return find(item, '^%S+ %S+ import\n') ~= nil
 end
 
--- Writes an item, or answers why it can't be written. `there`: the item as it was, or nil. `given`: bytes of its event.
+-- Writes an item, or returns an error code. `there`: the existing item, or nil. `given`: bytes of its event.
 local function store(op, there, item, given)
   local bytes, gained = op.facts[1], #item - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
@@ -195,7 +194,7 @@ local function remove(op, events)
     return -3
   end
   local bytes = #leaving > 0 and max_bytes > 0 and (op.facts[1] or bytes_of(op.items)) - gained
-  -- First: at maxmemory a script may begin with what makes room.
+  -- HDEL first: at maxmemory a script may go on after a command that frees memory.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
   end
@@ -227,7 +226,7 @@ end
 
 local function share(op, given)
   local code = op.facts[2] or ''
-  -- One that it had is not given to it again: the visitor may have been erased since, and have come back.
+  -- Only a new code is assigned: the visitor may have been erased, and come back, since an old one was read.
   if op.code == '' or code ~= '' and code ~= op.code or code == '' and not op.is_new then
     return '?' .. code
   elseif given > space then
@@ -271,7 +270,7 @@ local function next_op()
 end
 
 local answers, n, i, argument, from = {}, 0, 0, 12, 1
--- Events of ARGV[12] so far, which of them are left out, and those that removals fill.
+-- Number of events of ARGV[12] so far, those left out, and events of removals.
 local given_count, left_out, left_out_count, removed = 0, {}, 0, {}
 while at <= #text do
   i = i + 1
@@ -336,7 +335,7 @@ end
 
 local count = given_count - left_out_count + #removed
 if count > 0 then
-  -- A text that is used as it was given is not hashed once more by Lua.
+  -- An unchanged argument is not hashed again by Lua.
   local lines = left_out_count > 0 and without(ARGV[12], left_out) or ARGV[12]
   append(ARGV[4], ARGV[5], count, #removed > 0 and lines .. table.concat(removed) or lines)
 end

@@ -1,5 +1,5 @@
--- `!` if a linked profile is gone, or another one has its id: its generation differs. Or if a guest's (`generation` is empty) is
--- another visitor's: a customer's, or merged into one. `~` if its key is not at this node, or on the move. Else nil.
+-- `!` if a linked profile was erased, or its id belongs to another visitor (another generation), or if a guest's profile
+-- (`generation` is empty) is a customer's, or was merged into one. `~` if its key is not at this node. Else nil.
 local function gone(profile, generation)
   local found = redis.pcall('HMGET', profile, 'generation', 'target')
   if found.err then

@@ -1,5 +1,5 @@
--- A batch of a lane: answered as the first time where it was applied already, refused where it is late.
--- `lane`: key of its record; ARGV[1] sequence number, 0 where nothing is recorded; ARGV[2] deadline; ARGV[3] seconds it is remembered
+-- A batch of a lane: a repeated one is answered as the first time, a late one is refused.
+-- `lane`: key of its record; ARGV[1] sequence number, 0: not recorded; ARGV[2] deadline; ARGV[3] TTL of the record, seconds
 local seq = tonumber(ARGV[1])
 if seq > 0 then
   local last = redis.call('GET', lane)

@@ -1,5 +1,5 @@
--- An error as an operation's answer: `~` where its key is not at this node, or on the move. What is not known is passed
--- on; raising it would leave half a batch done.
+-- Turns an error into an operation's answer: `~` if its key is not at this node, or its slot is migrating. Other errors are answered as
+-- they are: raising them would leave half a batch applied.
 local function answer_of(failed)
   return string.find(failed.err, 'non local key', 1, true) and '~' or failed
 end

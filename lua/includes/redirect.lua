@@ -1,9 +1,9 @@
--- Where an operation has to be done instead, or nil:
---   `@<link>`  the identity's link (empty: it has none) is not the one that the sender expects
+-- Verifies a visitor's location. Returns nil, or why the operation must be done elsewhere:
+--   `@<link>`  the identity has this link (empty: none) and not the expected one
 --   `!`        the profile is not that visitor's, see includes/gone.lua
---   `~`        a key is not at this node, or it is on the move
--- `identity`: its key, empty where the link was read before. `expected`: the link, empty for none. `generation`: of a linked
--- profile, empty where the identity has no link.
+--   `~`        a key is not at this node, or its slot is migrating
+-- `identity`: its key; empty if the link was verified before. `expected`: the link, empty for none. `generation`: of a linked
+-- profile; empty if the identity has no link.
 local function redirect(identity, expected, profile, generation)
   if identity ~= '' then
     local link = redis.pcall('HGET', identity, '')

@@ -1,6 +1,6 @@
--- A node's stream of events. All that its slot, where that is on the move, may refuse comes before what is written.
+-- A node's stream of events. If its slot is migrating, reads fail before anything is written.
 
--- Bytes that it still takes; nil where it is not at this node. `mark`: waiting bytes that may not be passed.
+-- Free bytes of the stream; nil if it is not at this node. `mark`: high-water mark in bytes.
 local function space_in(stream, state, mark)
   for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
     if type(reply) == 'table' then
@@ -10,7 +10,7 @@ local function space_in(stream, state, mark)
   return tonumber(mark) - (redis.call('HGET', state, 'bytes') or 0)
 end
 
--- Appends lines, each ended by a newline, as one entry; its pending figures change with it.
+-- Appends lines, each with its newline, as one entry, and updates the stream's stats.
 local function append(stream, state, count, lines)
   redis.call('XADD', stream, '*', 'n', count, 'd', lines)
   redis.call('HINCRBY', state, 'events', count)

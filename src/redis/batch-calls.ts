@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.js';
 import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
-import { type Script, scriptOf } from './scripts.js';
+import { type Script, withFlags } from './scripts.js';
 import type { NOT_HERE, Sender } from './sender.js';
 
 /** An operation. One of `done` and `failed` is called once, maybe within `add`. */
@@ -109,9 +109,4 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     this.#format.encode(batch, call, address);
     return call;
   }
-}
-
-/** @param flags https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags, since Redis 7.0 */
-function withFlags({ name, source }: Script, flags: string): Script {
-  return scriptOf(name, `#!lua flags=${flags}\n${source}`);
 }

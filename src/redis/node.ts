@@ -14,7 +14,7 @@ import { before, REPLY_SHARE } from './deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf } from './failures.js';
 import { LUA } from './lua-codes.js';
 import { DeploymentLostError, type Mark, type Marks } from './marks.js';
-import { loadScript, runScript } from './scripts.js';
+import { loadScript, runScript, withFlags } from './scripts.js';
 import { isSilent } from './silence.js';
 
 export interface NodeSpec {
@@ -34,7 +34,7 @@ export interface NodeSpec {
 
 const PROBE = loadScript('probe');
 /** Replication of erasures is awaited also while Redis is at its `maxmemory`. */
-const PROBE_AT_MAXMEMORY = `#!lua flags=allow-oom\n${PROBE.source}`;
+const PROBE_AT_MAXMEMORY = withFlags(PROBE, 'allow-oom');
 const LOOK_AGAIN_MS = 100;
 /** A replica counts for so many milliseconds after it has disconnected. */
 const REPLICA_MS = 15_000;
@@ -173,7 +173,7 @@ export class RedisNode {
     // WAIT covers writes up to the connection's last one. A repeated batch may write nothing, so write here.
     const write = async ({ key, digest }: Mark) => {
       try {
-        return await redis.eval(PROBE_AT_MAXMEMORY, 1, key, this.lastMoment(deadline), digest);
+        return await redis.eval(PROBE_AT_MAXMEMORY.source, 1, key, this.lastMoment(deadline), digest);
       } catch (error) {
         // The mark's slot is migrating. The batch has been applied, so this must not look like its redirection.
         if (redirectionOf(error as Error) === undefined) throw error;

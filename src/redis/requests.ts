@@ -1,24 +1,23 @@
-// Requests that are made once: an Idempotency-Key, or a delivery that repeats. What was asked under a key is done once
-// and answered alike for a day.
+// Idempotency: a request under an Idempotency-Key, or a webhook that repeats, is executed once and answered alike for a day.
 //
-//   (nothing) ──begin──▶ under way {operation's id, places} ──end──▶ answered
+//   (nothing) ──begin──▶ in flight {operation's id, places} ──end──▶ answered
 //
-// The request record is in a slot of its own, found by the key alone. The operation itself is done elsewhere, at a
-// place (a profile), in one step with a record of its own there: doing it again under the same id does nothing. A
-// retry may find that the place has changed (a merge, a move). It fences the old place first, which tells whether the
-// operation was done there and makes sure that it will not be; then it records the new place, then it does it there.
+// The request record is found by the key alone, in its own slot. The operation is done at a place (a profile), in one atomic step
+// with an operation record there: repeating it with the same id does nothing. If a retry finds that the place has changed (by a
+// merge), it fences the old place, which reveals whether the operation was done there and prevents it otherwise; then it records
+// the new place, and does the operation there.
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { ERRORS, ServiceError } from '../errors.js';
-import { loadScript } from './scripts.js';
+import { loadScript, withFlags } from './scripts.js';
 import type { Store } from './store.js';
 
-/** Seconds for which an Idempotency-Key answers as the first time. */
+/** Seconds for which an Idempotency-Key is remembered. */
 export const REMEMBERED_S = 24 * 60 * 60;
 
-/** What an earlier try has recorded. */
+/** The record of an earlier request. */
 type Found = [
   id: string,
   at: string,
@@ -29,35 +28,36 @@ type Found = [
 ];
 
 const BEGIN = loadScript<1 | Found>('request-begin');
-const BEGIN_ERASURE = loadScript<1 | Found>('request-begin-erasure');
+/** An erasure goes on at Redis's `maxmemory`: it frees memory. */
+const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
 const PLACE = loadScript<string>('request-place');
 const END = loadScript<string>('request-end');
 const FENCE = loadScript<string[]>('fence');
 
 const IN_FLIGHT_GRACE_MS = 500;
-/** How often a request that is under way is looked at. */
+/** Interval of checks of a request in flight. */
 const POLL_MS = 10;
-/** Each lost round means that a retry has taken it to another place. */
+/** Each failed round means that a retry has moved the operation to another place. */
 const ROUNDS = 16;
-/** What `fence` answers where nothing was done, and nothing will be. */
+/** Reply of `fence`: the operation was not done, and won't be. */
 const FENCED = '-';
 
 export interface RequestKey {
-  /** Whose key it is; keys of different scopes are different keys. */
+  /** The owner of the key. */
   readonly scope: string;
   readonly key: string;
-  /** Digest of the request: with another one the key was used for something else. Empty where that can't be. */
+  /** Digest of the request: another one means that the key was reused. '' if that is impossible. */
   readonly fingerprint: string;
-  /** The customer that the request is made for; another customer's request in the same scope is another request. */
+  /** The customer of the request; within a scope each customer has its own keys. */
   readonly customer?: string | null;
-  /** Whether it is an erasure, which Redis takes at its `maxmemory`, too. */
+  /** An erasure, which runs at Redis's `maxmemory`, too. */
   readonly isErasure?: boolean;
 }
 
-/** What was done at an earlier place. */
+/** An operation that was done at an earlier place. */
 export interface Done {
   readonly place: string;
-  /** What the record says. */
+  /** Value of its operation record. */
   readonly record: string;
 }
 
@@ -67,7 +67,7 @@ const NOTHING: readonly (Done | undefined)[] = [];
 export class KeyedOperation {
   /** UUID v7. */
   readonly id: string;
-  /** When it was asked first, milliseconds since 1970. */
+  /** Time of the first request, milliseconds since 1970. */
   readonly at: number;
   readonly #store: Store;
   readonly #recordKey: string;
@@ -83,20 +83,20 @@ export class KeyedOperation {
     this.#places = places;
   }
 
-  /** Where it was, or will be, tried first; undefined where that is not known yet. */
+  /** The first place at which it was, or will be, tried; undefined if unknown. */
   get firstPlace(): string | undefined {
     return this.#places.split(' ', 1)[0] || undefined;
   }
 
-  /** Id of its record at the place where it is done now. @param part of an operation that is done in parts */
+  /** Id of its record at the present place. @param part of an operation in several parts */
   recordId(part = 0): string {
     return recordIdOf(this.id, this.#places.split(' ').length, part);
   }
 
   /**
-   * Says where it is done now; to be called before it is done there.
-   * @param parts that it is done in
-   * @returns for each part what was done at an earlier place; it is not to be done again
+   * Sets the present place, before the operation is done there.
+   * @param parts number of parts
+   * @returns for each part whether it was done at an earlier place: then it must not be done again
    * @throws ServiceError `unavailable`
    */
   async settle(place: string, parts = 1): Promise<readonly (Done | undefined)[]> {
@@ -111,8 +111,8 @@ export class KeyedOperation {
   }
 
   /**
-   * Its record at this place was fenced: asks where it is done now. The try that fenced it may have ended before it
-   * recorded another place. Then it is done here, under another record. @throws ServiceError `unavailable`
+   * Call after the record at this place was fenced. Reads the present place. If the try that fenced it died before it recorded another
+   * place, the operation continues here, with a new record. @throws ServiceError `unavailable`
    */
   async moveOn(place: string): Promise<void> {
     const { client } = this.#store;
@@ -122,10 +122,10 @@ export class KeyedOperation {
   }
 
   /**
-   * Does it, or a part of it, at a place: once, however often it is tried and wherever it was tried before.
-   * @param act does it under a record; answers what was done before, where that is given
-   * @param isFenced whether an answer says that a retry has taken it from there
-   * @throws what `act` throws, and ServiceError `unavailable`
+   * Does the operation, or a part of it, at a place: once, wherever it was tried before.
+   * @param act does it under a record; if `done` is given, only answers
+   * @param isFenced true if an answer means that the record was fenced
+   * @throws errors of `act`, and ServiceError `unavailable`
    */
   async doAt<Answer>(
     place: string,
@@ -137,13 +137,13 @@ export class KeyedOperation {
       const done = await this.settle(place, parts);
       const answer = await act(this.recordId(part), done[part]);
       if (!isFenced(answer)) return answer;
-      // The retry may have ended before it could do it elsewhere.
+      // The retry may have died before it did the operation elsewhere.
       await this.moveOn(place);
     }
     throw new ServiceError('unavailable');
   }
 
-  /** Ends the tries at these places. @returns for each part what was done there */
+  /** Fences these places. @returns for each part whether it was done there */
   async #doneAt(places: readonly string[], parts: number): Promise<(Done | undefined)[]> {
     const { keys } = this.#store;
     const done = new Array<Done | undefined>(parts).fill(undefined);
@@ -158,7 +158,7 @@ export class KeyedOperation {
   async #place(wanted: string): Promise<void> {
     const args = [this.id, this.#places, wanted];
     const places = await this.#store.change(PLACE, [this.#recordKey], args);
-    if (places === '') throw new ServiceError('unavailable'); // a day has passed, or Redis has lost it
+    if (places === '') throw new ServiceError('unavailable'); // the record has expired, or Redis has lost it
     this.#places = places;
   }
 }
@@ -173,8 +173,8 @@ export class RequestStore {
   readonly #graceMs: number;
 
   /**
-   * @param rememberedS seconds for which a key answers as the first time
-   * @param graceMs milliseconds for which a request without an answer is taken to be under way
+   * @param rememberedS TTL of a key, seconds
+   * @param graceMs so long a request without an answer counts as in flight
    */
   constructor(store: Store, rememberedS = REMEMBERED_S, graceMs = IN_FLIGHT_GRACE_MS) {
     this.#store = store;
@@ -183,10 +183,10 @@ export class RequestStore {
   }
 
   /**
-   * @param place where the operation will be done, as far as is known; empty where it is not
-   * @param act does what is asked, under the operation; called again by a retry if that may be needed
-   * @returns what `act` answered the first time
-   * @throws ServiceError `idempotency_key_reused`, `unavailable`, and what `act` throws
+   * @param place the profile at which the operation will be done, or '' if unknown
+   * @param act executes the request under the operation; a retry may call it again
+   * @returns the first answer of `act`
+   * @throws ServiceError `idempotency_key_reused`, `unavailable`, and errors of `act`
    */
   async run(
     { scope, key, fingerprint, customer, isErasure = false }: RequestKey,
@@ -196,7 +196,7 @@ export class RequestStore {
     const at = Date.now();
     const id = uuidv7({ msecs: at });
     let recordKey = this.#recordKey(scope, key);
-    // The record may outlive the visitor: it names no customer.
+    // The record may outlive the visitor, so it must not name the customer.
     const owner = customer ? digestOf(`${this.#store.deployment.salt}${customer}`) : '';
     const begin = () =>
       this.#store.change(
@@ -206,14 +206,14 @@ export class RequestStore {
       );
     let reply = await begin();
     if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
-      // A shared device: this session's key was the last customer's. Each customer has its own.
+      // A shared device: the key was used by the session's previous customer. Each customer has its own keys.
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
     const graceUntil = performance.now() + this.#graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , places, answer] = reply;
-      // The first try of this very call may have lost its reply.
+      // This call's own first try, whose reply was lost.
       if (foundId === id) break;
       if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
       if (answer !== null) return answer;
@@ -242,7 +242,7 @@ export class RequestStore {
     try {
       return await end(await act(operation));
     } catch (error) {
-      // A 4xx changes nothing: its key is free again. Unless another try was done, before or meanwhile.
+      // A 4xx changes nothing, so its key is free again, unless another try has succeeded.
       const isRefused = error instanceof ServiceError && ERRORS[error.code].status < 500;
       const answer = isRefused ? await end('') : '';
       if (answer === '') throw error;

@@ -30,6 +30,14 @@ function read(name: string): string {
   return readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8');
 }
 
+/**
+ * The script with flags, since Redis 7.0:
+ * https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
+ */
+export function withFlags<Reply>({ name, source }: Script<Reply>, flags: string): Script<Reply> {
+  return scriptOf(name, `#!lua flags=${flags}\n${source}`);
+}
+
 export function scriptOf<Reply>(name: string, source: string): Script<Reply> {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
