@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
-import { linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
+import { isRedirect, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { prepareEvent } from '../wishlist/changes.js';
 import type { Wishers } from '../wishlist/wishers.js';
@@ -120,37 +120,47 @@ export class Teller {
     const [creationLine, , content] = wish.stored.split('\n');
     let item = wish.stored;
     const now = product.isPublished ? offerOf(wish, variants, this.#spec.shopCurrency) : undefined;
-    for (const { told, type } of stepsOf(wish, now, version, since)) {
-      const event = type && now && (await this.#eventOf(type, wish, profileId, now, product));
+    const steps = stepsOf(wish, now, version, since);
+    if (steps.length === 0) return true;
+    const { store, wishlists } = this.#spec;
+    const [owner = null, generation = null] = await store.call((client) =>
+      client.hmget(store.keys.profile(profileId), 'owner', 'generation'),
+    );
+    const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
+    for (const { told, type } of steps) {
+      const event = type && now && eventOf(type, wish, profileId, customerId, now, product);
       const asked = { kind: 'tell', field, item, told, event } as const;
-      const answer = await this.#spec.wishlists.make(linkedPlace(profileId, ''), asked);
-      if (answer === OTHER_ITEM) return false;
+      const answer = await wishlists.make(linkedPlace(profileId, generation ?? ''), asked);
+      if (answer === OTHER_ITEM || isRedirect(answer)) return false;
       if (type !== undefined) counts[type]++;
       item = `${creationLine}\n${told}\n${content}`;
     }
     return true;
   }
+}
 
-  async #eventOf(type: AlertType, wish: Wish, profileId: string, now: Offer, product: Product) {
-    const { store } = this.#spec;
-    const owner = await store.call((client) => client.hget(store.keys.profile(profileId), 'owner'));
-    const { item, sessionId } = wish;
-    const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
-    const notKept = { device: null, locale: null, email: null, firstName: null, lastName: null };
-    return prepareEvent({
-      type,
-      origin: 'alert',
-      profileId,
-      identity: { ...notKept, customerId, sessionId },
-      payload: {
-        productId: product.productId,
-        variantId: item.variantId,
-        productHandle: product.productHandle,
-        productTitle: product.productTitle,
-        priceBefore: item.price,
-        price: now.price,
-        currencyCode: now.currencyCode,
-      },
-    });
-  }
+function eventOf(
+  type: AlertType,
+  { item, sessionId }: Wish,
+  profileId: string,
+  customerId: string | null,
+  now: Offer,
+  product: Product,
+) {
+  const notKept = { device: null, locale: null, email: null, firstName: null, lastName: null };
+  return prepareEvent({
+    type,
+    origin: 'alert',
+    profileId,
+    identity: { ...notKept, customerId, sessionId },
+    payload: {
+      productId: product.productId,
+      variantId: item.variantId,
+      productHandle: product.productHandle,
+      productTitle: product.productTitle,
+      priceBefore: item.price,
+      price: now.price,
+      currencyCode: now.currencyCode,
+    },
+  });
 }
