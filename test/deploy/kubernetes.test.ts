@@ -1,7 +1,7 @@
 // The manifests of deploy/kubernetes: Kubernetes' own types take them, they agree with each other and with the settings, and each
 // process does as process 1 of a container what its probes and signals ask of it, with the environment that they state.
 
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ import { MAIN, tempDir, until } from '../cli/wishmeter.js';
 import { KEY } from '../faults/service.js';
 import { makeCertificate } from '../harness/certificates.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
-import { needs } from '../harness/needs.js';
+import { needsNamespaces } from '../harness/needs.js';
 import { startTestCluster } from '../harness/redis.js';
 import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 
@@ -110,12 +110,7 @@ t.test('they agree with each other, with the settings and with the env files', (
   t.end();
 });
 
-const needsContainers = () =>
-  needs(
-    spawnSync('unshare', ['--pid', '--fork', '--mount-proc', 'true']).status === 0
-      ? undefined
-      : 'no process namespaces here',
-  );
+const needsContainers = () => needsNamespaces('--pid');
 
 /** A process that is process 1 of its own namespace, as in a container without an init. */
 async function startPod(t: Test, env: NodeJS.ProcessEnv, args: readonly string[]) {

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { tempDir, until } from '../cli/wishmeter.js';
-import { needs } from '../harness/needs.js';
+import { needs, needsNamespaces } from '../harness/needs.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const SYSTEMD = '/usr/lib/systemd/systemd';
@@ -55,13 +55,10 @@ done
 until mount -o remount,bind,ro / 2>/dev/null; do sleep 0.1; done # busy while an access time is written
 container=test exec ${SYSTEMD} --system --unit=basic.target --log-target=null --show-status=no`;
 
-export const needsSystemd = () =>
-  needs(
-    existsSync(SYSTEMD) &&
-      spawnSync('unshare', [...NAMESPACES, '--fork', '--mount-proc', 'true']).status === 0
-      ? undefined
-      : 'no systemd here, or no namespaces for it',
-  );
+export const needsSystemd = () => ({
+  ...needs(existsSync(SYSTEMD) ? undefined : 'no systemd here'),
+  ...needsNamespaces(...NAMESPACES),
+});
 
 /** A shell script that ran in it. */
 export interface Ran {

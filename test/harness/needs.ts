@@ -10,6 +10,13 @@ export function needs(missing: string | undefined): { readonly skip?: string } {
   return { skip: missing };
 }
 
+/** Skips, also in CI, if the kernel refuses these namespaces: no set-up can change that. @param flags of unshare(1) */
+export function needsNamespaces(...flags: readonly string[]): { readonly skip?: string } {
+  const mount = flags.includes('--mount') ? 'mount -t tmpfs tmpfs /tmp' : 'true';
+  const { status } = spawnSync('unshare', [...flags, '--fork', '--mount-proc', 'sh', '-c', mount]);
+  return status === 0 ? {} : { skip: `no namespaces here: ${flags.join(' ')}` };
+}
+
 /** Of tests that look at processes. */
 export const needsProc = () => needs(process.platform === 'linux' ? undefined : 'reads /proc');
 
