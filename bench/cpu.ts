@@ -9,7 +9,7 @@ const TICKS_PER_SECOND = 100;
 const [UTIME, STIME, CUTIME, CSTIME] = [11, 12, 13, 14] as const;
 
 /** Seconds of CPU that a process has used so far. */
-export function cpuSeconds(pid: number): number {
+function cpuSeconds(pid: number): number {
   return sumOf(pid, UTIME, STIME);
 }
 

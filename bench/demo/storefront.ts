@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CATALOGUE, type Product } from './catalogue.js';
 
-export const STOREFRONT_KEY = 'pk_demo_0123456789abcdef';
+const STOREFRONT_KEY = 'pk_demo_0123456789abcdef';
 const ON_THE_FIRST_PAGE = 12;
 const SMART_SAVE_FROM = 3;
 

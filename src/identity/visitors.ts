@@ -275,6 +275,6 @@ export function namesOf({ customerId, sessionId }: BothIds): [customer: string, 
   return [identityName('c', customerId), identityName('s', sessionId)];
 }
 
-export function onlyName({ customerId, sessionId }: Identity): string {
+function onlyName({ customerId, sessionId }: Identity): string {
   return customerId !== null ? identityName('c', customerId) : identityName('s', sessionId as string);
 }
