@@ -1,5 +1,5 @@
-// What a visitor has, one row a kind: merges, erasures and exports go over this list and know no kind by name. An extra adds an
-// index of a kind here; the core never asks whether it did.
+// The list of a visitor's data, one row per kind. Merges, erasures and exports iterate over it and know no kind by name. An extra adds
+// its index to a kind; the core never asks whether it did.
 
 import { readHash } from '../redis/hash.js';
 import type { Keys, ProfileKind } from '../redis/keys.js';
@@ -7,40 +7,40 @@ import { countsOf, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { listItems } from '../wishlist/items.js';
 
-/** Leads from a field of a belonging to the profiles that may have it, in a slot of its own. */
+/** An index from a field of a belonging to the profiles that may have it, in its own slot. */
 export interface FieldIndex {
-  /** Before a profile has these fields. @throws ServiceError `unavailable` */
+  /** Call before a profile gets these fields. @throws ServiceError `unavailable` */
   addAll(fields: readonly string[], profileId: string): Promise<void>;
-  /** Of a profile that will not have them any more. @throws ServiceError `unavailable` */
+  /** Call for a profile that has been merged or erased. @throws ServiceError `unavailable` */
   remove(fields: readonly string[], profileId: string): Promise<void>;
 }
 
 /** field, value, field, value, … */
 type Fields = readonly string[];
 
-/** A hash of each profile. */
+/** A hash that each profile has. */
 export interface Belonging {
   readonly kind: ProfileKind;
-  /** If a guest has it under another kind. */
+  /** The kind of a guest, if it differs. */
   readonly guestKind?: ProfileKind;
   readonly merged: {
-    /** Numbers are added up; of other fields the target's stay. */
+    /** `added`: numbers are summed. `united`: if both have a field, the target's stays. */
     readonly how: 'added' | 'united';
-    /** Fields of one step. */
+    /** Fields per step. */
     readonly page: number;
-    /** Fields that stay the source's. */
+    /** Fields that are not merged. */
     readonly except?: ReadonlySet<string>;
-    /** Field of the profile that says how many bytes the values have. */
+    /** Field of the profile with the total bytes of the values. */
     readonly bytesIn?: string;
-    /** Members that the target gets with these fields, as fields of its own. */
+    /** Members that the target gets for these fields. */
     readonly members?: (fields: Fields) => Fields;
   };
   readonly indexes: readonly FieldIndex[];
-  /** Name and value in an export; the value is a text if the visitor is elsewhere by now. */
+  /** Name and value in an export; the value is a redirect (a string) if the visitor's profile has moved. */
   readonly exported?: { readonly as: string; read(store: Store, place: Place): Promise<object | string> };
 }
 
-/** What an export says of a profile; other fields are how it is kept. */
+/** Exported fields of a profile; others are internal. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'];
 
 /** @param itemIndexes of product alerts, if they are on */
@@ -65,7 +65,7 @@ export function belongingsOf(itemIndexes: readonly FieldIndex[]): readonly Belon
         how: 'united',
         page: 50,
         except: new Set(['owner', 'generation', 'itemBytes', 'known']),
-        // A share code goes on leading here: an erasure of the target has to find it.
+        // The source's share code still leads to the target: an erasure of the target must find it.
         members: (fields) =>
           fields.flatMap((text, i) => (fields[i - 1] === 'share' && i % 2 ? [`#${text}`, ''] : [])),
       },
@@ -85,7 +85,7 @@ export function belongingsOf(itemIndexes: readonly FieldIndex[]): readonly Belon
       kind: 'i',
       merged: { how: 'united', page: 20, bytesIn: 'itemBytes' },
       indexes: itemIndexes,
-      // The last of all: it finds out whether what was read is of this place.
+      // Must be last: it verifies the location for everything that was read before.
       exported: { as: 'items', read: listItems },
     },
   ];
@@ -101,7 +101,7 @@ export function keyOf(
   return keys.ofKind((isGuest && guestKind) || kind, profileId);
 }
 
-/** Calls `act` with each index, and with the fields that it has of one hash of each kind. */
+/** Calls `act` with each index and its fields in one hash of each kind. */
 export async function eachIndex(
   store: Store,
   belongings: readonly Belonging[],

@@ -1,10 +1,9 @@
-// Does what open requests ask to be erased. Every `serve` has a worker, and one of them at a time works: it owns the
-// requests for some seconds, and says so again before each step. A request that fails is tried again, later each time, and delays
-// no other; what a process left half done is done by the next. A request stays open until ClickHouse has no row of it either; the
-// flusher erases those.
+// Executes the erasures of open requests. Every `serve` has a worker; the one with the lease works, and renews it before each step. A
+// failed request is retried with a back-off and delays no other; if a process dies, the next one finishes its work. A request stays
+// open until ClickHouse has no row of its visitor; the flusher erases those.
 //
-// Should an owner be paused for longer than it owns them, two may erase the same visitor. Then one who comes back in
-// that moment may be erased twice; nothing else can happen.
+// If a worker is paused for longer than its lease, two may erase the same visitor. At worst a visitor who returns in that moment is
+// erased twice.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,29 +16,28 @@ import type { Eraser } from './eraser.js';
 import type { ShopEraser } from './shop-eraser.js';
 
 const OWN = loadScript('compliance-own');
-/** Milliseconds for which requests are owned, and after which the owner says so again. */
+/** Milliseconds of the lease, and of its renewal. */
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
-/** Milliseconds between looks. */
 const POLL_MS = 5_000;
-/** Milliseconds between two runs at least: each reads all open requests, and thousands of webhooks may come in a row. */
+/** Minimum milliseconds between two runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
-/** Between the attempts of a request that fails. */
+/** Between attempts of a failing request. */
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
-/** Profiles that one command asks for. */
+/** Profiles of one command. */
 const AT_ONCE = 250;
 
-/** An erasure that is done in Redis. */
+/** An erasure that is finished in Redis. */
 interface Erased {
   readonly open: OpenRequest;
-  /** When it was done, milliseconds since 1970. */
+  /** Time of the erasure, milliseconds since 1970. */
   readonly at: number;
 }
 
-/** Another process works at the requests, or this one is closing. */
+/** Another process has the lease, or this one is closing. */
 class NotOwnerError extends Error {}
 
-/** Of a request whose visitor was erased. */
+/** Fields of a request whose visitor was erased. */
 const GONE = { customerId: null, email: null, erased: true };
 
 export class ComplianceWorker {
@@ -50,7 +48,7 @@ export class ComplianceWorker {
   readonly #name = randomUUID();
   readonly #onError: (error: Error) => void;
   readonly #pollMs: number;
-  /** Failed requests by id: failures, and when to try again. Of open requests only. */
+  /** Failed open requests by id: number of failures, and time of the next attempt. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
   readonly #closing = new AbortController();
@@ -58,8 +56,8 @@ export class ComplianceWorker {
   #running: Promise<void> | undefined;
 
   /**
-   * @param onError called for each request that failed, and when requests could not be read: it is tried again
-   * @param pollMs milliseconds between looks
+   * @param onError called for each failed request, and if requests can't be read; both are retried
+   * @param pollMs other than POLL_MS in tests
    */
   constructor(
     store: Store,
@@ -77,7 +75,7 @@ export class ComplianceWorker {
     this.#pollMs = pollMs;
   }
 
-  /** Works now and every few seconds. @returns what ends it, once the step that is under way is done */
+  /** Works now and every few seconds. @returns a function that ends it after the current step */
   watch(): () => Promise<void> {
     const timer = setInterval(() => this.poke(), this.#pollMs);
     this.poke();
@@ -88,7 +86,7 @@ export class ComplianceWorker {
     };
   }
 
-  /** There may be something to do: it works now, or once more after what it does now. */
+  /** Starts a run, or another one after the current run. */
   poke(): void {
     if (this.#closing.signal.aborted) return;
     this.#isPoked = true;
@@ -108,7 +106,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Does what can be done now. @throws ServiceError `unavailable`: to be run again */
+  /** Executes open requests. @throws ServiceError `unavailable` */
   async run(): Promise<void> {
     if (await this.#compliance.isEmpty()) return;
     this.#renewed = 0;

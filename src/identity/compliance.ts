@@ -1,11 +1,11 @@
-// Requests that Shopify passes on to the shop: a visitor's data, a visitor's erasure, the shop's. They are taken once,
-// however often a request is delivered, and stay open until they are done.
+// Stores the requests of compliance webhooks: for a visitor's data, a visitor's erasure, the shop's erasure. Each is stored once,
+// however often Shopify sends it, and is open until it is done.
 //
 //   customers/data_request   until the merchant has answered it: `wishmeter requests done`
-//   customers/redact,        ──erased from Redis──▶ waits for ClickHouse, with the profiles whose rows are still to go
-//   shop/redact                                     ──all of them gone──▶ closed
+//   customers/redact,        ──erased from Redis──▶ waits for ClickHouse, with the profiles whose rows remain
+//   shop/redact                                     ──all rows erased──▶ closed
 //
-// What is erased is erased by src/identity/compliance-worker.ts.
+// src/identity/compliance-worker.ts executes erasures.
 
 import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../redis/hash.js';
@@ -18,33 +18,33 @@ const TAKE = loadScript('compliance-take');
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
-/** Seconds for which a delivery is known; Shopify repeats one for some hours. */
+/** Seconds for which a webhook's id is remembered; Shopify repeats a webhook for some hours. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
-/** Field with the last number that was given. */
+/** Field with the last id. */
 const LAST = '#';
 
 export interface ComplianceRequest {
   readonly kind: ComplianceKind;
-  /** When it was taken, milliseconds since 1970. */
+  /** Time of arrival, milliseconds since 1970. */
   readonly at: number;
   readonly shop: string | null;
   readonly customerId: string | null;
   /** Keyed digest of the e-mail address, see Emails. */
   readonly email: string | null;
-  /** Orders that it names. */
+  /** Number of named orders. */
   readonly orders: number;
   /** Shopify's number of a data request. */
   readonly dataRequestId: string | null;
-  /** Of what is being erased: profiles that are gone from Redis or about to be; see EVERY_PROFILE. */
+  /** For an erasure: profiles that are, or will be, erased from Redis; see EVERY_PROFILE. */
   readonly profiles?: readonly string[];
-  /** Whether all of it is gone from Redis. Of a data request: the visitor was erased before it was answered. */
+  /** Everything is erased from Redis. For a data request: the visitor was erased before it was answered. */
   readonly erased?: boolean;
 }
 
 export interface OpenRequest {
   readonly id: string;
   readonly request: ComplianceRequest;
-  /** As it is kept, for `settle`. */
+  /** The stored text, for the compare-and-set of `settle`. */
   readonly kept: string;
 }
 
@@ -52,16 +52,16 @@ export class Compliance {
   readonly #store: Store;
   readonly #onUnreadable: (error: Error) => void;
 
-  /** @param onUnreadable called for each open request that can't be read, whenever it is come upon: it is left out, and stays */
+  /** @param onUnreadable called at each reading of a request that can't be parsed: it is skipped, and stays */
   constructor(store: Store, onUnreadable: (error: Error) => void) {
     this.#store = store;
     this.#onUnreadable = onUnreadable;
   }
 
   /**
-   * @param deliveryId of the delivery, the same where it is repeated
-   * @param request undefined where there is nothing to do
-   * @returns false where the delivery was taken before @throws ServiceError `unavailable`
+   * @param deliveryId id of the webhook, the same if it is repeated
+   * @param request undefined if there is nothing to do
+   * @returns false if the webhook was stored before @throws ServiceError `unavailable`
    */
   async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<boolean> {
     const { compliance, complianceTaken } = this.#store.keys;
@@ -70,12 +70,12 @@ export class Compliance {
     return (await this.#store.change(TAKE, [compliance, complianceTaken], args)) === 1;
   }
 
-  /** Whether none is open. @throws ServiceError `unavailable` */
+  /** True if no request is open. @throws ServiceError `unavailable` */
   async isEmpty(): Promise<boolean> {
     return (await this.#store.call((client) => client.hlen(this.#store.keys.compliance))) <= 1;
   }
 
-  /** All that are open, oldest first. @throws ServiceError `unavailable` */
+  /** All open requests, oldest first. @throws ServiceError `unavailable` */
   async list(): Promise<OpenRequest[]> {
     const kept = await readHash(this.#store, this.#store.keys.compliance);
     return [...kept]
@@ -84,7 +84,11 @@ export class Compliance {
       .flatMap(([id, text]) => this.#read(id, text));
   }
 
-  /** @returns the request as it is now; undefined, and nothing was done, where it was changed meanwhile */
+  /**
+   * Changes or closes a request by compare-and-set.
+   * @param changed undefined closes it
+   * @returns the changed request; undefined if it has changed since it was read: then nothing was done
+   */
   async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
     const { compliance } = this.#store.keys;
@@ -92,7 +96,7 @@ export class Compliance {
     return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
 
-  /** @returns none where it can't be read */
+  /** @returns an empty list if it can't be parsed */
   #read(id: string, kept: string): OpenRequest[] {
     try {
       return [{ id, request: JSON.parse(kept) as ComplianceRequest, kept }];

@@ -19,17 +19,17 @@ const MAX_PROFILES = 100;
 
 export interface Indexed {
   readonly profileId: string;
-  /** The identity whose default profile it is; empty if that is not known. */
+  /** The identity whose default profile it is; '' if unknown. */
   readonly creator: string;
 }
 
 interface Given {
   readonly place: Place;
-  /** Of the address's first profile, see Indexed. */
+  /** See Indexed. */
   readonly creator: string;
 }
 
-/** An address as addresses are compared; undefined if it is none. */
+/** The normalised address; undefined if it is none. */
 export function normaliseEmail(email: unknown): string | undefined {
   if (typeof email !== 'string') return undefined;
   const normal = email.trim().toLowerCase();
@@ -41,7 +41,7 @@ export class Emails {
   readonly #redirects: Redirects;
   readonly #onDropped: ((profiles: number) => void) | undefined;
 
-  /** @param onDropped called with how many profiles an address leads to no longer, because there were too many */
+  /** @param onDropped called with the number of profiles dropped from the index of an address with too many */
   constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
     this.#store = store;
     this.#redirects = redirects;
@@ -53,14 +53,14 @@ export class Emails {
     return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
-  /** Leads an address to a profile that has its digest among its members. @throws ServiceError `unavailable` */
+  /** Adds a profile, which has the digest among its members, to the index of the address. @throws ServiceError `unavailable` */
   async index(digest: string, profileId: string): Promise<void> {
     await this.#put(digest, profileId);
   }
 
   /**
-   * The visitor for whom an address was given, by the profile of that moment. Undefined if an erasure has left the entry
-   * behind; another visitor may have the profile now. @throws ServiceError `unavailable`
+   * The present profile of the visitor for whom an address was given; undefined if the entry is stale after an erasure (another visitor
+   * may have the profile). @throws ServiceError `unavailable`
    */
   async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
     let place = await this.#redirects.placeOf(profileId);
@@ -68,7 +68,7 @@ export class Emails {
       const key = this.#store.keys.members(place.profileId);
       const creator = await this.#store.call((client) => client.hget(key, `@${digest}`));
       if (creator !== null) return { place, creator };
-      // A merge takes the digest along.
+      // A merge moves the digest.
       const now = await this.#redirects.placeOf(profileId);
       if (now?.profileId === place.profileId) return undefined;
       place = now;
@@ -76,14 +76,14 @@ export class Emails {
     return undefined;
   }
 
-  /** The profiles that an address leads to, MAX_PROFILES at most, customers' own first. @throws ServiceError `unavailable` */
+  /** The profiles of an address, at most MAX_PROFILES, default profiles of customers first. @throws ServiceError `unavailable` */
   async find(digest: string): Promise<string[]> {
     const key = this.#store.keys.email(digest);
     const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
     return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
-  /** `find` without entries of guests who ended, or that an erasure left behind: these are removed. */
+  /** `find`, without stale entries of expired or erased visitors, which are removed. */
   async findGiven(digest: string): Promise<Indexed[]> {
     const found: Indexed[] = [];
     for (const profileId of await this.find(digest)) {
@@ -93,23 +93,23 @@ export class Emails {
     return found;
   }
 
-  /** Removes entries that lead nowhere. @returns how many @throws ServiceError `unavailable` */
+  /** Removes stale entries. @returns their number @throws ServiceError `unavailable` */
   async sweep(digest: string): Promise<number> {
     const before = await this.find(digest);
     return before.length - (await this.findGiven(digest)).length;
   }
 
-  /** Removes entries of these profiles, if the address is not given for them any more. @throws ServiceError `unavailable` */
+  /** Removes stale entries of these profiles. @throws ServiceError `unavailable` */
   async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
   }
 
-  /** The visitor that an entry leads to; if there is none, the entry is removed. */
+  /** The visitor of an entry; removes a stale entry. */
   async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
     const given = await this.givenAt(digest, profileId);
     if (given !== undefined) return given;
     await this.#store.change(PUT, [this.#store.keys.email(digest)], [profileId, 0]);
-    // The visitor who came back may have given it just now.
+    // A returning visitor may have given the address concurrently.
     const again = await this.givenAt(digest, profileId);
     if (again !== undefined) await this.#put(digest, profileId);
     return again;

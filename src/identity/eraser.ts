@@ -1,14 +1,13 @@
-// Erases visitors from Redis: identities, profiles, items, journals of merges and share codes. Records of idempotency keys stay: they
-// end after a day, and name no visitor but a profile that is gone.
+// Erases visitors from Redis: identities, profiles, items, journals of merges and share codes. Records of idempotency keys expire after
+// a day; they name no visitor, only an erased profile.
 //
-//   a guest    ──erase-guest──▶ gone, in one step ──▶ share code, the index of addresses
+//   a guest    ──erase-guest──▶ erased in one step ──▶ share code, index of addresses
 //   linked     src/identity/linked-eraser.ts
 //
-// Rows are queued for erasure from streams and ClickHouse before, since what is gone has no name to find them by.
+// Rows are queued first for erasure from streams and ClickHouse: afterwards nothing would lead to them.
 //
-// What was under way meanwhile ends in a new visitor, or in nothing: every script checks the profile's generation in the step
-// that changes something. A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see
-// src/flush/erasures.ts.
+// Every script verifies the profile's generation in the step that changes something, so a concurrent request ends in a new visitor or in
+// nothing. Its line for the stream is older than the erasure (lua/erasures.lua); see src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
@@ -25,7 +24,7 @@ import type { Redirects } from './redirects.js';
 
 const GUEST = loadScript<string | [wasKnown: number, code: string]>('erase-guest');
 
-/** Each lost round means that another request changed the same identity. */
+/** Each failed round means a concurrent change of the same identity. */
 const ROUNDS = 16;
 
 export class Eraser {
@@ -57,10 +56,10 @@ export class Eraser {
   }
 
   /**
-   * Erases the visitor that an identity is one of.
-   * @param name of the identity, see identityName
-   * @returns whether there was one
-   * @throws ServiceError `unavailable`: a part of it may be erased, and the next try does the rest
+   * Erases the visitor of an identity.
+   * @param name see identityName
+   * @returns false if there was none
+   * @throws ServiceError `unavailable`: parts may be erased, and a retry erases the rest
    */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
@@ -77,7 +76,7 @@ export class Eraser {
     throw new ServiceError('unavailable');
   }
 
-  /** Erases the visitor that a caller has named. @returns whether there was one @throws as `erase` */
+  /** Erases a named visitor. @returns false if there was none @throws see `erase` */
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
@@ -86,7 +85,7 @@ export class Eraser {
         continue;
       }
       const { link, home } = await this.#links.look(name);
-      // Its rows go. Linked meanwhile, it is another visitor's.
+      // Erases its rows. If it has been linked concurrently, it belongs to another visitor.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
     return erased;
@@ -94,8 +93,8 @@ export class Eraser {
 
   /**
    * Erases every visitor for whom an e-mail address was given.
-   * @param digest see Emails @returns whether there was one
-   * @throws what the first of them failed with, once the others are erased; ServiceError `unavailable`
+   * @param digest see Emails @returns false if there was none
+   * @throws the first error, after the others are erased; ServiceError `unavailable`
    */
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
@@ -127,15 +126,15 @@ export class Eraser {
   }
 
   /**
-   * @param name of the identity whose home it is; empty where that is not known
-   * @param by a member that it must have, else it is another visitor; empty where that does not matter
-   * @returns undefined where it has a link
+   * @param name of the identity whose home it is; '' if unknown
+   * @param requiredMember abort unless present, because the id may have been reused; '' for none
+   * @returns undefined if the identity has a link
    */
   async #eraseGuest(
     profileId: string,
     name: string,
     onErasing: OnErasing = () => {},
-    by = '',
+    requiredMember = '',
   ): Promise<boolean | undefined> {
     const { keys } = this.#store;
     const digests: string[] = [];
@@ -156,19 +155,22 @@ export class Eraser {
     ];
     const indexed: [FieldIndex, readonly string[]][] = [];
     await eachIndex(this.#store, this.#belongings, itsKey, async (...one) => void indexed.push(one));
-    const reply = await this.#store.change(GUEST, touched, [by, own === profileId ? '' : profileId]);
+    const reply = await this.#store.change(GUEST, touched, [
+      requiredMember,
+      own === profileId ? '' : profileId,
+    ]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
     if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
     if (code !== '') await removeKeys(this.#store, [keys.share(code)]);
     for (const digest of digests) await this.#emails.forgetGone(digest, new Set([profileId]));
-    // Events may have come since their rows were queued.
+    // Events may have arrived since rows were queued.
     await queueRows(this.#store, rows);
     if (wasKnown === 1) this.#onErased?.();
     return wasKnown === 1;
   }
 
-  /** @returns undefined where there is no such profile any more */
+  /** @returns undefined if the profile no longer exists */
   async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
     if (!(await this.#linked.erase(link, onErasing))) return undefined;
     this.#onErased?.();

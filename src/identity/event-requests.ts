@@ -1,19 +1,19 @@
-// Events that are to be recorded, each under the profile that its visitor has at that moment. A request is its own entry of
-// the batch that asks Redis; only a redirect takes functions that can be suspended.
+// Records events under the present profile of their visitor. A request is itself an operation of the batch; only a redirect needs
+// async functions.
 
 import type { Recording } from '../events/recording.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Batcher } from '../redis/batcher.js';
 import { type Ask, PlacedRequest, type Places } from './places.js';
 
-/** An event that is to be recorded; `recorded` or `failed` is called once. */
+/** An event to record; `recorded` or `failed` is called once. */
 export abstract class EventRequest extends PlacedRequest implements Recording {
   line = '';
   /** Set by EventRequests. */
   requests: EventRequests | undefined;
 
   abstract readonly type: string;
-  /** Its line (from encodeEvent) under a profile; asked for again where that is another one. */
+  /** Its line (from encodeEvent) under a profile; called again if the profile changes. */
   abstract encode(profileId: string): string;
   abstract recorded(profileId: string): void;
   abstract failed(error: Error): void;
@@ -33,7 +33,7 @@ export class EventRequests {
     this.#batch = batch;
   }
 
-  /** Records an event; makes an unknown identity known. */
+  /** Records an event; creates an unknown identity. */
   record(request: EventRequest, name: string): void {
     request.name = name;
     request.requests = this;

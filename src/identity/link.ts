@@ -1,16 +1,16 @@
-// Links a session to a customer, after a trusted request has named both: the contract's table.
+// Links a session to a customer after a trusted request has named both, by the contract's table:
 //
-//   customer   session                     what happens
-//   unknown    unknown                     one new profile, the customer's default one; both lead to it
-//   known      unknown                     the session leads to the customer's profile
-//   unknown    known, no customer's        the session's profile becomes the customer's
-//   same profile                           nothing
-//   known      known, no customer's        the session's profile is merged into the customer's
-//   known or   known, another customer's   the session leads to the customer's profile, a new one if need be;
-//   unknown                                nothing is merged (a shared device)
+//   customer   session                      effect
+//   new        new                          one new profile, the customer's default one; both lead to it
+//   exists     new                          the session leads to the customer's profile
+//   new        exists, no customer's        the session's profile becomes the customer's
+//   same profile                            nothing
+//   exists     exists, no customer's        the session's profile is merged into the customer's
+//   any        exists, another customer's   the session leads to the customer's profile, maybe a new one; nothing is
+//                                           merged (a shared device)
 //
-// A profile lists a member before the member's link leads to it; so an erasure knows all of them. Each change of a link is a
-// compare-and-set: where one fails, another request has changed the same identity, and both are read again.
+// A profile lists a member before the member's link leads to it, so an erasure finds all members. Links change by compare-and-set; after
+// a failure both identities are read again.
 
 import { ServiceError } from '../errors.js';
 import { guestPlace, linkedPlace, type Place } from '../redis/place.js';
@@ -18,13 +18,13 @@ import { type Link, type Links, linkHome, linkTo, newGeneration } from './links.
 import type { Merger } from './merge.js';
 import type { Redirects, State } from './redirects.js';
 
-/** Each lost round means that another request changed the same customer or session. */
+/** Each failed round means a concurrent change of the same customer or session. */
 const ROUNDS = 16;
 
 export interface Linked {
   readonly link: Link;
   readonly profileId: string;
-  /** Whether the session's profile was merged into the customer's by this very call. */
+  /** This call has merged the session's profile into the customer's. */
   readonly merged: boolean;
 }
 
@@ -39,7 +39,7 @@ export class Linker {
     this.#redirects = redirects;
   }
 
-  /** @returns the profile that both have from now on. @throws ServiceError `unavailable` */
+  /** @returns the common profile @throws ServiceError `unavailable` */
   async link(customer: string, session: string): Promise<Linked> {
     for (let round = 0; round < ROUNDS; round++) {
       const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
@@ -49,7 +49,7 @@ export class Linker {
     throw new ServiceError('unavailable');
   }
 
-  /** One try; undefined where something has changed meanwhile. */
+  /** One try; undefined after a concurrent change. */
   async #tryLink(
     customer: string,
     ofCustomer: State,
@@ -60,7 +60,7 @@ export class Linker {
     if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
     if (!ofSession.isKnown || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
-    // Also a customer's own one, which a failover has made the customer forget.
+    // Also for the customer's own profile whose link was lost by a failover.
     if (theirs === undefined) return this.#adopt(customer, session, ofSession);
     const source = {
       profileId: its?.profileId ?? ofSession.home,
@@ -68,7 +68,7 @@ export class Linker {
       owner: ofSession.owner ?? '',
       name: session,
     };
-    // A linked profile that goes there is erased with it from here on, however far the merge gets.
+    // From here on an erasure of the target also erases this linked profile, however far the merge gets.
     const note = `+${source.generation} ${source.owner}`;
     if (its !== undefined && !(await this.#links.join(theirs, its.profileId, note))) return undefined;
     if (!(await this.#merger.merge(source, theirs))) return undefined;
@@ -78,7 +78,7 @@ export class Linker {
     return { ...linkedAt(theirs), merged: true };
   }
 
-  /** The session leads to the customer's profile. */
+  /** Links the session to the customer's profile. */
   async #lead(
     customer: string,
     { link, home }: State,
@@ -91,7 +91,7 @@ export class Linker {
     return (await this.#links.replace(session, its, target)) ? linkedAt(target) : undefined;
   }
 
-  /** The session's profile becomes the customer's. The customer's link says so first: an erasure of either finds all. */
+  /** Gives the session's profile to the customer. The customer's link is written first: so an erasure of either finds everything. */
   async #adopt(customer: string, session: string, { link: its, home }: State): Promise<Linked | undefined> {
     const { profileId, generation } = its ?? { profileId: home, generation: newGeneration() };
     const link = linkTo(profileId, generation, `+${session}`);
@@ -101,13 +101,13 @@ export class Linker {
       : undefined;
   }
 
-  /** Whether a write in both names would make the session's profile the customer's. Links nothing. */
+  /** True if a write with both names would give the session's profile to the customer. Links nothing. */
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     return !ofCustomer.isKnown && ofSession.isKnown && !isAnothers(ofSession, customer);
   }
 
-  /** Where what a link would bring together is, the customer's first. Links nothing. @throws ServiceError `unavailable` */
+  /** The locations that a link would bring together, the customer's first. Links nothing. @throws ServiceError `unavailable` */
   async preview(customer: string, session: string): Promise<Place[]> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     const customers = this.#placeOf(ofCustomer);
@@ -117,7 +117,7 @@ export class Linker {
     return ofCustomer.isKnown ? [customers, sessions] : [sessions];
   }
 
-  /** Where what an identity has is. Links nothing. @throws ServiceError `unavailable` */
+  /** The location of an identity's data. Links nothing. @throws ServiceError `unavailable` */
   async locate(name: string): Promise<Place> {
     return this.#placeOf(await this.#redirects.stateOf(name));
   }
@@ -126,7 +126,7 @@ export class Linker {
     return link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
   }
 
-  /** Whether a session's profile belongs to a customer. Links nothing. */
+  /** True if a session's profile belongs to a customer. Links nothing. */
   async belongsToCustomer(session: string): Promise<boolean> {
     return (await this.#redirects.stateOf(session)).owner !== undefined;
   }
@@ -136,7 +136,7 @@ export class Linker {
   }
 }
 
-/** Whether a session's profile is another customer's. */
+/** True if the profile belongs to another customer. */
 function isAnothers({ owner }: State, customer: string): boolean {
   return owner !== undefined && owner !== customer;
 }

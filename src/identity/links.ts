@@ -1,22 +1,23 @@
-// The links of identities: the one place that reads and changes them.
+// Reads and changes the links of identities.
 //
-// Each identity has a hash in the slot of its default profile, whose id is computed from its name. A guest's hash has its
-// counts. A linked identity's hash has its link instead:
+// Each identity has a hash in the slot of its default profile, whose id is computed from its name. A guest's hash has its counts. A
+// linked identity's hash has only its link:
 //
 //   <profile> <generation>             leads to that profile, as long as the profile has this generation
-//   <profile> <generation> !<nonce>    and what the guest had is on its way there: see src/identity/merge.ts
+//   <profile> <generation> !<nonce>    the same, while the guest's data is being merged: see src/identity/merge.ts
 //   <profile> <generation> +<session>  a customer's, written before the session's profile gets this generation
-//   <profile>                          a guest's home, which ends with the guest
+//   <profile>                          a guest's home, which expires with the guest
 //
-// A guest's home, the profile that it has, is its default one. If that is another visitor's (the session's profile became a customer's
-// or was merged into one, and later the session lost its link), the next profile id is taken, which follows from the visitor who has
-// the profile. It is in the same slot. The first write makes it, and the entry above: the other visitor may be erased before the guest.
+// A guest's home (its profile) is its default profile. If that belongs to another visitor (the session's profile became a customer's, or
+// was merged into one, and the session lost its link later), the home is the next profile id in the same slot, computed from that
+// visitor's generation. The guest's first write creates it, and the entry above, because the other visitor may be erased before the
+// guest.
 //
-// Customers always have a link once they are known. A profile that was erased has lost its generation, so all links to it are
-// dead at once; src/identity/redirects.ts removes one when a request finds it.
+// A customer that exists always has a link. An erased profile has no generation, so all links to it are dead at once;
+// src/identity/redirects.ts removes a dead link when a request meets it.
 //
-// What this process remembers of links is a hint. On one server the script checks it in the same step; on a cluster, where
-// identity and profile may be at two nodes, the link is read first.
+// Links remembered by this process are hints. On one server the script verifies them in the same step; on a cluster, where identity and
+// profile may be at two nodes, the link is read first.
 
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -32,26 +33,26 @@ const LINK = loadScript<number>('link');
 const JOIN = loadScript<number>('join');
 const OWN = loadScript<string>('own');
 
-/** A session's id may have spaces, and U+2028. */
+/** A session's id may contain spaces and U+2028. */
 const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
-/** Links that one process remembers; about 200 bytes each. */
+/** Maximum remembered links, about 200 bytes each. */
 const REMEMBERED = 100_000;
 
 export interface Link {
-  /** All of it, as it is kept: what a change of it is compared with. */
+  /** The stored text, for a compare-and-set. */
   readonly field: string;
   readonly profileId: string;
-  /** Empty: it leads a guest home. */
+  /** '' for a guest's home. */
   readonly generation: string;
-  /** What is to be finished first: `!<nonce>`, `+<session>`; else empty. */
+  /** A task to finish first: `!<nonce>`, `+<session>`; else ''. */
   readonly task: string;
 }
 
-/** What is known of an identity: its link, or whether it is known without one. */
+/** An identity's link, or whether it exists without one. */
 export interface Found {
   readonly link: Link | undefined;
   readonly isKnown: boolean;
-  /** Without a link: the profile that it has or would get. */
+  /** Without a link: its profile, or the one that its first write creates. */
   readonly home: string;
 }
 
@@ -59,7 +60,7 @@ export class Links {
   readonly #store: Store;
   readonly #batch: VisitBatch;
   readonly #profileIds: ProfileIds;
-  /** name -> its link, as last seen. */
+  /** name -> last seen link */
   readonly #remembered = new LRUCache<string, Link>({ max: REMEMBERED });
 
   constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds) {
@@ -68,12 +69,12 @@ export class Links {
     this.#profileIds = profileIds;
   }
 
-  /** Whether a script can check a link and do something at the profile in one step: on one server. */
+  /** On one server a script verifies a link and acts at the profile in one step. */
   get areChecked(): boolean {
     return this.#store.isOneServer;
   }
 
-  /** The profile that a name gets when it is first written, whether or not it was. */
+  /** Computed from the name. */
   defaultProfile(name: string): string {
     return this.#profileIds.of(name);
   }
@@ -88,15 +89,15 @@ export class Links {
   }
 
   /**
-   * The session's link, if the customer had the same when this process last saw both. While the session has it, and the profile
-   * this generation, they are one visitor: a profile stays its customer's.
+   * The session's link, if the customer had the same one when this process last saw both. As long as the session has it, and the
+   * profile this generation, both are one visitor: a profile never changes its customer.
    */
   pair(customer: string, session: string): Link | undefined {
     const link = this.remembered(session);
     return link !== undefined && this.remembered(customer)?.field === link.field ? link : undefined;
   }
 
-  /** @param kind `resolve` makes an unknown session known @throws ServiceError `unavailable` */
+  /** @param kind `resolve` creates an unknown session @throws ServiceError `unavailable` */
   async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
     const profileId = this.defaultProfile(name);
     const asked = { kind, handle: '', device: null, ...guestPlace(profileId) };
@@ -105,7 +106,7 @@ export class Links {
     return this.#foundOf(name, field);
   }
 
-  /** `read`, which Redis answers while it is at its `maxmemory`, too: a batch with visits fails then. */
+  /** `read` that works at Redis's `maxmemory`, too, where a batch with visits fails. */
   async look(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -121,7 +122,7 @@ export class Links {
     return { link, isKnown: false, home: await this.#homeAfter(own) };
   }
 
-  /** The home of an unknown identity whose default profile is another visitor's. */
+  /** The home of a new identity whose default profile belongs to another visitor. */
   async #homeAfter(own: string): Promise<string> {
     let home = own;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
@@ -137,7 +138,7 @@ export class Links {
     return this.#store.call((client) => client.hmget(key, 'generation', 'target'));
   }
 
-  /** Whether the profile that a link leads to is there, and still the one that it leads to. */
+  /** False for a dead link: the profile was erased, or belongs to another visitor. */
   async isAlive({ profileId, generation }: Link): Promise<boolean> {
     const [found, target] = await this.#fencesOf(profileId);
     if (generation !== '' || found || target) return found === generation;
@@ -145,7 +146,7 @@ export class Links {
     return (await this.#store.call((client) => client.exists(key))) === 1;
   }
 
-  /** Makes a session known whose default profile is another visitor's. @returns false if it has changed since */
+  /** Creates a session whose default profile belongs to another visitor. @returns false after a concurrent change */
   async enter(name: string, home: string): Promise<boolean> {
     const { keys, guestsS } = this.#store;
     const own = this.defaultProfile(name);
@@ -154,8 +155,7 @@ export class Links {
   }
 
   /**
-   * Replaces a link, if it is still the one that was seen. @param before undefined where the identity was unknown
-   * @param after undefined to take it away
+   * Replaces a link by compare-and-set. @param before undefined for a new identity @param after undefined removes it
    */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
@@ -167,9 +167,9 @@ export class Links {
   }
 
   /**
-   * Lists what is about to lead to a profile among its members.
-   * @param note of a profile: nonce of the merge once that is applied; before, `+<generation> <owner>` of a linked one
-   * @returns false where the profile is gone
+   * Lists a member of a profile before anything leads there.
+   * @param note for a merged profile: nonce of the finished merge; before that `+<generation> <owner>` of a linked source
+   * @returns false if the profile was erased
    */
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
     const { keys } = this.#store;

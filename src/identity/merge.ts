@@ -1,16 +1,16 @@
-// Merges a profile into a linked one. The two live in different slots, so this is a journal, not a transaction:
+// Merges a profile into a linked one. The two are in different slots, so there is no transaction, but a journal:
 //
-//   written down ──take──▶ what the profile has is in its journal, its link ends in `!` ──give, page by page──▶ added to the
-//   target ──join, append──▶ the target notes that it has all, analysts know ──finish──▶ the link without the `!`
+//   pending ──take──▶ the profile's data is renamed to its journal, its link ends in `!` ──give, page by page──▶ added to the target
+//   ──join, append──▶ the target lists the merge, and it is recorded for analysts ──finish──▶ the link without `!`, no journal
 //
-// Each step is one script, runs for a few milliseconds at most and is safe to repeat. A request of that visitor finishes a
-// merge that it finds; src/identity/resume.ts finishes those that no request finds. What was added is noted beside the target,
-// field by field, until the last step: a page that comes again adds nothing.
+// Each step is one script of a few milliseconds, and idempotent. A request of the visitor finishes a pending merge;
+// src/identity/resume.ts finishes the others. Until the last step the fields that were given are noted next to the target: a
+// repeated page adds nothing.
 //
-// Before anything is given, and before the journal goes, one replica has the step before, if the master has one: a failover to
-// it makes neither side forget its half.
+// If the master has replicas, one of them must have the previous step before anything is given, and before the journal is removed: so
+// a failover loses neither half.
 //
-// What is merged is a guest or, after a failover, another profile of the same customer.
+// The source is a guest or, after a failover, another profile of the same customer.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -30,9 +30,9 @@ const FINISH = loadScript<number>('finish');
 const RESTORE = loadScript<number>('restore');
 const CLEAR = loadScript<number>('clear');
 
-/** How long it is noted what was added by a merge that is not finished: its visitor may be the next to go on with it. */
+/** TTL of the notes of given fields, seconds: the next visit of this visitor may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
-/** How long a request waits for a merge, in time-outs of Redis; a large one goes on without it. */
+/** A request waits for a merge for so many time-outs of Redis; a large merge goes on without it. */
 const PATIENCE = 2;
 
 /** Appends an event to the stream of a profile's node. @throws ServiceError `unavailable` */
@@ -41,14 +41,14 @@ export type Append = (profileId: string, line: string) => Promise<unknown>;
 /** A profile that is merged: a guest's, or a linked one. */
 export interface Source {
   readonly profileId: string;
-  /** Empty of a guest's; and its owner. */
+  /** '' for a guest; so is `owner`. */
   readonly generation: string;
   readonly owner: string;
-  /** The guest. */
+  /** The guest's identity. */
   readonly name: string;
 }
 
-/** Where a merged profile has gone. */
+/** The target of a merged profile. */
 export interface Target {
   readonly link: Link;
   readonly nonce: string;
@@ -61,7 +61,7 @@ export class Merger {
   readonly #pending: Pending;
   readonly #append: Append;
   readonly #belongings: readonly Belonging[];
-  /** Merges under way in this process, by their profiles: one of each request and of each look at most. */
+  /** Running merges of this process, by source. Bounded by requests and scans. */
   readonly #running = new Map<string, Promise<boolean>>();
 
   constructor(
@@ -79,11 +79,11 @@ export class Merger {
   }
 
   /**
-   * @returns false where it did not come to that: the profile is not as it was any more, or the target is gone
-   * @throws ServiceError `unavailable`, also where a large merge goes on for longer than a request waits
+   * @returns false if nothing was merged: the source has changed, or the target was erased
+   * @throws ServiceError `unavailable`, also if a large merge takes longer than a request waits
    */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
-    // By the node's clock: a backup compares it with the moment at which it began.
+    // In the node's clock: a backup compares it with its start.
     const now = this.#store.timeAt(this.#store.addressOf(bucketOf(profileId)), performance.now());
     const nonce = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, nonce, isFinished: false };
@@ -96,7 +96,7 @@ export class Merger {
     return false;
   }
 
-  /** Where a profile was merged, if it was. @throws ServiceError `unavailable` */
+  /** The target of a profile, if it was merged. @throws ServiceError `unavailable` */
   async targetOf(profileId: string): Promise<Target | undefined> {
     const key = this.#store.keys.profile(profileId);
     const field = await this.#store.call((client) => client.hget(key, 'target'));
@@ -104,8 +104,8 @@ export class Merger {
   }
 
   /**
-   * Gives what a journal has to its target; again, where that has a part of it or all.
-   * @returns false where the target is gone @throws as `merge`
+   * Gives the journal to the target. Idempotent.
+   * @returns false if the target was erased @throws see `merge`
    */
   finish(profileId: string, target: Target): Promise<boolean> {
     let running = this.#running.get(profileId);
@@ -117,8 +117,8 @@ export class Merger {
   }
 
   /**
-   * Takes a merge back that is not finished and whose target is gone.
-   * @returns false where the profile has another target by now, or the guest another link
+   * Undoes an unfinished merge whose target was erased.
+   * @returns false if the profile has another target, or the guest another link
    */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys } = this.#store;
@@ -127,7 +127,7 @@ export class Merger {
     const generation = await this.#store.call((client) => client.hget(facts, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
-    // A command or `deliver` may restore it, which are not told GUEST_RETENTION_DAYS.
+    // Not the own setting: commands and `deliver` don't have GUEST_RETENTION_DAYS.
     const retentionS = await this.#store.guestRetentionS();
     const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
     if ((await this.#store.change(RESTORE, touched, args)) !== 1) return false;
@@ -135,7 +135,7 @@ export class Merger {
     return true;
   }
 
-  /** Removes what is left of a profile whose target is erased, and strikes its merge out. @throws ServiceError `unavailable` */
+  /** Removes the rest of a profile whose target was erased, and its pending merge. @throws ServiceError `unavailable` */
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.#store;
     await this.#pending.forget(mergeOf(profileId, target));
@@ -152,7 +152,7 @@ export class Merger {
     const given = await together(this.#belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
-    // A try that begins again appends the same again: analysts see an event's id once.
+    // A repeated try appends rows with the same ids, which analysts see once.
     const time = Number.parseInt(nonce, 10);
     const told = merged.map((profile) =>
       this.#append(
@@ -173,7 +173,7 @@ export class Merger {
     return true;
   }
 
-  /** Gives one journal, page by page. @returns profiles that are among what was given; undefined if the target is gone */
+  /** Gives one journal, page by page. @returns merged profiles among its members; undefined if the target was erased */
   async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
     const { kind, indexes, merged } = belonging;
     const { keys } = this.#store;
@@ -188,9 +188,9 @@ export class Merger {
       cursor = next;
       const fields = found.filter((_, i) => !merged.except?.has(found[i - (i % 2)] as string));
       const names = fields.filter((_, i) => i % 2 === 0);
-      // Those that were merged into this one before are the target's now, too.
+      // Profiles that were merged into the source belong to the target now.
       if (belonging === members) profiles.push(...names.filter(isProfile));
-      // Before the target has the fields, as each addition does it.
+      // An index entry must precede its field.
       for (const index of indexes) await index.addAll(names, into);
       if (!(await this.#give(from, target, belonging, fields))) return undefined;
       for (const index of indexes) await index.remove(names, from);
@@ -199,7 +199,7 @@ export class Merger {
     return profiles;
   }
 
-  /** Adds a page of a journal to a key of the target. @returns false where the target is gone */
+  /** Adds a page of a journal to the target. @returns false if the target was erased */
   async #give(
     from: string,
     { link: { profileId, generation }, nonce }: Target,
@@ -219,7 +219,7 @@ export class Merger {
     return (await this.#store.change(GIVE, touched, args)) === 1;
   }
 
-  /** Keys that a merge moves aside, each with its journal, behind those that its scripts know. */
+  /** The keys of the scripts: three fixed ones, then each kind's key and journal. */
   #movedKeys(profileId: string, isGuest: boolean): string[] {
     const { keys } = this.#store;
     const moved = this.#belongings.flatMap((one) => [
@@ -249,27 +249,27 @@ function targetOf(field: string): Target {
   return { link: linkTo(profileId, generation), nonce, isFinished };
 }
 
-/** As the profile names it. */
+/** The value of the profile's field `target`. */
 function fieldOf({ link, nonce, isFinished }: Target): string {
   return `${isFinished ? '' : '!'}${link.field} ${nonce}`;
 }
 
-/** Link of a guest who is merged. */
+/** Link of a merged guest. */
 function linkOf({ link, nonce, isFinished }: Target): Link {
   return linkTo(link.profileId, link.generation, isFinished ? '' : `!${nonce}`);
 }
 
-/** As it is written down, see Pending. */
+/** Name of the pending operation, see Pending. */
 function mergeOf(profileId: string, { link, nonce }: Target): string {
   return `merge ${profileId} ${link.field} ${nonce}`;
 }
 
-/** Whether a member is a merged profile; else it is an identity, a share code, or a digest. */
+/** True if a member is a merged profile, and not an identity, a share code, or a digest. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
 }
 
-/** All of them. @throws what the first failed with, once none is under way */
+/** Waits for all. @throws the first error, after all have ended */
 async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
   const ended = await Promise.allSettled(work);
   const failed = ended.find((one) => one.status === 'rejected');
@@ -277,7 +277,7 @@ async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
   return ended.map((one) => (one as PromiseFulfilledResult<T>).value);
 }
 
-/** The merge goes on where its caller does not wait for its end. */
+/** Rejects after `ms`; the merge goes on. */
 function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout;
   const late = new Promise<never>((_, reject) => {
