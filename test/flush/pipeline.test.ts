@@ -382,6 +382,7 @@ t.test('several flushers on a cluster', async (t) => {
   }
   const server = await startTestCluster(t);
   const pipelines = await openPipelines(t, server);
+  const { redis } = pipelines;
   const flusherOf = (t: Test, pipeline: Pipeline, changes: Partial<FlusherSpec>): Flusher => {
     const flusher = pipeline.flusher(changes);
     t.teardown(() => flusher.close(0));

@@ -431,7 +431,7 @@ eachRedis(t, async (t, redis) => {
         products.map((_, i) => i < 100),
       );
     });
-    t.same(cost, [1, 0, 0], 'one HMGET, no scan');
+    t.same(cost, [2, 0, 0], 'one HMGET for the profile, one for the items, no scan');
     const [, pages, wholes] = await spent(async () => {
       t.match(await check(guest, [{ productId: 'p-5' }, { productId: 'p-700' }]), [
         { productId: 'p-5', variantId: 'v', itemId: /./ },
