@@ -1,6 +1,7 @@
 // `wishmeter deliver`: runs a sender for each enabled receiver and stream of events. Several processes may run without knowing
 // each other: a queue leases each delivery to one of them (sender.ts).
 
+import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { pause } from '../backoff.js';
 import { ANSWER_MS } from './post.js';
@@ -22,6 +23,7 @@ export interface Deliverer {
 export function startDeliverer(spec: DelivererSpec): Deliverer {
   const stop = new AbortController();
   const abort = new AbortController();
+  setMaxListeners(0, abort.signal); // one for each sender
   const running = run(spec, stop.signal, abort.signal);
   return {
     async close(deadlineMs = ANSWER_MS) {

@@ -48,9 +48,15 @@ export class Order {
     this.#add = add;
   }
 
-  /** @param enabled calls that wait, at least one @returns the id of the call to make */
-  choose(enabled: readonly Pending[]): string {
+  /**
+   * @param waiting at least one call; those of one operation go in the order of `waiting`, as on one connection
+   * @returns the id of the call to make
+   */
+  choose(waiting: readonly Pending[]): string {
     const { path, preemptions } = this.#planned;
+    const enabled = [...new Set(waiting.map(({ actor }) => actor))].map(
+      (actor) => waiting.find((call) => call.actor === actor) as Pending,
+    );
     const own = enabled.find(({ actor }) => actor === this.#lastActor);
     const planned = enabled.find(({ id }) => id === path[this.#path.length]);
     const chosen = planned ?? own ?? (enabled[0] as Pending);
