@@ -80,6 +80,12 @@ async function contentOf(client: Redis, key: string): Promise<unknown> {
       );
     case 'stream':
       return client.xrange(key, '-', '+');
+    case 'zset': {
+      const members = await client.zrange(key, '0', '-1');
+      return Object.fromEntries(
+        await Promise.all(members.map(async (member) => [member, await client.zscore(key, member)])),
+      );
+    }
     default:
       return client.dump(key);
   }
