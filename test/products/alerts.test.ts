@@ -386,9 +386,10 @@ t.test('the whole way', async (t) => {
       events.map(({ type }: { type: string }) => type),
       ['add'],
     );
-    t.match(productAlerts, [
-      { type: 'priceDrop', price: 59.9, price_before: 79.9, customer_id: '7' },
+    const byType = [...productAlerts].sort((one, other) => (one.type < other.type ? -1 : 1));
+    t.match(byType, [
       { type: 'backInStock', price: 59.9 },
+      { type: 'priceDrop', price: 59.9, price_before: 79.9, customer_id: '7' },
     ]);
   });
 
