@@ -5,7 +5,7 @@
 -- KEYS[1] erasures
 --
 -- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   the moment, in milliseconds of the sender's clock   ARGV[3] milliseconds since then
+-- ARGV[2]   the moment, in milliseconds of servers' clocks   ARGV[3] milliseconds since then
 -- ARGV[4..] the profiles
 --
 -- Returns 1. An erasure is stored as `<milliseconds of servers' clocks> <milliseconds of this server's clock>`.

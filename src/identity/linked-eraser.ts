@@ -27,7 +27,7 @@ const ERASE = loadScript<number>('erase');
 const ROUNDS = 16;
 /** Seconds for which an erased generation stays: far longer than anything is late. */
 const ERASED_S = 30 * 24 * 60 * 60;
-/** Milliseconds by which the clocks of servers and of Redis may differ. */
+/** Milliseconds by which the clocks of Redis's nodes may differ. */
 const GRACE_MS = 1_000;
 
 /** Called with all profiles of a visitor before the first of them goes. */
@@ -125,15 +125,15 @@ export class LinkedEraser {
     const members = await readHash(this.#store, left);
     if (members.size > 0) {
       // Not later, however late this is: who comes back has the same ids.
-      const until = Math.min(Date.now(), Number(members.get('')) + GRACE_MS);
+      const at = Number(members.get('')) + GRACE_MS;
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
         if (leadsTo(await this.#links.look(name), profileId, generation)) names.push(name);
       // Before one of them is unlinked: then it may be a new visitor's.
-      await queueRows(this.#store, names, until);
+      await queueRows(this.#store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
-      await queueRows(this.#store, profiles, until);
+      await queueRows(this.#store, profiles, at);
       const gone = new Set(profiles);
       for (const member of members.keys()) {
         if (member.startsWith('#')) await removeKeys(this.#store, [keys.share(member.slice(1))]);

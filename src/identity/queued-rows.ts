@@ -9,12 +9,16 @@ const AT_ONCE = 100;
 
 /**
  * @param what profile ids, EVERY_PROFILE, and identity names: rows that name them
- * @param until of the rows, milliseconds since 1970
+ * @param at when they were erased, in milliseconds of Redis's clock: later rows stay. By default now
  * @throws ServiceError `unavailable`
  */
-export async function queueRows(store: Store, what: readonly string[], until = Date.now()): Promise<void> {
+export async function queueRows(store: Store, what: readonly string[], at?: number): Promise<void> {
+  const now = Math.ceil(store.timeAt(undefined, performance.now()));
+  const ageMs = Math.max(0, now - (at ?? now));
+  // If this server's clock is behind, others have stamped rows with later times.
+  const until = Math.max(now, Date.now()) - ageMs;
   for (let i = 0; i < what.length; i += AT_ONCE) {
-    const args = [until, Date.now() - until, ...what.slice(i, i + AT_ONCE)];
+    const args = [until, ageMs, ...what.slice(i, i + AT_ONCE)];
     await store.change(ERASURES, [store.keys.erasures], args);
   }
 }

@@ -91,6 +91,32 @@ t.test('erasures through ClickHouse', async (t) => {
       return (await app.figure('pending_erasures')) === 0;
     });
 
+  for (const days of [-1, 1])
+    t.test(
+      `a server whose clock is ${days} days off erases all rows of a customer and of a guest`,
+      async (t) => {
+        const [customerId, sessionId] = [`clock-${days}`, `clock-${days}`];
+        await event({ customerId });
+        await visit({ customerId });
+        await event({ sessionId });
+        await visit({ sessionId });
+        await stored();
+        await until('the visits are in ClickHouse', async () => (await visits()) === 2);
+        const { now } = Date;
+        Date.now = () => now() + days * 86_400_000;
+        try {
+          await erase({ customerId });
+          await erase({ sessionId });
+        } finally {
+          Date.now = now;
+        }
+        await untilErased();
+        t.equal(await ofCustomer(customerId), 0);
+        t.equal(await ofSession(sessionId), 0);
+        t.equal(await visits(), 0);
+      },
+    );
+
   t.test('rows under any profile go with the customer or the session that they name', async (t) => {
     const LONG = 'x'.repeat(200);
     const spellings = [
