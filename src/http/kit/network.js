@@ -106,7 +106,11 @@ async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {})
       // Browsers take 64 KB of such requests.
       keepalive: text.length < 60000,
     });
-    const json = await answer.json().catch(() => ({}));
+    const json = await answer.json().catch((error) => {
+      // A proxy's page with status 200, such as a shop's password page, is no answer.
+      if (answer.ok) throw error;
+      return {};
+    });
     const { status } = answer;
     const isForeign = (isOwn && status === 401) || json.code === 'session_belongs_to_customer';
     if (isForeign) await changeSession(status, sessionId);

@@ -92,6 +92,37 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(new Set(keys).size, 1, 'one Idempotency-Key a click');
   });
 
+  await t.test('a page of a proxy in place of an answer empties no list and loses no click', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    const page = await visitor.open(
+      shop.show(
+        '/proxy-page',
+        `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}<wishlist-count></wishlist-count>${kit}`,
+      ),
+    );
+    await becomes(page, '');
+    await press(page);
+    await becomes(page, 'saved');
+    let isAway = true;
+    await visitor.context.route(`${service}/item/**`, (route) =>
+      isAway
+        ? route.fulfill({
+            status: 200,
+            headers: { 'access-control-allow-origin': '*', 'content-type': 'text/html' },
+            body: '<!doctype html><title>Enter the password</title>',
+          })
+        : route.continue(),
+    );
+    await page.evaluate('wishmeter.refresh()');
+    t.equal(await pressed(page), 'true');
+    await press(page, 2);
+    await page.waitForFunction("seen.some(([name, detail]) => name === 'error' && detail.code === 'no_answer')");
+    await page.locator('wishlist-heart[product-id="2"][state~="pending"]').waitFor();
+    isAway = false;
+    await becomes(page, 'saved', 2);
+    t.same((await itemsOf(await sessionOf(page))).sort(), ['1', '2']);
+  });
+
   await t.test(
     'two tabs agree, without a BroadcastChannel; back brings a page that looks again',
     async (t) => {
