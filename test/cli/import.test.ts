@@ -6,6 +6,9 @@ import { join } from 'node:path';
 import t from 'tap';
 import { IMPORT_NAMES } from '../../src/import/columns.js';
 import { cookieOf } from '../dashboard/fixtures.js';
+import { startApp } from '../harness/app.js';
+import { startTestCluster } from '../harness/redis.js';
+import { rowsOf } from '../harness/stream.js';
 import { startTool } from '../receivers/fixtures.js';
 import { apiKey, shopAt, sql, started } from './started.js';
 import { spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
@@ -202,6 +205,63 @@ t.test('killed in the middle and run again, each item is there once', async (t) 
   await until('all are in', async () => (await count()) === rows.length);
   t.equal(await count('uniqExact(customer_id, product_id)'), rows.length);
   t.equal(await ask("SELECT uniqExact(event_id) FROM events WHERE customer_id LIKE 'k-%'"), '6000');
+});
+
+t.test('on a cluster, while its visitors add and remove the same items, each is imported once', async (t) => {
+  const cluster = await startTestCluster(t);
+  const app = await startApp(t, cluster);
+  const visitors = Array.from({ length: 900 }, (_, i) =>
+    i % 2 === 0 ? { customerId: `both-${i}` } : { sessionId: `both-${i}` },
+  );
+  const file = join(await tempDir(t), 'old.csv');
+  const rows = visitors.map(({ customerId, sessionId }) =>
+    customerId ? row(customerId, '1') : `,${row(sessionId as string, '1').replace(',,', ',')}`,
+  );
+  await writeFile(file, csv(...rows));
+  const importOnce = () =>
+    wishmeter({
+      args: ['import', file],
+      env: { REDIS_URL: cluster.urls.join(','), KEY_PREFIX: app.prefix },
+    });
+  const read = async () => {
+    const events = await rowsOf(cluster, app);
+    return Promise.all(
+      visitors.map(async (visitor, i) => ({
+        items: await app.shop.items(visitor),
+        events: events.filter((event) => [event['customer_id'], event['session_id']].includes(`both-${i}`)),
+      })),
+    );
+  };
+
+  let hasEnded = false;
+  const importing = importOnce().finally(() => {
+    hasEnded = true;
+  });
+  const change = async (first: number) => {
+    for (let i = first; !hasEnded; i += 7) {
+      const act = i % 3 === 0 ? app.shop.remove : app.shop.add;
+      await act(visitors[i % visitors.length] as object, { productId: '1' });
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, (_, i) => change(i * 97)));
+  t.match(await importing, { code: 0, stderr: '' });
+
+  const found = await read();
+  const wrong = found.filter(({ items, events }) => {
+    const isImportedOnce = events.filter(({ origin }) => origin === 'import').length === 1;
+    const isOnList = events.at(-1)?.type === 'add';
+    const isEarlier = events.some(({ type }) => type === 'remove') || items[0]?.addedAt === MARCH;
+    return !isImportedOnce || items.length !== (isOnList ? 1 : 0) || !isEarlier;
+  });
+  t.same(wrong, []);
+  const changed = found.filter(({ events }) => events.length > 1);
+  t.equal(
+    new Set(changed.map(({ events }) => events[0]?.origin)).size,
+    2,
+    'changes before and after the import of their item',
+  );
+  t.match(await importOnce(), { code: 0, stdout: /imported before/ });
+  t.same(await read(), found, 'run again it changes nothing');
 });
 
 t.test('it stops when it is asked to, and says so', async (t) => {
