@@ -80,10 +80,22 @@ export class Contract {
             'application/json',
             'schema',
           ];
+    const errors = this.#errors(pointer, JSON.parse(text));
+    return errors && `${method} ${pathAndQuery} answers ${text}: ${errors}`;
+  }
+
+  /** As `fault`, of a delivery. @param webhook by the document's name */
+  deliveryFault(webhook: string, body: unknown): string | undefined {
+    return this.#errors(
+      ['webhooks', webhook, 'post', 'requestBody', 'content', 'application/json', 'schema'],
+      body,
+    );
+  }
+
+  #errors(pointer: readonly string[], value: unknown): string | undefined {
     const validate = this.#schemas.getSchema(`${DOCUMENT}#/${pointer.map(escaped).join('/')}`);
     if (validate === undefined) throw new Error(`no schema at ${pointer.join(' ')}`);
-    if (validate(JSON.parse(text))) return undefined;
-    return `${method} ${pathAndQuery} answers ${text}: ${this.#schemas.errorsText(validate.errors)}`;
+    return validate(value) ? undefined : this.#schemas.errorsText(validate.errors);
   }
 
   /** The document's name of a path. */
