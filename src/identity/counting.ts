@@ -25,6 +25,7 @@ export interface Counted {
 export abstract class CountRequest extends PlacedRequest implements VisitEntry {
   /** Set by Counting. */
   counting: Counting | undefined;
+  isKept = false;
 
   constructor(
     readonly kind: VisitKind,

@@ -28,6 +28,8 @@ export interface VisitEntry extends Place, Batched<VisitAnswer> {
   readonly device: string | null;
   /** Id of the record under which a `count` or `reset` is done once. */
   readonly recordId?: string | undefined;
+  /** Set by `encode`: sent as `kept`, so that the script doesn't check the guest's TTL. */
+  isKept?: boolean;
 }
 
 /**
@@ -84,7 +86,7 @@ export function visitFormat(
         const entry = entries[i] as VisitEntry;
         if (!isCounted(entry, answers[i])) continue;
         counted++;
-        if (isAtDefaultProfile(entry)) kept.add(entry.profileId);
+        if (entry.isKept !== true && isAtDefaultProfile(entry)) kept.add(entry.profileId);
       }
       onCounted?.(counted);
       return answers;
@@ -112,7 +114,8 @@ function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: Kep
     call.arg(REMEMBERED_S);
   }
   if (isAtDefaultProfile(entry)) {
-    call.arg(kind === 'visit' && kept.has(profileId) ? 'kept' : kind);
+    entry.isKept = kind === 'visit' && kept.has(profileId);
+    call.arg(entry.isKept ? 'kept' : kind);
     call.arg(keys.identity(profileId));
   } else {
     call.arg('at');
