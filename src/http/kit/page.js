@@ -63,6 +63,7 @@ class Page extends Painted {
     await allowed;
     try {
       const answer = await fetch(urlOf(`share/${encodeURIComponent(code)}/items`));
+      if (!answer.ok && answer.status !== 404) throw answer;
       this.friend = (await answer.json()).items || [];
       this.paint();
     } catch {

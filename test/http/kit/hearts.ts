@@ -116,7 +116,9 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await page.evaluate('wishmeter.refresh()');
     t.equal(await pressed(page), 'true');
     await press(page, 2);
-    await page.waitForFunction("seen.some(([name, detail]) => name === 'error' && detail.code === 'no_answer')");
+    await page.waitForFunction(
+      "seen.some(([name, detail]) => name === 'error' && detail.code === 'no_answer')",
+    );
     await page.locator('wishlist-heart[product-id="2"][state~="pending"]').waitFor();
     isAway = false;
     await becomes(page, 'saved', 2);
