@@ -21,7 +21,7 @@ export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
 FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
-	dist/test/redis/store.test.js dist/test/identity/{scripts,rules}.test.js \
+	dist/test/redis/store.test.js dist/test/identity/rules.test.js \
 	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 

@@ -2,7 +2,7 @@
 
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { changeReceiver, createReceiver, signedHeaders, takesType } from '../../src/receivers/receiver.js';
+import { changeReceiver, createReceiver, signedHeaders } from '../../src/receivers/receiver.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -102,14 +102,6 @@ t.test('there are at most twenty, also where several are made at once', async (t
   t.equal(answers.filter(({ status }) => status === 400).length, 4);
   t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 20);
 });
-t.test('under an idempotency key a receiver is made once', async (t) => {
-  const app = await startApp(t, redis, { env: ALLOWED });
-  const make = () =>
-    app.post('/receivers', { url, types: ['add'] }, { ...TRUSTED, 'idempotency-key': 'once' });
-  const [first, second] = [await make(), await make()];
-  t.same(first.json, second.json);
-  t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
-});
 t.test(
   'under an idempotency key a receiver is made once, also where the server ended before it answered',
   async (t) => {
@@ -118,6 +110,7 @@ t.test(
     const make = () =>
       app.post('/receivers', { url, types: ['add'] }, { ...TRUSTED, 'idempotency-key': 'crash' });
     const first = await make();
+    t.same((await make()).json, first.json);
     const [record = ''] = await store.client.keys(store.keys.request('*').replace(/[{}]/g, '?'));
     t.equal(await store.client.hdel(record, 'answer'), 1);
     t.match(await make(), { status: 200, json: first.json });
@@ -192,29 +185,6 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
 
 const DAY = 24 * 60 * 60_000;
 const NEW = { url: 'https://shop.example/hook', types: ['add'], includePersonal: false } as const;
-t.test('the vector of the reference libraries', async (t) => {
-  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-  const headers = signedHeaders(
-    { secret, previous: [] },
-    'msg_p5jXN8AQM9LWM0D4loKWxJek',
-    '{"test": 2432232314}',
-    1_614_265_330_000,
-  );
-  t.same(headers, {
-    'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
-    'webhook-timestamp': '1614265330',
-    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
-  });
-});
-t.test('standardwebhooks verifies it, and with another secret or body it does not', async (t) => {
-  const receiver = createReceiver(NEW);
-  t.match(receiver.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-  const body = '{"type":"add","title":"Schuh ü"}';
-  const headers = signedHeaders(receiver, 'id-1', body);
-  t.same(new Webhook(receiver.secret).verify(body, headers), JSON.parse(body));
-  t.throws(() => new Webhook(receiver.secret).verify(`${body} `, headers));
-  t.throws(() => new Webhook(createReceiver(NEW).secret).verify(body, headers));
-});
 t.test('after a rotation the old secret signs beside the new one for a day', async (t) => {
   const before = createReceiver(NEW);
   const now = Date.now();
@@ -237,10 +207,4 @@ t.test('a rotation that is repeated, as its answer was lost, leaves the first se
   t.equal(receiver.previous.length, 4, 'no more than a header has room for');
   const later = changeReceiver(receiver, { rotateSecret: true }, now + 2 * DAY);
   t.same(later.previous, [{ secret: receiver.secret, until: now + 3 * DAY }]);
-});
-t.test('what a receiver takes: the types it names, and `*` all but what is no event', async (t) => {
-  t.ok(takesType({ types: ['add'] }, 'add'));
-  t.notOk(takesType({ types: ['add'] }, 'remove'));
-  t.ok(takesType({ types: ['*'] }, 'purchase'));
-  t.notOk(takesType({ types: ['*'] }, 'profileMerge'));
 });
