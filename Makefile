@@ -21,7 +21,7 @@ export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
 FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
-	dist/test/redis/store.test.js dist/test/identity/rules.test.js \
+	dist/test/redis/store.test.js dist/test/profiles/rules.test.js \
 	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
@@ -93,9 +93,9 @@ check-style:
 check-imports:
 	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
 
-# src/main.ts imports commands by name; .ci/minify.mjs imports storefront-scripts.
+# src/main.ts imports commands by name; .ci/minify.mjs imports src/extras/storefront/scripts.ts.
 check-exports:
-	@$(BIN)/ts-unused-exports tsconfig.json --allowUnusedTypes --silent --showLineNumber --excludePathsFromReport='src/commands/;src/http/storefront-scripts'
+	@$(BIN)/ts-unused-exports tsconfig.json --allowUnusedTypes --silent --showLineNumber --excludePathsFromReport='src/commands/;src/extras/storefront/scripts'
 
 check-openapi:
 	@.ci/timed 'Reading the OpenAPI document as others do' node dist/test/http/generators.test.js

@@ -2,7 +2,7 @@
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { minify } from 'terser';
-import { MINIFIED, minifiedName, SCRIPTS, sourceOf } from '../dist/src/http/storefront-scripts.js';
+import { MINIFIED, minifiedName, SCRIPTS, sourceOf } from '../dist/src/extras/storefront/scripts.js';
 
 rmSync(MINIFIED, { recursive: true, force: true });
 mkdirSync(MINIFIED);

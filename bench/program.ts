@@ -11,7 +11,7 @@ export const RESULTS = fileURLToPath(new URL('../../bench/results/', import.meta
 
 /**
  * Runs to its end and exits with the code that comes out: 1 where it throws or is interrupted. Servers that are still
- * running then end with this process (src/embedded/child.ts).
+ * running then end with this process (src/extras/embedded/child.ts).
  */
 export async function runProgram(name: string, main: (dir: string) => Promise<number>): Promise<never> {
   const dir = mkdtempSync(join(tmpdir(), 'wm-bench-'));

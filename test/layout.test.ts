@@ -68,7 +68,7 @@ const VIOLATIONS: readonly { rule: string; file: string; source: string }[] = [
   {
     rule: 'embedded-stays-behind-its-url',
     file: 'src/redis/p7.ts',
-    source: "import '../embedded/redis.js';",
+    source: "import '../extras/embedded/redis.js';",
   },
   { rule: 'src-needs-no-tests', file: 'src/redis/p8.ts', source: "import '../../test/harness/redis.js';" },
   { rule: 'src-needs-no-dev-dependencies', file: 'src/redis/p9.ts', source: "import { test } from 'tap';" },
@@ -76,7 +76,7 @@ const VIOLATIONS: readonly { rule: string; file: string; source: string }[] = [
 ];
 
 t.test('planted violations of every import rule are found', async (t) => {
-  const there = ['http/access', 'app/serve', 'visits/visit-batch', 'embedded/redis', 'utils'].map(
+  const there = ['http/access', 'app/serve', 'visits/visit-batch', 'extras/embedded/redis', 'utils'].map(
     (name) => [`src/${name}.ts`, 'export const x = 1;'] as const,
   );
   const root = await planted(t, {
@@ -92,13 +92,13 @@ t.test('planted violations of every import rule are found', async (t) => {
     t.match(output, new RegExp(`error ${rule}: ${file.replaceAll('.', '\\.')}`), `${rule} in ${file}`);
 });
 
-t.test('only src/main.ts and src/embedded touch process', async (t) => {
+t.test('only src/main.ts and src/extras/embedded touch process', async (t) => {
   const [used, imported] = ['export const pid = process.pid;\n', "export { pid } from 'node:process';\n"];
   const root = await planted(t, {
     'src/redis/p1.ts': used,
     'src/redis/p2.ts': imported,
-    'src/embedded/p1.ts': used,
-    'src/embedded/p2.ts': imported,
+    'src/extras/embedded/p1.ts': used,
+    'src/extras/embedded/p2.ts': imported,
   });
   const faults = await lintFaults(root, 'src', 'lint/style/noRestricted(?:Globals|Imports)');
   t.same(faults, ['src/redis/p1.ts', 'src/redis/p2.ts']);
@@ -175,7 +175,7 @@ function describes(head: string, list: string, index: number): boolean {
 
 t.test('a script says its purpose, keys, arguments, answers and errors in its head', async (t) => {
   const names = scriptNames();
-  t.ok(names.includes('visits') && names.includes('wishlist'));
+  t.ok(names.includes('visits/countVisits') && names.includes('wishlist/changeItems'));
   for (const name of names) {
     const { head, code } = partsOf(loadScript(name).source);
     t.match(head, /^-- [A-Z].*\n/, name);
@@ -192,12 +192,17 @@ t.test('a script says its purpose, keys, arguments, answers and errors in its he
       Number(code),
     );
     t.same([...new Set(answered)].sort(), [...new Set(named)].sort(), `${name}: errors`);
-    if (name === 'visits') t.ok(answered.length > 0, 'errors are found in the code');
+    if (name === 'visits/countVisits') t.ok(answered.length > 0, 'errors are found in the code');
   }
 });
 
 /** Their keys are of many slots: on a cluster a call to a node may not name them in KEYS. */
-const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set(['record', 'visits', 'wish', 'wishlist']);
+const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set([
+  'events/recordEvents',
+  'visits/countVisits',
+  'extras/alerts/addWishers',
+  'wishlist/changeItems',
+]);
 /** The value in the place that a name has among names; none where it is not among them. */
 function valueAt(names: string, name: string, values: string): string[] {
   const at = names.split(', ').indexOf(name);
@@ -242,7 +247,7 @@ function textKeyFaults(code: string, name = ''): string[] {
     rest === '' || /^,\s*(KEYS\[\d\]|[a-z_]+|op\.[a-z_]+)\s*(,|$)/.test(rest) ? [] : [call],
   );
   // Events are put together, too; its keys are lines of the text that it takes apart.
-  if (name === 'wishlist') return faults;
+  if (name === 'wishlist/changeItems') return faults;
   const joined = code.replace(/'@' \.\. (link|both\[2\]|\(link or ''\))/g, '');
   return joined.includes('..') ? [...faults, 'a text that is put together'] : faults;
 }
@@ -282,11 +287,11 @@ const WHOLE =
 /** Where they are allowed: what bounds the collection. */
 const BOUNDED: Readonly<Record<string, string>> = {
   'src/redis/marks.ts': 'a field for each master of the cluster',
-  'src/receivers/hand-over.ts': 'at most 20 receivers',
-  'src/receivers/receivers.ts': 'at most 20 receivers',
-  'src/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',
-  'lua/wishlist.lua': 'MAX_ITEMS, for a profile from before its bytes were kept',
-  'lua/item-sizes.lua': 'MAX_ITEMS',
+  'src/extras/receivers/hand-over.ts': 'at most 20 receivers',
+  'src/extras/receivers/receivers.ts': 'at most 20 receivers',
+  'src/extras/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',
+  'lua/wishlist/changeItems.lua': 'MAX_ITEMS, for a profile from before its bytes were kept',
+  'lua/wishlist/readItemSizes.lua': 'MAX_ITEMS',
 };
 
 t.test('no command takes a whole collection, but those whose size is bounded', async (t) => {

@@ -4,8 +4,8 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { readServiceUrl } from '../../src/embedded/clickhouse/service-url.js';
+import { nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
+import { readServiceUrl } from '../../src/extras/embedded/clickhouse/service-url.js';
 import { settingsBesideOthers } from '../servers/beside-others.js';
 import { createStorefront } from './storefront.js';
 

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startChild } from '../../src/embedded/child.js';
+import { startChild } from '../../src/extras/embedded/child.js';
 import { untilListening } from '../servers/listening.js';
 import { freePort } from '../servers/ports.js';
 import type { Worker } from '../servers/target.js';
@@ -73,7 +73,7 @@ export async function startNginx(dir: string, redisUrl: string): Promise<Worker>
   return { pid: await workerOf(master.pid), ready: master.ready, stop: () => master.stop() };
 }
 
-/** The process that answers. The master's other child ends it with this process (src/embedded/child.ts). */
+/** The process that answers. The master's other child ends it with this process (src/extras/embedded/child.ts). */
 async function workerOf(master = 0): Promise<number> {
   for (;;) {
     const children = readFileSync(`/proc/${master}/task/${master}/children`, 'latin1').match(/\d+/g);

@@ -3,7 +3,7 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startChild } from '../../src/embedded/child.js';
+import { startChild } from '../../src/extras/embedded/child.js';
 import { untilListening } from '../servers/listening.js';
 import { freePort } from '../servers/ports.js';
 import type { Worker } from '../servers/target.js';

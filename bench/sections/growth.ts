@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
-import { createProfileIds } from '../../src/identity/profile-id.js';
 import { identityName } from '../../src/identity-rules.js';
+import { createProfileIds } from '../../src/profiles/profile-id.js';
 import { createKeys } from '../../src/redis/keys.js';
 import type { Bench } from '../bench.js';
 import { visit } from '../cases.js';

@@ -6,7 +6,7 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { QUESTIONS } from '../../src/clickhouse/views.js';
-import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
+import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import type { Bench } from '../bench.js';
 import { rowsOf, untilMerged } from '../servers/clickhouse.js';
 import { median } from '../statistics.js';

@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bareEnvironment, startChild } from '../../src/embedded/child.js';
-import { type EmbeddedRedis, findRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { bareEnvironment, startChild } from '../../src/extras/embedded/child.js';
+import { type EmbeddedRedis, findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 import { freePort } from './ports.js';
 import { connectTo } from './redis.js';
 

@@ -6,7 +6,7 @@ import { randomInt } from 'node:crypto';
 import { createServer, type Server } from 'node:net';
 
 // Below those that systems give to outgoing connections (from 32,768 on Linux) and those that an embedded Redis looks
-// among (src/embedded/redis.ts).
+// among (src/extras/embedded/redis.ts).
 const FIRST_PORT = 11_000;
 const BLOCK = 20;
 const BLOCKS = 1_000;

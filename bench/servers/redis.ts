@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type EmbeddedRedis, startRedis } from '../../src/embedded/redis.js';
+import { type EmbeddedRedis, startRedis } from '../../src/extras/embedded/redis.js';
 import { freePort } from './ports.js';
 
 export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {

@@ -2,7 +2,7 @@
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
+import { nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
 import { startNginx } from '../peers/nginx.js';
 import { startWebdis } from '../peers/webdis.js';
 import { startMasters } from './cluster.js';

@@ -2,9 +2,9 @@
 // it is for the peers.
 
 import { join } from 'node:path';
-import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
-import type { EmbeddedRedis } from '../../src/embedded/redis.js';
+import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
+import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
+import type { EmbeddedRedis } from '../../src/extras/embedded/redis.js';
 import { KEY } from '../traffic/requests.js';
 import { connectTo } from './redis.js';
 import { pidsOf, type Target, type TargetSpec } from './target.js';

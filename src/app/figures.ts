@@ -1,15 +1,15 @@
 // Composes `/metrics`: metrics of this worker and its siblings, and metrics read from Redis.
 
 import { Registry } from 'prom-client';
+import { ProductMetrics } from '../extras/alerts/metrics.js';
+import type { Products } from '../extras/alerts/products.js';
+import type { Compliance } from '../extras/privacy/compliance.js';
+import { ComplianceMetrics } from '../extras/privacy/metrics.js';
+import { ReceiverMetrics } from '../extras/receivers/metrics.js';
+import type { Receivers } from '../extras/receivers/receivers.js';
 import { type Backlog, readBacklog } from '../flush/backlog.js';
 import { BacklogMetrics } from '../http/backlog-metrics.js';
-import { ComplianceMetrics } from '../http/compliance-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
-import { ProductMetrics } from '../http/product-metrics.js';
-import { ReceiverMetrics } from '../http/receiver-metrics.js';
-import type { Compliance } from '../identity/compliance.js';
-import type { Products } from '../products/products.js';
-import type { Receivers } from '../receivers/receivers.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
 import type { Store } from '../redis/store.js';

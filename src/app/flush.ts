@@ -15,13 +15,13 @@ import {
 import { migrate } from '../clickhouse/migrate.js';
 import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { StartupError } from '../errors.js';
+import { openHandOver } from '../extras/receivers/hand-over.js';
 import { startFlusher } from '../flush/flusher.js';
 import { flushErasures } from '../flush/metrics.js';
 import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
-import { openHandOver } from '../receivers/hand-over.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { FlushConfig } from './settings.js';

@@ -4,11 +4,11 @@ import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
-import { type IdentityParts, openIdentity } from '../identity/open.js';
+import { openWishers } from '../extras/alerts/open.js';
+import { type IdentityParts, openIdentity } from '../profiles/open.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
-import { openWishers } from './alerts.js';
 import type { RightsConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {

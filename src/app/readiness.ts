@@ -1,7 +1,7 @@
 // Decides whether a balancer should send requests to this `serve`. If every process were unready while one of three masters is
 // away, a partial outage would become a total one. So a process is ready as long as any master answers, and names the others.
 
-import type { Readiness } from '../http/routes/operating.js';
+import type { Readiness } from '../http/operating.js';
 import type { MasterState } from '../redis/health.js';
 
 export function readinessOf(masters: readonly MasterState[]): Readiness {

@@ -27,7 +27,7 @@ export interface OwnedRow {
   readonly session_id?: unknown;
 }
 
-/** @param held `<server's time> <Redis's time>`, written by lua/erasures.lua */
+/** @param held `<server's time> <Redis's time>`, written by lua/profiles/queueErasures.lua */
 export function untilOf(held: string): Until {
   const [server, redis] = held.split(' ').map(Number) as [number, number];
   return { server, redis };

@@ -1,7 +1,7 @@
 // `wishmeter backup <folder>`: copies a running deployment into a new folder and verifies it; see src/backup/.
 
-import { backUp } from '../backup/backup.js';
-import { totalOf } from '../backup/manifest.js';
+import { backUp } from '../extras/backup/backup.js';
+import { totalOf } from '../extras/backup/manifest.js';
 import { oneFolder, withDatabases } from './both-databases.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';

@@ -1,9 +1,9 @@
 // Connects `backup` and `restore` to both databases, and turns their errors into sentences.
 
-import type { Databases } from '../backup/backup.js';
 import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
 import { StartupError } from '../errors.js';
+import type { Databases } from '../extras/backup/backup.js';
 import { connectRedis } from '../redis/client.js';
 import { toStartupError } from '../redis/failures.js';
 import { createKeys } from '../redis/keys.js';

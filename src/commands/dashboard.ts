@@ -1,8 +1,8 @@
 // `wishmeter dashboard`: pages of the shop's figures, from CLICKHOUSE_URL, and of the receivers, from REDIS_URL.
 
-import { dashboard as serveDashboard } from '../app/dashboard.js';
 import { Waiting } from '../app/waiting.js';
 import { StartupError } from '../errors.js';
+import { dashboard as serveDashboard } from '../extras/dashboard/dashboard.js';
 import { type Program, requireSettings } from './program.js';
 
 export async function dashboard(program: Program<'dashboard'>): Promise<number> {

@@ -1,6 +1,6 @@
 // `wishmeter deliver`: sends events to receivers. Several processes share the work; see src/receivers/.
 
-import { deliver as startDelivering } from '../app/deliver.js';
+import { deliver as startDelivering } from '../extras/receivers/deliver.js';
 import { type Program, requireSettings, startWaiting } from './program.js';
 
 export async function deliver(program: Program<'deliver'>): Promise<number> {

@@ -2,8 +2,8 @@
 
 import { join, resolve } from 'node:path';
 import type { Config } from '../config.js';
-import { readServiceUrl } from '../embedded/clickhouse/service-url.js';
-import { embeddedRedisUrl } from '../embedded/redis.js';
+import { readServiceUrl } from '../extras/embedded/clickhouse/service-url.js';
+import { embeddedRedisUrl } from '../extras/embedded/redis.js';
 
 export function clickhouseFolder(dataDir: string): string {
   return join(resolve(dataDir), 'clickhouse');

@@ -2,11 +2,11 @@
 
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { openImport } from '../app/import.js';
 import { ServiceError, StartupError } from '../errors.js';
-import { NO_CUSTOMERS, readEmails } from '../import/emails.js';
-import { type ImportCounts, importWishlists } from '../import/importer.js';
-import type { Input } from '../import/records.js';
+import { NO_CUSTOMERS, readEmails } from '../extras/import/emails.js';
+import { type ImportCounts, importWishlists } from '../extras/import/importer.js';
+import { openImport } from '../extras/import/open.js';
+import type { Input } from '../extras/import/records.js';
 import { UsageError } from './command-line.js';
 import { redisUrls } from './embedded-databases.js';
 import type { Program } from './program.js';

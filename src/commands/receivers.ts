@@ -1,9 +1,9 @@
 // `wishmeter receivers`: the operations of /receivers, and `replay`, which sends past events again. Prints JSON lines.
 
-import { type OpenReceivers, openReceivers } from '../app/deliver.js';
 import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';
-import { replay } from '../receivers/replay.js';
+import { type OpenReceivers, openReceivers } from '../extras/receivers/deliver.js';
+import { replay } from '../extras/receivers/replay.js';
 import { readReceiver } from '../validation/requests.js';
 import { UsageError } from './command-line.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';

@@ -2,7 +2,7 @@
 // data request asks for; `done` closes an answered data request. `serve` executes and closes erasures.
 
 import { StartupError } from '../errors.js';
-import type { OpenRequest } from '../identity/compliance.js';
+import type { OpenRequest } from '../extras/privacy/compliance.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 import { withRights, writeExport } from './rights.js';

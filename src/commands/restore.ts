@@ -1,10 +1,10 @@
 // `wishmeter restore <folder>`: restores a backup into empty databases, those of the URLs or new ones in DATA_DIR for `start`.
 
-import { totalOf } from '../backup/manifest.js';
-import { restore as restoreInto } from '../backup/restore.js';
-import { startClickHouse } from '../embedded/clickhouse/start.js';
-import { startRedis } from '../embedded/redis.js';
 import { StartupError } from '../errors.js';
+import { totalOf } from '../extras/backup/manifest.js';
+import { restore as restoreInto } from '../extras/backup/restore.js';
+import { startClickHouse } from '../extras/embedded/clickhouse/start.js';
+import { startRedis } from '../extras/embedded/redis.js';
 import { oneFolder, withDatabases } from './both-databases.js';
 import { UsageError } from './command-line.js';
 import { clickhouseFolder, redisFolder } from './embedded-databases.js';

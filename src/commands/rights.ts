@@ -1,9 +1,9 @@
 // Runs the commands for visitors' rights with the code of DELETE and GET /profile.
 
 import { pipeline } from 'node:stream/promises';
-import { openRights, type Rights } from '../app/rights.js';
 import { ServiceError, StartupError } from '../errors.js';
-import type { Export } from '../identity/export-text.js';
+import type { Export } from '../extras/privacy/export-text.js';
+import { openRights, type Rights } from '../extras/privacy/rights.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';
 

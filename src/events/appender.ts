@@ -25,7 +25,7 @@ export function appendFormat(
 ): BatchFormat<Append, unknown> {
   const { events, eventsState } = store.keys;
   return {
-    script: loadScript('append'),
+    script: loadScript('events/appendEvents'),
     tag(append) {
       append.stream = store.streamAt(store.addressOf(bucketOf(append.profileId)));
       return tagOf(events(append.stream));

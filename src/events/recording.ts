@@ -1,5 +1,5 @@
 // Records events of visitors: checks that the profile is still the visitor's, and appends to the stream of its node. The events of
-// one tick of the event loop go to lua/record.lua in one call per node.
+// one tick of the event loop go to lua/events/recordEvents.lua in one call per node.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -24,7 +24,7 @@ export function recordingFormat(
   onRecorded?: OnRecorded,
 ): BatchFormat<Recording, string | undefined> {
   return {
-    script: loadScript('record'),
+    script: loadScript('events/recordEvents'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
     writes: () => true,

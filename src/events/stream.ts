@@ -7,7 +7,7 @@ export const ENTRY = {
   rows: 'n',
   /** Complete rows, each with \n, UTF-8: JSONEachRow for events, TabSeparated for visits. */
   lines: 'd',
-  /** Visits as arguments of lua/visits.lua, each with \n: profile, product, device. */
+  /** Visits as arguments of lua/visits/countVisits.lua, each with \n: profile, product, device. */
   visits: 'v',
   /** Time at which the visits were counted, milliseconds of the node's clock. */
   time: 't',

@@ -4,7 +4,8 @@ import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 
-const BACKLOG = loadScript<[events: number, bytes: number, oldestMs: number, deadLetters: number]>('backlog');
+const BACKLOG =
+  loadScript<[events: number, bytes: number, oldestMs: number, deadLetters: number]>('flush/readBacklog');
 
 export interface Backlog {
   readonly events: number;

@@ -4,7 +4,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 
-const RETRY = loadScript('flush-retry');
+const RETRY = loadScript('flush/retryDeadLetters');
 
 export interface DeadLetter {
   readonly id: string;

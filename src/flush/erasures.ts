@@ -1,6 +1,6 @@
 // Erasures whose rows may still be in streams, dead letters or ClickHouse.
 //
-// An erasure covers all lines up to its time (lua/erasures.lua), whenever they arrive: a line's time is taken before it is sent.
+// An erasure covers all lines up to its time (lua/profiles/queueErasures.lua), whenever they arrive: a line's time is taken before it is sent.
 // It also covers lines in the future, made while a clock was ahead. The flusher leaves covered lines out of its inserts, and
 // src/flush/row-eraser.ts deletes those in ClickHouse before it forgets the erasure. So a batch that is inserted again brings
 // nothing back.

@@ -13,7 +13,7 @@ import {
   type StreamEntry,
 } from './reader.js';
 
-const ACK = loadScript<number>('flush-ack');
+const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';

@@ -20,7 +20,7 @@ import { loadScript, runScript } from '../redis/scripts.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
 import { type Erasure, isErased, readErasures } from './erasures.js';
 
-const DONE = loadScript('erasure-done');
+const DONE = loadScript('flush/finishErasures');
 const PAGE = 100;
 /** Erasures of one page, executed by one mutation per table; see eraseRows. */
 const ERASURES_PER_PAGE = 2_000;

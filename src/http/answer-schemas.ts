@@ -1,8 +1,8 @@
 // JSON Schemas of answers, for /openapi.json. None is closed: fields may be added at any time.
 
 import { ERRORS } from '../errors.js';
+import { DELIVERY_TYPES, EVERY_TYPE } from '../extras/receivers/receiver.js';
 import { boolean, count, id, idOrNull, text, textOrNull, time, timeOrNull, word } from '../field-schemas.js';
-import { DELIVERY_TYPES, EVERY_TYPE } from '../receivers/receiver.js';
 import { fieldSchemas } from '../wishlist/item-fields.js';
 import { LEFT_OUT } from './left-out.js';
 

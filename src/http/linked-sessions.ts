@@ -3,8 +3,8 @@
 // every visitor of a page can read, never opens one.
 
 import { ServiceError } from '../errors.js';
-import type { Visitors } from '../identity/visitors.js';
 import type { Identity } from '../identity-rules.js';
+import type { Visitors } from '../profiles/visitors.js';
 import type { Caller } from './access.js';
 
 export class LinkedSessions {

@@ -3,13 +3,13 @@
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
-import type { Swept } from '../identity/sweeper.js';
+import { ALERT_TYPES } from '../extras/alerts/alert.js';
+import type { ProductLeftOut } from '../extras/alerts/routes.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
-import { ALERT_TYPES } from '../products/alert.js';
+import type { Swept } from '../profiles/sweeper.js';
 import { LEFT_OUT, type LeftOut } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
-import type { ProductLeftOut } from './routes/products.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /** Seconds of a call of Redis. */

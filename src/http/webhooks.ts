@@ -1,5 +1,6 @@
-// The `webhooks` of /openapi.json: schemas of deliveries to receivers. src/receivers/message.ts makes the bodies.
+// The `webhooks` of /openapi.json: schemas of deliveries to receivers. src/extras/receivers/message.ts makes the bodies.
 
+import { ALERT_TYPES } from '../extras/alerts/alert.js';
 import {
   boolean,
   decimalText,
@@ -10,7 +11,6 @@ import {
   textOrNull,
   time,
 } from '../field-schemas.js';
-import { ALERT_TYPES } from '../products/alert.js';
 import { EVENT_TYPES } from '../validation/schemas.js';
 import { answerOf } from './answer-schemas.js';
 

@@ -19,7 +19,7 @@ export interface Deployment {
   readonly salt: string;
 }
 
-const OPEN = loadScript<string[]>('open');
+const OPEN = loadScript<string[]>('redis/openDeployment');
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 

@@ -3,7 +3,7 @@
 import { loadScript } from './scripts.js';
 import type { Store } from './store.js';
 
-const CHANGE = loadScript<number>('hash-change');
+const CHANGE = loadScript<number>('redis/changeField');
 const PAGE = 250;
 
 /** Contains all fields that exist during all calls. @throws ServiceError `unavailable` */

@@ -25,7 +25,7 @@ export interface Keys extends StreamKeys {
   readonly settings: string;
   /**
    * hash: product handle -> count, of a guest who has this profile; else only empty -> the link of the identity whose default
-   * profile this is, `<profile> <generation>`; see src/identity/links.ts
+   * profile this is, `<profile> <generation>`; see src/profiles/links.ts
    */
   identity(profileId: string): string;
   /** hash: product handle -> count, of a linked profile */
@@ -42,7 +42,7 @@ export interface Keys extends StreamKeys {
    * addresses -> the identity whose default profile this was, or empty; merged profiles -> nonce of that merge, and until it is applied `+<generation> <owner>` of a linked one, else empty
    */
   members(profileId: string): string;
-  /** hash: what was added to a profile from one that was merged into it, for some hours; see lua/give.lua */
+  /** hash: what was added to a profile from one that was merged into it, for some hours; see lua/profiles/applyMergePage.lua */
   applied(profileId: string, generation: string, from: string): string;
   /** hash: members of an erased generation, until nothing leads to it any more */
   leftovers(profileId: string, generation: string): string;
@@ -73,27 +73,27 @@ export interface Keys extends StreamKeys {
   readonly erasures: string;
   /**
    * hash: `#` -> the last number, number -> a visitor's or a shop's request that is open, as JSON; see
-   * src/identity/compliance.ts
+   * src/extras/privacy/compliance.ts
    */
   readonly compliance: string;
   /** sorted set: digests of deliveries that brought these requests -> second in which they are forgotten */
   readonly complianceTaken: string;
   /** string, for some seconds: the process that works at these requests */
   readonly complianceOwner: string;
-  /** string, until the next sweep is due: a process has begun one; see src/identity/sweeper.ts */
+  /** string, until the next sweep is due: a process has begun one; see src/profiles/sweeper.ts */
   readonly sweep: string;
   /** sorted set: profiles that an e-mail address leads to, by its keyed digest -> when it was given last, milliseconds */
   email(digest: string): string;
-  /** hash: profiles that may have a variant of a product on their wishlist -> when they were noted, see src/wishlist/wishers.ts */
+  /** hash: profiles that may have a variant of a product on their wishlist -> when they were noted, see src/extras/alerts/wishers.ts */
   wishers(digest: string): string;
-  /** hash: products whose wishers are being told -> version, and what they are like; see src/products/products.ts */
+  /** hash: products whose wishers are being told -> version, and what they are like; see src/extras/alerts/products.ts */
   readonly products: string;
   /** sorted set: the last version of products of the last days, milliseconds since 1970 */
   readonly productVersions: string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(stream: number): string;
   readonly visits: StreamKeys;
-  /** hash: id -> a receiver of events, as JSON; see src/receivers/receivers.ts */
+  /** hash: id -> a receiver of events, as JSON; see src/extras/receivers/receivers.ts */
   readonly receivers: string;
   /** What waits for a receiver beside a stream of events. */
   deliveries(stream: number, receiver: string): DeliveryKeys;

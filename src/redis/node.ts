@@ -32,7 +32,7 @@ export interface NodeSpec {
   readonly onReplicated: ((ms: number) => void) | undefined;
 }
 
-const PROBE = loadScript('probe');
+const PROBE = loadScript('redis/probeNode');
 /** Replication of erasures is awaited also while Redis is at its `maxmemory`. */
 const PROBE_AT_MAXMEMORY = withFlags(PROBE, 'allow-oom');
 const LOOK_AGAIN_MS = 100;

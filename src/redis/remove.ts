@@ -3,7 +3,7 @@
 import { loadScript } from './scripts.js';
 import type { Store } from './store.js';
 
-const PUT = loadScript('put');
+const PUT = loadScript('redis/putKey');
 const KEYS_PER_CALL = 100;
 
 /** @param names keys in one slot @throws ServiceError `unavailable` */

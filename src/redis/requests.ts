@@ -27,12 +27,12 @@ type Found = [
   answer: string | null,
 ];
 
-const BEGIN = loadScript<1 | Found>('request-begin');
+const BEGIN = loadScript<1 | Found>('redis/beginRequest');
 /** An erasure goes on at Redis's `maxmemory`: it frees memory. */
 const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
-const PLACE = loadScript<string>('request-place');
-const END = loadScript<string>('request-end');
-const FENCE = loadScript<string[]>('fence');
+const PLACE = loadScript<string>('redis/placeRequest');
+const END = loadScript<string>('redis/endRequest');
+const FENCE = loadScript<string[]>('redis/fenceRequest');
 
 const IN_FLIGHT_GRACE_MS = 500;
 /** Interval of checks of a request in flight. */

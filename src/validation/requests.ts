@@ -1,9 +1,9 @@
 // Validates parsed JSON and queries, and returns typed, normalised input, which all layers below trust.
 
 import { type Issue, ServiceError } from '../errors.js';
-import { normaliseEmail } from '../identity/emails.js';
+import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../extras/receivers/receiver.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
-import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../receivers/receiver.js';
+import { normaliseEmail } from '../profiles/emails.js';
 import type { ProductName } from '../wishlist/item-check.js';
 import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
 import type { RemovalEvent } from '../wishlist/items.js';

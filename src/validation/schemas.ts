@@ -3,6 +3,7 @@
 // fields of which at least one must be present and not null.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
+import { DELIVERY_TYPES, EVERY_TYPE } from '../extras/receivers/receiver.js';
 import {
   boolean,
   currencyCode,
@@ -18,7 +19,6 @@ import {
   variantId,
 } from '../field-schemas.js';
 import { CHANNELS } from '../known-words.js';
-import { DELIVERY_TYPES, EVERY_TYPE } from '../receivers/receiver.js';
 import { fieldSchemas, REQUIRED_FIELDS } from '../wishlist/item-fields.js';
 
 export const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;

@@ -28,7 +28,7 @@ export class KeptGuests {
   }
 }
 
-/** Profile ids end in 16 random digits (src/identity/profile-id.ts). */
+/** Profile ids end in 16 random digits (src/profiles/profile-id.ts). */
 function slotOf(profileId: string): number {
   return bitsAt(profileId, profileId.length - 5) & (SLOTS - 1);
 }

@@ -1,4 +1,4 @@
-// MAX_PRODUCTS, asked before a visit links two ids: lua/visits.lua refuses what is over the limit, but the link would
+// MAX_PRODUCTS, asked before a visit links two ids: lua/visits/countVisits.lua refuses what is over the limit, but the link would
 // have been made by then. Only a request that races another one for the last product may still link first.
 
 import { ServiceError } from '../errors.js';

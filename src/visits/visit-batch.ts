@@ -1,5 +1,5 @@
-// Visits and links in Redis: every operation of an event-loop turn goes to lua/visits.lua in one call (on a cluster, one
-// for each node). One whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
+// Visits and links in Redis: every operation of an event-loop turn goes to lua/visits/countVisits.lua in one call (on a cluster, one
+// for each node). One whose visitor is elsewhere is answered with a redirect, which src/profiles/places.ts follows.
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -14,7 +14,7 @@ import { loadScript } from '../redis/scripts.js';
 import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
-/** What is done with a count, in the words of lua/visits.lua. */
+/** What is done with a count, in the words of lua/visits/countVisits.lua. */
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** The link of an identity; `resolve` makes an unknown session known. */
 type LinkKind = 'resolve' | 'peek';
@@ -33,7 +33,7 @@ export interface VisitEntry extends Place, Batched<VisitAnswer> {
 }
 
 /**
- * The count, where one was asked for; for `resolve` and `peek` the identity's link, as in lua/visits.lua. Another text is a
+ * The count, where one was asked for; for `resolve` and `peek` the identity's link, as in lua/visits/countVisits.lua. Another text is a
  * redirect, or says that the record was fenced: nothing was done.
  */
 export type VisitAnswer = string | number | undefined;
@@ -55,7 +55,7 @@ export function visitFormat(
 ): BatchFormat<VisitEntry, VisitAnswer> {
   const kept = new KeptGuests();
   return {
-    script: loadScript('visits'),
+    script: loadScript('visits/countVisits'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
     writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
@@ -105,7 +105,7 @@ function isAtDefaultProfile({ generation, checked, profileId }: VisitEntry): boo
   return generation === '' && checked === profileId;
 }
 
-/** An operation, as lua/visits.lua reads it. */
+/** An operation, as lua/visits/countVisits.lua reads it. */
 function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: KeptGuests): void {
   const { kind, profileId, handle, recordId } = entry;
   if (recordId !== undefined) {

@@ -49,7 +49,7 @@ export class VisitLog {
     this.#options = options;
   }
 
-  /** As lua/visits.lua is given them. @param address of the node of a batch, on a cluster */
+  /** As lua/visits/countVisits.lua is given them. @param address of the node of a batch, on a cluster */
   args(
     lines: string,
     address: string | undefined,

@@ -1,4 +1,4 @@
-// Changes of wishlists. A change and its events are one atomic step (lua/wishlist.lua). With an Idempotency-Key it is made once,
+// Changes of wishlists. A change and its events are one atomic step (lua/wishlist/changeItems.lua). With an Idempotency-Key it is made once,
 // however often the request is sent, and wherever the profile moves.
 
 import { newEventId } from '../events/event-id.js';
@@ -19,7 +19,7 @@ export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()
   return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
 }
 
-/** The result of a change: a verdict of lua/wishlist.lua with its value. */
+/** The result of a change: a verdict of lua/wishlist/changeItems.lua with its value. */
 export interface Made {
   readonly verdict: string;
   readonly value: string;

@@ -6,7 +6,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
 
-const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('check-items');
+const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('wishlist/checkItems');
 /** Approximate number of fields per call. */
 const PAGE = 100;
 

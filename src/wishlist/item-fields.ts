@@ -62,7 +62,7 @@ const FIELDS = {
   source: { given: oneOf(SOURCES, 'pdp'), listed: word(SOURCES), events: ['add'] },
   currencyCode: { given: currencyCode, listed: textOrNull, isSparse: true, events: ALL },
   countryCode: { given: countryCode, listed: textOrNull, isSparse: true, events: [] },
-  // Must be last, here and in `readItem`: lua/wishlist.lua parses an item up to it.
+  // Must be last, here and in `readItem`: lua/wishlist/changeItems.lua parses an item up to it.
   properties: { given: freeForm, listed: objectOrNull, isSparse: true, events: [] },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 

@@ -1,4 +1,4 @@
-// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links two ids or stores facts of its visitor. lua/wishlist.lua enforces the
+// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links two ids or stores facts of its visitor. lua/wishlist/changeItems.lua enforces the
 // limits, but only after those steps. (If two requests race for the last free place, the loser may have done them.)
 
 import { ServiceError } from '../errors.js';
@@ -21,7 +21,7 @@ export class ItemLimit {
     this.#limits = limits;
   }
 
-  /** For a visitor who may be new: on a cluster the profile is created before lua/wishlist.lua checks the item. */
+  /** For a visitor who may be new: on a cluster the profile is created before lua/wishlist/changeItems.lua checks the item. */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.#limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)
@@ -51,7 +51,7 @@ export class ItemLimit {
     await this.#assertExactly(places, itemField(content.productId, content.variantId), bytes);
   }
 
-  /** Computes `exceeds` of lua/wishlist.lua for the merged profile. */
+  /** Computes `exceeds` of lua/wishlist/changeItems.lua for the merged profile. */
   async #assertExactly(places: readonly Place[], field: string, bytes: number): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;

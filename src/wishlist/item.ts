@@ -1,5 +1,5 @@
 // An item of a wishlist. It is stored in a hash field named by product and variant, as three lines. If the item is added again,
-// lua/wishlist.lua keeps the first one, the creation line.
+// lua/wishlist/changeItems.lua keeps the first one, the creation line.
 //
 //   <itemId> <addedAt>
 //   <updatedAt>

@@ -2,6 +2,7 @@
 
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
+import type { Wishers } from '../extras/alerts/wishers.js';
 import { type Identity, namesIn } from '../identity-rules.js';
 import type { Place } from '../redis/place.js';
 import type { KeyedOperation } from '../redis/requests.js';
@@ -12,11 +13,10 @@ import { type CheckedItem, checkItems, type ProductName } from './item-check.js'
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
 import { type ItemPage, readItemPage } from './item-pages.js';
 import { readItems } from './stored-items.js';
-import type { Wishers } from './wishers.js';
 
 export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
-/** Payload fields of a removal, which lua/wishlist.lua copies from the item. */
+/** Payload fields of a removal, which lua/wishlist/changeItems.lua copies from the item. */
 const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
   remove: payloadFields('remove').join(' '),
   moveToCart: payloadFields('moveToCart').join(' '),
@@ -27,7 +27,7 @@ export interface Added {
   readonly itemId: string;
 }
 
-/** See lua/wishlist.lua. */
+/** See lua/wishlist/changeItems.lua. */
 export type ImportOutcome = 'new' | 'there' | 'again' | 'gone';
 
 export interface Imported {

@@ -1,5 +1,6 @@
 // Puts the parts of wishlists together.
 
+import type { Wishers } from '../extras/alerts/wishers.js';
 import type { Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { Changes } from './changes.js';
@@ -7,7 +8,6 @@ import { Items } from './items.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';
 import { Shares } from './shares.js';
-import type { Wishers } from './wishers.js';
 import type { WishlistBatch } from './wishlist-batch.js';
 
 export interface WishlistParts {

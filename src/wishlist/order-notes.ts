@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-const NOTE = loadScript<string>('order-note');
+const NOTE = loadScript<string>('wishlist/noteOrder');
 /** Seconds. Orders are refunded and archived for a year. */
 const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';

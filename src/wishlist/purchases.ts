@@ -1,13 +1,13 @@
 // Removes bought items from a wishlist. A line matches the item of its variant, and its product's item without a variant.
 
 import type { OrderLine } from '../events/row.js';
+import type { Wishers } from '../extras/alerts/wishers.js';
 import type { Identity } from '../identity-rules.js';
 import type { Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { itemField } from './item.js';
 import { listItems } from './items.js';
-import type { Wishers } from './wishers.js';
 
 /** Items removed by one script; an order may name hundreds. */
 const PAGE = 50;

@@ -3,7 +3,7 @@
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-const WRITE = loadScript('settings');
+const WRITE = loadScript('wishlist/writeSetting');
 
 export interface AppSettings {
   /** Purchased items leave the wishlist. */

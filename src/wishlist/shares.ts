@@ -14,7 +14,7 @@ import type { Store } from '../redis/store.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
-const PUT = loadScript('put');
+const PUT = loadScript('redis/putKey');
 /** 96 bits can't be guessed. In base 36, because some services change links to lower case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;

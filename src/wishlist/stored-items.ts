@@ -4,7 +4,7 @@ import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
+const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist/readItems');
 /** Approximate number of items per call. */
 const PAGE = 100;
 

@@ -1,5 +1,5 @@
-// Sends the wishlist changes of one tick of the event loop, with their events, to lua/wishlist.lua in one call. If the visitor's
-// profile is elsewhere, the answer is a redirect, which src/identity/places.ts follows.
+// Sends the wishlist changes of one tick of the event loop, with their events, to lua/wishlist/changeItems.lua in one call. If the visitor's
+// profile is elsewhere, the answer is a redirect, which src/profiles/places.ts follows.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { overloaded, ServiceError } from '../errors.js';
@@ -83,7 +83,7 @@ export type Change = Addition | Import | Removal | Sharing | Telling;
 
 /**
  * Undefined: the change is made, and its events are in the stream. Else one of the codes below with its value, or a redirect; see
- * lua/wishlist.lua.
+ * lua/wishlist/changeItems.lua.
  */
 export type WishlistAnswer = string | undefined;
 
@@ -132,7 +132,7 @@ export class WishlistBatch {
   }
 }
 
-/** `<payload field>=<column> …`, for lua/wishlist.lua. */
+/** `<payload field>=<column> …`, for lua/wishlist/changeItems.lua. */
 const COLUMN_NAMES = Object.entries(PAYLOAD_COLUMNS)
   .map(([field, column]) => `${field}=${column} `)
   .join('');
@@ -142,7 +142,7 @@ function wishlistFormat(
   { highWater, guestsS = storeGuestsS, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
 ): BatchFormat<WishlistEntry, WishlistAnswer> {
   return {
-    script: loadScript('wishlist'),
+    script: loadScript('wishlist/changeItems'),
     tag: ({ place }) => bucketOf(place.profileId),
     mixesTags: true,
     writes: () => true,

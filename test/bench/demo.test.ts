@@ -13,7 +13,7 @@ import { compareEvents, compareMerges, compareRevenue } from '../../bench/demo/p
 import { reachService } from '../../bench/demo/service.js';
 import type { Listed } from '../../bench/demo/shop.js';
 import type { StoredEvents } from '../../bench/demo/stored.js';
-import { PANELS, statementOf } from '../../src/dashboard/panels.js';
+import { PANELS, statementOf } from '../../src/extras/dashboard/panels.js';
 import { KEY, startApp } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';

@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { flush } from '../../src/app/flush.js';
 import { exampleOf, loadViews } from '../../src/clickhouse/views.js';
 import { readConfig } from '../../src/config.js';
-import type { EmbeddedClickHouse } from '../../src/embedded/clickhouse/start.js';
+import type { EmbeddedClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { startApp, type TestApp } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { dumpRedis } from '../harness/dump.js';

@@ -4,12 +4,12 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { IMPORT_NAMES } from '../../src/import/columns.js';
-import { cookieOf } from '../dashboard/fixtures.js';
+import { IMPORT_NAMES } from '../../src/extras/import/columns.js';
+import { cookieOf } from '../extras/dashboard/fixtures.js';
+import { startTool } from '../extras/receivers/fixtures.js';
 import { startApp } from '../harness/app.js';
 import { startTestCluster } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
-import { startTool } from '../receivers/fixtures.js';
 import { apiKey, shopAt, sql, started } from './started.js';
 import { spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 

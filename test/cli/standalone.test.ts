@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import t, { type Test } from 'tap';
 import { loadMigrations } from '../../src/clickhouse/migrate.js';
-import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
+import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { programPart } from '../faults/service.js';
 import { connectToClickHouse, putMigrated } from '../harness/clickhouse.js';

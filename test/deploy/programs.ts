@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { COMMAND_LINES } from '../../src/commands/command-line.js';
-import { type Child, startChild } from '../../src/embedded/child.js';
-import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { type Child, startChild } from '../../src/extras/embedded/child.js';
+import { findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 
 export const DEPLOY = fileURLToPath(new URL('../../../deploy/', import.meta.url));
 

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { SETTINGS } from '../../src/config.js';
-import { asDashboard } from '../../src/embedded/clickhouse/users.js';
+import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { tempDir, until } from '../cli/wishmeter.js';

@@ -3,9 +3,9 @@
 
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
+import { openHandOver } from '../../src/extras/receivers/hand-over.js';
 import { startFlusher } from '../../src/flush/flusher.js';
 import type { Step } from '../../src/flush/stream-flusher.js';
-import { openHandOver } from '../../src/receivers/hand-over.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type Member, memberArgs } from '../../bench/servers/cluster.js';
 import { freePort } from '../../bench/servers/ports.js';
-import { type Child, startChild } from '../../src/embedded/child.js';
-import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { type Child, startChild } from '../../src/extras/embedded/child.js';
+import { findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 import { until } from '../harness/until.js';
 import { kill, type Part, type RedisPart } from './service.js';
 

@@ -4,8 +4,8 @@
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
-import { startRedis } from '../../src/embedded/redis.js';
+import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
+import { startRedis } from '../../src/extras/embedded/redis.js';
 import { MAIN, type Running, spawnWishmeter, tempDir, until } from '../cli/wishmeter.js';
 import { putMigrated } from '../harness/clickhouse.js';
 import type { Scope } from '../harness/redis.js';

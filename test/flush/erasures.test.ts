@@ -27,7 +27,7 @@ import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, until } fro
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
-const ERASURES = loadScript('erasures');
+const ERASURES = loadScript('profiles/queueErasures');
 const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
 const identity = { customerId: null, sessionId: 's', ...NO_NAMES };
@@ -198,7 +198,7 @@ t.test('an erasure that is written down again while it is done is done again', a
   t.match(await until(), /^5 /, 'time goes on only');
   const stale = (await until()) as string;
   await erase({ keys } as Pipeline, GONE, 7);
-  await runScript(redis, loadScript('erasure-done'), [keys.erasures], [GONE, stale]);
+  await runScript(redis, loadScript('flush/finishErasures'), [keys.erasures], [GONE, stale]);
   t.match(await until(), /^7 /);
 });
 

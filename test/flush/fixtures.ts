@@ -38,7 +38,7 @@ export interface EventRow {
   readonly payload?: string | object;
 }
 
-const APPEND = loadScript('append');
+const APPEND = loadScript('events/appendEvents');
 let sequence = 0;
 
 /** An `add` event unless told otherwise. */

@@ -243,7 +243,7 @@ t.test('connections that are cut again and again cost nothing but time', async (
   t.same(await pipeline.counts(), { stored: 400, shown: 400, ids: 400 });
 });
 // Visits: lines that get their entry's id, and another table.
-/** Appends visits as lua/visits.lua does. */
+/** Appends visits as lua/visits/countVisits.lua does. */
 async function appendVisits(
   { keys: { visits } }: Pipeline,
   lines: readonly string[],

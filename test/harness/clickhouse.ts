@@ -18,7 +18,7 @@ import {
   type ClickHouseSpec,
   type EmbeddedClickHouse,
   startClickHouse,
-} from '../../src/embedded/clickhouse/start.js';
+} from '../../src/extras/embedded/clickhouse/start.js';
 import type { Scope } from './redis.js';
 
 const exec = promisify(execFile);

@@ -8,8 +8,10 @@ import { connectTo, startTestRedis } from './redis.js';
 
 /** Names of all scripts. */
 export function scriptNames(): string[] {
-  const files = readdirSync(new URL('../../../lua/', import.meta.url));
-  return files.filter((file) => file.endsWith('.lua')).map((file) => file.slice(0, -'.lua'.length));
+  const files = readdirSync(new URL('../../../lua/', import.meta.url), { recursive: true, encoding: 'utf8' });
+  return files
+    .filter((file) => file.endsWith('.lua') && !file.startsWith('includes/'))
+    .map((file) => file.slice(0, -'.lua'.length));
 }
 
 export interface LuaRedis {

@@ -11,8 +11,8 @@ import { Redis } from 'ioredis';
 import type { Test } from 'tap';
 import { type Member, memberArgs, nodesConf } from '../../bench/servers/cluster.js';
 import { freePort } from '../../bench/servers/ports.js';
-import { type Child, startChild } from '../../src/embedded/child.js';
-import { findRedis, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { type Child, startChild } from '../../src/extras/embedded/child.js';
+import { findRedis, type RedisSpec, startRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 import type { TestCertificate } from './certificates.js';
 
 export interface TestRedis {

@@ -472,8 +472,8 @@ t.test('operations that check nothing themselves', async (t) => {
     );
     t.same(trusting.sort(), [
       'commands/visitor.ts',
+      'extras/import/row.ts',
       'http/access.ts',
-      'import/row.ts',
       'validation/requests.ts',
     ]);
   });

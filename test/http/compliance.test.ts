@@ -3,9 +3,9 @@
 
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { openRights } from '../../src/app/rights.js';
 import { readConfig } from '../../src/config.js';
-import type { ComplianceRequest } from '../../src/identity/compliance.js';
+import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
+import { openRights } from '../../src/extras/privacy/rights.js';
 import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { allKeys, dumpRedis, tracesOf } from '../harness/dump.js';
 import { until } from '../harness/until.js';

@@ -2,9 +2,9 @@
 // answers the counts of many products, creates nothing and links nothing.
 
 import t, { type Test } from 'tap';
-import type { Counting } from '../../src/identity/counting.js';
-import type { Places } from '../../src/identity/places.js';
-import { Visitors } from '../../src/identity/visitors.js';
+import type { Counting } from '../../src/profiles/counting.js';
+import type { Places } from '../../src/profiles/places.js';
+import { Visitors } from '../../src/profiles/visitors.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';

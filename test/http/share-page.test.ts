@@ -2,9 +2,9 @@
 
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { escapeHtml, html, imageAddress } from '../../src/http/share-page/html.js';
-import { chooseLanguage } from '../../src/http/share-page/languages.js';
-import { showItems } from '../../src/http/share-page/page.js';
+import { chooseLanguage } from '../../src/extras/storefront/share-page/languages.js';
+import { showItems } from '../../src/extras/storefront/share-page/page.js';
+import { escapeHtml, html, imageAddress } from '../../src/http/html.js';
 import { type Item, parseItem } from '../../src/wishlist/item.js';
 import { type Answer, type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET, signed } from '../harness/app-proxy.js';

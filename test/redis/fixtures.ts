@@ -17,7 +17,7 @@ export interface Line extends Batched<unknown> {
 
 /** A line's first letter is the tag of its stream. */
 export const LINES: BatchFormat<Line, unknown> = {
-  script: loadScript('append'),
+  script: loadScript('events/appendEvents'),
   tag: ({ line }) => line.slice(0, 1),
   mixesTags: false,
   writes: () => true,

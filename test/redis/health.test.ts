@@ -20,7 +20,7 @@ import { until } from '../harness/until.js';
 const PREFIX = 'h';
 const META = `${PREFIX}:meta`;
 const SLOTS = 16_384;
-const PUT = loadScript('put');
+const PUT = loadScript('redis/putKey');
 async function open(t: Test, redis: { readonly urls: readonly string[] }, more: Partial<StoreOptions> = {}) {
   const errors: Error[] = [];
   const onError = (error: Error) => errors.push(error);

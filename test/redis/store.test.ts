@@ -21,7 +21,7 @@ import { startProxy } from '../harness/proxy.js';
 import { connectTo, openRedis, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
-const PUT = loadScript('put');
+const PUT = loadScript('redis/putKey');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
 const OPTIONS = {
   name: 'test',

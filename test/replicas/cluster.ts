@@ -9,8 +9,8 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { freePort } from '../../bench/servers/ports.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { clusterSettings } from '../../src/clickhouse/cluster.js';
-import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { ENGINE_THREADS } from '../../src/embedded/clickhouse/engine.js';
+import { nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
+import { ENGINE_THREADS } from '../../src/extras/embedded/clickhouse/engine.js';
 import { until } from '../harness/until.js';
 import { startZooKeeper } from './zookeeper.js';
 

@@ -7,10 +7,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
-import { writeAccess } from '../../src/embedded/clickhouse/access.js';
-import { loadChdb } from '../../src/embedded/clickhouse/chdb.js';
-import { ClickHouseEngine } from '../../src/embedded/clickhouse/engine.js';
-import { createHandler } from '../../src/embedded/clickhouse/http.js';
+import { writeAccess } from '../../src/extras/embedded/clickhouse/access.js';
+import { loadChdb } from '../../src/extras/embedded/clickhouse/chdb.js';
+import { ClickHouseEngine } from '../../src/extras/embedded/clickhouse/engine.js';
+import { createHandler } from '../../src/extras/embedded/clickhouse/http.js';
 import { makeReplicasWritable } from './writable.js';
 
 const [dir = '', zookeeper = '', cluster = '', number = '', tcpPorts = ''] = process.argv.slice(2);

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../bench/servers/ports.js';
-import { startChild } from '../../src/embedded/child.js';
+import { startChild } from '../../src/extras/embedded/child.js';
 import { until } from '../harness/until.js';
 
 const ZOOKEEPER_JAR = '/usr/share/java/zookeeper.jar';

@@ -37,7 +37,7 @@ t.test('a batch of visits', async (t) => {
     const words = visits.flatMap(([kind, handle]) => [kind, IDENTITY, handle]);
     const state = log === '' ? '' : STATE;
     const args = [seq, await clock(deadlineMs), 60, 2, retention, log, state, 1_000, lines, ...words];
-    return call('visits', [lane], args);
+    return call('visits/countVisits', [lane], args);
   };
 
   t.test('that comes again is answered as the first time, however late, and is logged once', async (t) => {

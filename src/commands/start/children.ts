@@ -1,7 +1,7 @@
 // The child processes of `start`, by name. Starting and stopping may overlap (Ctrl-C while Redis loads its data).
 
 import type { Logger } from 'pino';
-import type { ChildState } from '../../embedded/child.js';
+import type { ChildState } from '../../extras/embedded/child.js';
 
 export interface Stoppable {
   stop(): Promise<void>;

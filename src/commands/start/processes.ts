@@ -7,12 +7,12 @@
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
-import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
-import { forgetServiceUrl } from '../../embedded/clickhouse/service-url.js';
-import { startClickHouse } from '../../embedded/clickhouse/start.js';
-import { asDashboard } from '../../embedded/clickhouse/users.js';
-import { startRedis } from '../../embedded/redis.js';
 import { StartupError } from '../../errors.js';
+import { nodeCommand, readyOverIpc, startChild } from '../../extras/embedded/child.js';
+import { forgetServiceUrl } from '../../extras/embedded/clickhouse/service-url.js';
+import { startClickHouse } from '../../extras/embedded/clickhouse/start.js';
+import { asDashboard } from '../../extras/embedded/clickhouse/users.js';
+import { startRedis } from '../../extras/embedded/redis.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
 import type { ConfigOf } from '../command-line.js';

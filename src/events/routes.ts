@@ -1,0 +1,111 @@
+// POST /event.
+
+import { ServiceError } from '../errors.js';
+import { profileAnswer } from '../http/answer-schemas.js';
+import { hasKey, IDEMPOTENCY_KEY, NOWHERE, once } from '../http/idempotency.js';
+import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
+import { fitsBytes } from '../identity-rules.js';
+import { EventRequest } from '../profiles/event-requests.js';
+import { isPersonal, type Profiles } from '../profiles/profiles.js';
+import type { Visitors } from '../profiles/visitors.js';
+import type { KeyedOperation, RequestStore } from '../redis/requests.js';
+import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
+import { eventBody } from '../validation/schemas.js';
+import { encodeEvent } from './row.js';
+
+const EXAMPLE = {
+  identity: { sessionId: 's-1', device: 'desktop' },
+  type: 'add',
+  payload: { productId: '1001', variantId: null, source: 'pdp' },
+};
+
+export function eventOperations(visitors: Visitors, profiles: Profiles, requests: RequestStore): Operation[] {
+  return [
+    operation({
+      method: 'post',
+      doc: {
+        id: 'recordEvent',
+        tag: 'Events',
+        summary: 'Records a wishlist event',
+        body: { schema: eventBody, example: EXAMPLE },
+        answer: profileAnswer,
+      },
+      path: '/event',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readEvent,
+      handle(input, request) {
+        const { identity } = request;
+        const event = new RequestedEvent(request, input);
+        if (isPersonal(identity) || hasKey(request)) return recordStepwise(event, input);
+        visitors.submit(event, identity, request.caller.mayLink);
+        return LATER;
+      },
+    }),
+  ];
+
+  /** Records an event with facts, or with a key, which takes more than one call. */
+  function recordStepwise(event: RequestedEvent, input: EventInput): Promise<string> {
+    const { request } = event;
+    const { identity } = request;
+    const { mayLink, kind } = request.caller;
+    return once(requests, request, { operation: 'event', input }, NOWHERE, async (operation) => {
+      // The event comes last: after an error the caller sends it again.
+      if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
+      // With a key, the event's id derives from the request's record: appended twice, it is one event.
+      const encode = (profileId: string) => event.encode(profileId, operation);
+      return answer(await visitors.record(identity, mayLink, encode));
+    });
+  }
+}
+
+/** Answers its request when the event is recorded. */
+class RequestedEvent extends EventRequest {
+  readonly #payload: Readonly<Record<string, unknown>>;
+  readonly #payloadJson: string;
+  readonly type: string;
+
+  /** @throws ServiceError `payload_too_large` */
+  constructor(
+    readonly request: Request,
+    { type, payload = {} }: EventInput,
+  ) {
+    super();
+    this.type = type;
+    this.#payload = payload;
+    this.#payloadJson = JSON.stringify(payload);
+    if (fitsBytes(this.#payloadJson, MAX_PAYLOAD)) return;
+    throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`, [
+      { path: '/payload', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` },
+    ]);
+  }
+
+  /** @param operation gives id and time to an event that may be recorded again */
+  encode(profileId: string, operation?: KeyedOperation): string {
+    return encodeEvent({
+      type: this.type,
+      origin: 'event',
+      profileId,
+      identity: this.request.identity,
+      payload: this.#payload,
+      payloadJson: this.#payloadJson,
+      isFromServer: this.request.caller.kind === 'server',
+      isFromBrowser: this.request.caller.kind === 'browser',
+      id: operation?.id,
+      at: operation?.at,
+    });
+  }
+
+  recorded(profileId: string): void {
+    this.request.answer(answer(profileId));
+  }
+
+  failed(error: Error): void {
+    this.request.fail(error);
+  }
+}
+
+function answer(profileId: string): string {
+  return `{"profileId":"${profileId}"}`;
+}

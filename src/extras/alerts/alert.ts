@@ -1,0 +1,157 @@
+// Decides which alerts a change of a product means for one saved item: a price drop, back in stock, both or none.
+//
+// It compares with the last reported state, or with the item itself if nothing was reported yet. A price drop must also be
+// below the price at which the product was saved. The item stores the reported state (src/wishlist/item.ts), which changes
+// together with the alert's event: so each alert is sent once, by any process.
+
+import { parseAmount } from '../../events/amount.js';
+import { itemField } from '../../wishlist/item.js';
+import type { ItemContent } from '../../wishlist/item-fields.js';
+
+export const ALERT_TYPES = ['priceDrop', 'backInStock'] as const;
+export type AlertType = (typeof ALERT_TYPES)[number];
+
+/** The present state of a variant. */
+export interface Variant {
+  /** Null for a product without variants. */
+  readonly variantId: string | null;
+  /** Decimal text with two decimals. */
+  readonly price: string;
+  /** Upper case. Null means the shop's currency. */
+  readonly currencyCode: string | null;
+  /** Null if unknown: then the stock is unchanged. */
+  readonly inventoryAvailable: boolean | null;
+}
+
+export interface Product {
+  readonly productId: string;
+  readonly productHandle: string;
+  readonly productTitle: string;
+  /** False: no alerts, and reported states stay. */
+  readonly isPublished: boolean;
+  /** `variants` has all variants. */
+  readonly isWhole: boolean;
+  readonly variants: readonly Variant[];
+}
+
+/** The present price and stock of an item's product. */
+export interface Offer {
+  readonly price: string;
+  /** Null if unknown. */
+  readonly currencyCode: string | null;
+  /** The currency is that of the item. */
+  readonly isComparable: boolean;
+  readonly inventoryAvailable: boolean | null;
+}
+
+/** An item of a wishlist, as far as alerts need it. */
+export interface Wish {
+  readonly stored: string;
+  readonly item: ItemContent;
+  readonly customerId: string | null;
+  readonly sessionId: string | null;
+  /** The beginning of its second line. */
+  readonly start: string;
+  readonly told: Told | undefined;
+}
+
+interface Told {
+  readonly price: string;
+  readonly inventoryAvailable: boolean;
+  /** The product's version. */
+  readonly version: number;
+}
+
+/** A change of an item: its new second line, and an alert, if any. */
+export interface Step {
+  readonly told: string;
+  readonly type: AlertType | undefined;
+}
+
+/** `<updated at> <names for deliveries> <reported price, stock, version>` */
+const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
+
+export function readWish(stored: string): Wish {
+  const [, second = '', content = ''] = stored.split('\n');
+  const [, updatedAt = '', names = '[]', price, available, version] = SECOND_LINE.exec(second) ?? [];
+  const [customerId = null, sessionId = null] = JSON.parse(names) as (string | null)[];
+  const told =
+    price === undefined
+      ? undefined
+      : { price, inventoryAvailable: available === '1', version: Number(version) };
+  return {
+    stored,
+    item: JSON.parse(content) as ItemContent,
+    customerId,
+    sessionId,
+    start: `${updatedAt} ${names}`,
+    told,
+  };
+}
+
+/** Fields of items -> the variants that they follow: their own, or all variants for an item without a variant. */
+export function variantsByField(product: Product): Map<string, readonly Variant[]> {
+  const { productId, isWhole, variants } = product;
+  const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
+  const whole = itemField(productId, null);
+  if (isWhole && variants.length > 0 && !byField.has(whole)) byField.set(whole, [...variants]);
+  return byField;
+}
+
+/**
+ * The lowest price in the item's currency; in stock if any variant is. Unknown currencies never compare as equal.
+ * @param variants at least one @param shopCurrency for items and variants without a currency, upper case
+ */
+export function offerOf(
+  { item }: Wish,
+  variants: readonly Variant[],
+  shopCurrency: string | null,
+): Offer | undefined {
+  const currencyOf = (one: Pick<Variant, 'currencyCode'>) => one.currencyCode ?? shopCurrency;
+  const wished = item.currencyCode ?? shopCurrency;
+  const priced = variants.filter((one) => wished !== null && currencyOf(one) === wished);
+  const [first] = priced.length > 0 ? priced : variants;
+  if (first === undefined) return undefined;
+  const { price } = priced.reduce((low, one) => (isLower(one.price, low.price) ? one : low), first);
+  const stocks = variants.map(({ inventoryAvailable }) => inventoryAvailable);
+  return {
+    price,
+    currencyCode: currencyOf(first),
+    isComparable: priced.length > 0,
+    inventoryAvailable: stocks.includes(true) || (stocks.includes(null) ? null : false),
+  };
+}
+
+/**
+ * @param now undefined if the product's state is unknown
+ * @param version of the product; an item that was compared with a newer one is left alone
+ * @param since if another process may still be alerting for an older version, stamp every item so that it skips them
+ */
+export function stepsOf(
+  { item, start, told }: Wish,
+  now: Offer | undefined,
+  version: number,
+  since: number,
+): Step[] {
+  if (told !== undefined && told.version > version) return [];
+  const before = told ?? item;
+  const price = now?.isComparable ? now.price : before.price;
+  const inventoryAvailable = now?.inventoryAvailable ?? before.inventoryAvailable;
+  const hasFallen = isLower(price, item.price) && isLower(price, before.price);
+  const isBack = inventoryAvailable && !before.inventoryAvailable;
+  const isSame = price === before.price && inventoryAvailable === before.inventoryAvailable;
+  if (isSame && (told?.version ?? 0) >= since) return [];
+  const line = (available: boolean) => `${start} ${price} ${available ? 1 : 0} ${version}`;
+  const last = line(inventoryAvailable);
+  if (!hasFallen) return [{ told: last, type: isBack ? 'backInStock' : undefined }];
+  if (!isBack) return [{ told: last, type: 'priceDrop' }];
+  return [
+    { told: line(false), type: 'priceDrop' },
+    { told: last, type: 'backInStock' },
+  ];
+}
+
+function isLower(one: string, other: string): boolean {
+  const [a, b] = [parseAmount(one), parseAmount(other)];
+  return a !== undefined && b !== undefined && a < b;
+}

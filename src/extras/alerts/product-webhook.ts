@@ -1,0 +1,104 @@
+// Parses products: from a shop's server (PUT /products), or from Shopify's webhook.
+//
+// Shopify drops subscribers that answer errors, so a webhook never fails: a body that is no product is ignored, and a variant
+// without a price is left out. Prices are in the shop's currency. Fields about stock depend on the API version. A product with many
+// variants has only some of them, and all their ids in `variant_gids`.
+// https://shopify.dev/docs/api/admin-rest/latest/resources/product
+
+import { ServiceError } from '../../errors.js';
+import { inCents, parseAmount } from '../../events/amount.js';
+import { isId, trimmed } from '../../identity-rules.js';
+import { optionalId, printable, readId } from '../../validation/requests.js';
+import { productBody, shopifyProductBody } from '../../validation/schemas.js';
+import { type Fields, idOf, isFields, parseExactly } from '../../validation/shopify.js';
+import { compile } from '../../validation/validator.js';
+import type { Product, Variant } from './alert.js';
+
+interface Named<Variants> {
+  readonly productHandle: string;
+  readonly productTitle: string;
+  readonly variants: Variants;
+}
+type RawVariant = Pick<Variant, 'price'> & {
+  readonly inventoryAvailable: boolean;
+  readonly variantId?: string | number | null;
+  readonly currencyCode?: string | null;
+};
+
+const checkProduct = compile<
+  Named<RawVariant[]> & { productId: string | number; isPublished?: boolean | null }
+>(productBody);
+const checkShopifyProduct = compile<
+  Fields & { id: string | number; handle: string; title: string; variants: unknown[] }
+>(shopifyProductBody);
+
+/** @throws ServiceError `invalid_request` */
+export function readProduct(body: unknown): Product {
+  const { productId, productHandle, productTitle, variants, isPublished } = checkProduct(body);
+  return {
+    productId: readId(productId),
+    productHandle: trimmed(productHandle),
+    productTitle: printable(productTitle),
+    isPublished: isPublished ?? true,
+    isWhole: true,
+    variants: variants.map(({ variantId, price, currencyCode, inventoryAvailable }) => ({
+      variantId: optionalId(variantId),
+      price,
+      currencyCode: currencyCode?.toUpperCase() ?? null,
+      inventoryAvailable,
+    })),
+  };
+}
+
+export interface ShopifyProduct {
+  readonly product: Product;
+  /** Milliseconds since 1970; undefined if the product has no time. */
+  readonly updatedAt: number | undefined;
+}
+
+/** @returns undefined if it is no product */
+export function readShopifyProduct(bytes: Buffer): ShopifyProduct | undefined {
+  const given = shopifyProductIn(bytes);
+  if (given === undefined) return undefined;
+  const { status, published_at, updated_at, variant_gids } = given;
+  const updatedAt = typeof updated_at === 'string' ? Date.parse(updated_at) : Number.NaN;
+  const all = Array.isArray(variant_gids) ? variant_gids.length : 0;
+  const variants = given.variants.filter(isFields).flatMap(readVariant);
+  return {
+    product: {
+      productId: readId(given.id),
+      productHandle: trimmed(given.handle),
+      productTitle: printable(given.title),
+      isPublished: (status ?? 'active') === 'active' && published_at !== null,
+      isWhole: variants.length >= Math.max(all, given.variants.length),
+      variants,
+    },
+    updatedAt: Number.isNaN(updatedAt) ? undefined : updatedAt,
+  };
+}
+
+function shopifyProductIn(bytes: Buffer) {
+  try {
+    return checkShopifyProduct(parseExactly(bytes));
+  } catch (error) {
+    if (error instanceof ServiceError) return undefined;
+    throw error;
+  }
+}
+
+/** Empty if it has no price. */
+function readVariant(given: Fields): Variant[] {
+  const { id, price } = given;
+  const amount = parseAmount(
+    typeof price === 'number' ? price.toFixed(2) : typeof price === 'string' ? price : null,
+  );
+  const variantId = idOf(id, (text) => isId('ProductVariant', text));
+  if (amount === undefined || amount < 0n || variantId === null) return [];
+  return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
+}
+
+/** True if it can be bought: in stock, sold without stock, or not tracked. Null if unknown. */
+function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
+  if (inventory_policy === 'continue' || inventory_management === null) return true;
+  return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;
+}

@@ -1,0 +1,168 @@
+// Product updates and their alerts. An update is journaled before alerts are sent, and removed from the journal after the last:
+//
+//   PUT      ──▶ journal ──▶ send alerts ──▶ remove ──▶ answer with the number of alerts
+//   webhook  ──▶ journal ──▶ answer, then the same, one product after the other
+//
+// If a process dies, any process that sees the same entry in two consecutive scans finishes it. The newest version of a product
+// wins: Shopify's `updated_at`, else the time of arrival.
+
+import { backoffMs, pause } from '../../backoff.js';
+import { loadScript } from '../../redis/scripts.js';
+import type { Store } from '../../redis/store.js';
+import type { Product } from './alert.js';
+import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
+
+const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
+/** Versions are remembered for so many milliseconds: longer than Shopify repeats a webhook. */
+const REMEMBERED_MS = 48 * 60 * 60_000;
+/** COUNT of HSCAN. */
+const PAGE = 100;
+/** Products that one scan reads, and that a process may have to do. */
+const MOST = 1_000;
+/** Milliseconds between scans of the journal. */
+const SCAN_MS = 30_000;
+
+export interface ProductsSpec extends TellerSpec {
+  /** Records the product for analysts, before its alerts; again if these are repeated. */
+  readonly record: (product: Product, version: number) => Promise<unknown>;
+  /** Called if a product failed and will be tried again. */
+  readonly onError: (error: Error) => void;
+  /** Called for a version later than Redis's clock, which counts as now. */
+  readonly onFuture: () => void;
+  /** Other than SCAN_MS in tests. */
+  readonly lookMs?: number | undefined;
+}
+
+export class Products {
+  readonly #store: Store;
+  readonly #spec: ProductsSpec;
+  readonly #teller: Teller;
+  readonly #closing = new AbortController();
+  /** Ids of products that this process has to do, at most MOST: a later scan finds others. */
+  readonly #wanted = new Set<string>();
+  /** Versions in the journal at the last scan -> time of the first scan that found them, by the monotonic clock. */
+  #seen: ReadonlyMap<string, number> = new Map();
+  #running: Promise<void> | undefined;
+
+  constructor(spec: ProductsSpec) {
+    this.#store = spec.store;
+    this.#spec = spec;
+    this.#teller = new Teller(spec);
+  }
+
+  /**
+   * Updates a product and sends all alerts. Idempotent.
+   * @throws ServiceError `unavailable`, `overloaded`: a process finishes it later, even if the request is not repeated
+   */
+  async put(product: Product): Promise<Counts> {
+    const [version = 0, since = 0] = await this.#write(product, '');
+    return this.#tell({ product, version, since });
+  }
+
+  /** Journals a product; its alerts are sent later. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
+  async take(product: Product, updatedAt: number | undefined): Promise<void> {
+    const [version] = await this.#write(product, updatedAt ?? '');
+    if (version === undefined) return;
+    if (updatedAt !== undefined && version < updatedAt) this.#spec.onFuture();
+    this.#want(product.productId);
+  }
+
+  /**
+   * The number of products in the journal, and for how many milliseconds this process has seen the oldest.
+   * @throws ServiceError `unavailable`
+   */
+  async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
+    const { products } = this.#store.keys;
+    const count = await this.#store.call((client) => client.hlen(products));
+    if (count === 0) return { products: 0, oldestMs: 0 };
+    const now = performance.now();
+    const oldest = [...this.#seen.values()].reduce((least, at) => Math.min(least, at), now);
+    return { products: count, oldestMs: now - oldest };
+  }
+
+  /** Scans the journal now and in intervals. @returns a function that ends it, after the current page */
+  watch(): () => Promise<void> {
+    // An outage of Redis is logged elsewhere.
+    const look = () => void this.look().catch(() => {});
+    const timer = setInterval(look, this.#spec.lookMs ?? SCAN_MS);
+    look();
+    return async () => {
+      clearInterval(timer);
+      this.#closing.abort();
+      await this.#running;
+    };
+  }
+
+  /** Takes up products that the last scan has seen, too. @throws ServiceError `unavailable` */
+  async look(): Promise<void> {
+    const { products, productVersions } = this.#store.keys;
+    const open = new Map<string, string>();
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, found] = await this.#store.call((client) => client.hscan(products, from, 'COUNT', PAGE));
+      cursor = next;
+      const page = found.filter((_, i) => i % 2 === 0);
+      if (page.length === 0) continue;
+      const versions = await this.#store.call((client) => client.zmscore(productVersions, ...page));
+      for (const [at, id] of page.entries()) open.set(`${versions[at]} ${id}`, id);
+    } while (cursor !== '0' && open.size < MOST);
+    const [seen, now] = [this.#seen, performance.now()];
+    for (const [name, id] of open) if (seen.has(name)) this.#want(id);
+    this.#seen = new Map(Array.from(open.keys(), (name) => [name, seen.get(name) ?? now]));
+  }
+
+  #want(productId: string): void {
+    if (this.#wanted.size < MOST) this.#wanted.add(productId);
+    this.#running ??= this.#work();
+  }
+
+  async #work(): Promise<void> {
+    const { signal } = this.#closing;
+    let failures = 0;
+    // After this `#running` is set; it is unset in the same tick in which nothing more is wanted.
+    await undefined;
+    for (let [id] = this.#wanted; id !== undefined && !signal.aborted; [id] = this.#wanted) {
+      this.#wanted.delete(id);
+      try {
+        const change = await this.#read(id);
+        if (change !== undefined) await this.#tell(change);
+        failures = 0;
+      } catch (error) {
+        this.#wanted.add(id);
+        if (!signal.aborted) this.#spec.onError(error as Error);
+        await pause(backoffMs(++failures), signal);
+      }
+    }
+    this.#running = undefined;
+  }
+
+  async #tell(change: Change): Promise<Counts> {
+    await this.#spec.record(change.product, change.version);
+    const counts = await this.#teller.tell(change, this.#closing.signal);
+    await this.#run(change.product.productId, change.version, '');
+    return counts;
+  }
+
+  #write(product: Product, version: number | '') {
+    return this.#run(product.productId, version, JSON.stringify(product));
+  }
+
+  #run(productId: string, version: number | '', text: string) {
+    const { products, productVersions } = this.#store.keys;
+    return this.#store.change(
+      PRODUCT,
+      [products, productVersions],
+      [productId, version, text, REMEMBERED_MS],
+    );
+  }
+
+  async #read(productId: string): Promise<Change | undefined> {
+    const { products } = this.#store.keys;
+    const written = await this.#store.call((client) => client.hget(products, productId));
+    if (written === null) return undefined;
+    const [head = '', json = ''] = written.split('\n');
+    const [version = 0, since = 0] = head.split(' ').map(Number);
+    return { product: JSON.parse(json) as Product, version, since };
+  }
+}

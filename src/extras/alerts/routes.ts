@@ -1,0 +1,131 @@
+// PUT /products and POST /webhook/products: current products. With PRODUCT_ALERTS they send alerts of price drops and restocks;
+// without, they only validate.
+
+import type { Logger } from 'pino';
+import { deliveryAnswer, productAnswer } from '../../http/answer-schemas.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from '../../http/idempotency.js';
+import { type Operation, operation } from '../../http/operation.js';
+import {
+  admitDelivery,
+  authenticBody,
+  MAX_DELIVERY,
+  NOTHING_TO_SAY,
+  SIGNATURE,
+  TOPIC,
+} from '../../http/webhook.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { productBody, shopifyProductBody } from '../../validation/schemas.js';
+import { readProduct, readShopifyProduct } from './product-webhook.js';
+import type { Products } from './products.js';
+
+/** Bytes: enough for 2,048 variants, Shopify's maximum. */
+const MAX_PRODUCT = 512 * 1024;
+/** A shop's own server sends no topic. */
+const TOPICS = new Set(['', 'products/update', 'products/create']);
+/** Reasons why a webhook is ignored: another topic, or a body that is no product. */
+export type ProductLeftOut = 'topic' | 'body';
+/** Maximum logged topics: a caller may send any. */
+const MAX_TOPICS = 100;
+const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
+
+const EXAMPLE = {
+  productId: 'gid://shopify/Product/1001',
+  productHandle: 'red-shoe',
+  productTitle: 'Red shoe',
+  variants: [
+    { variantId: '2002', price: '59.90', compareAt: '79.90', currencyCode: 'EUR', inventoryAvailable: true },
+  ],
+};
+const SHOPIFY_EXAMPLE = {
+  id: 1001,
+  handle: 'red-shoe',
+  title: 'Red shoe',
+  status: 'active',
+  published_at: '2026-11-01T09:00:00+01:00',
+  updated_at: '2026-11-18T12:06:40+01:00',
+  variants: [
+    {
+      id: 2002,
+      price: '59.90',
+      compare_at_price: '79.90',
+      inventory_policy: 'deny',
+      inventory_quantity: 3,
+    },
+  ],
+};
+
+/**
+ * @param products undefined if product alerts are off
+ * @param onLeftOut called for each ignored webhook
+ */
+export function productOperations(
+  products: Products | undefined,
+  requests: RequestStore,
+  shopifySecrets: readonly string[],
+  onLeftOut: (reason: ProductLeftOut, topic: string) => void,
+): Operation[] {
+  return [
+    operation({
+      method: 'put',
+      doc: {
+        id: 'putProduct',
+        tag: 'Products',
+        summary: "Sets a product's price and stock, and alerts wishers to price drops and restocks",
+        body: { schema: productBody, example: EXAMPLE },
+        answer: productAnswer,
+      },
+      path: '/products',
+      accessGroup: 'administration',
+      maxBody: MAX_PRODUCT,
+      headers: [IDEMPOTENCY_KEY],
+      read: readProduct,
+      handle(input, request) {
+        return once(requests, request, { operation: 'putProduct', input }, NOWHERE, async () => {
+          const { priceDrop, backInStock } = (await products?.put(input)) ?? NO_ALERTS;
+          return JSON.stringify({ productId: input.productId, priceDrops: priceDrop, backInStock });
+        });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'takeProduct',
+        tag: 'Webhooks',
+        summary: "Takes Shopify's `products/update`, and alerts wishers to price drops and restocks",
+        body: { schema: shopifyProductBody, example: SHOPIFY_EXAMPLE },
+        answer: deliveryAnswer,
+      },
+      path: '/webhook/products',
+      accessGroup: 'delivery',
+      maxBody: MAX_DELIVERY,
+      wantsBytes: true,
+      headers: [SIGNATURE, TOPIC],
+      admit: (request) => admitDelivery(request, shopifySecrets),
+      read(body, request) {
+        const bytes = authenticBody(body, request, shopifySecrets);
+        return TOPICS.has(request.header(TOPIC)) ? (readShopifyProduct(bytes) ?? 'body') : 'topic';
+      },
+      async handle(given, request) {
+        if (typeof given === 'string') onLeftOut(given, request.header(TOPIC));
+        else await products?.take(given.product, given.updatedAt);
+        return NOTHING_TO_SAY;
+      },
+    }),
+  ];
+}
+
+/** Counts ignored webhooks, and logs each topic once. */
+export function productLeftOut(
+  count: (reason: ProductLeftOut) => void,
+  log: Logger,
+): (reason: ProductLeftOut, topic: string) => void {
+  const logged = new Set<string>();
+  return (reason, topic) => {
+    count(reason);
+    const name = `${reason} ${topic}`;
+    if (logged.has(name) || logged.size === MAX_TOPICS) return;
+    logged.add(name);
+    const why = reason === 'topic' ? 'they are of another topic' : 'their body is no product';
+    log.warn({ topic }, `webhooks to /webhook/products are left out: ${why}`);
+  };
+}

@@ -1,0 +1,166 @@
+// Sends the alerts of a product's change: pages through the index of visitors who saved it, reads each item, and makes its steps,
+// each with its event, in one call (lua/wishlist/changeItems.lua). Receivers get these events like all others.
+//
+// It may stop anywhere, repeat, and run concurrently: an item stores the reported state and changes by compare-and-set.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ServiceError } from '../../errors.js';
+import { isRedirect, linkedPlace, MAX_HOPS, type Place } from '../../redis/place.js';
+import type { Store } from '../../redis/store.js';
+import { prepareEvent } from '../../wishlist/changes.js';
+import { OTHER_ITEM, type WishlistBatch } from '../../wishlist/wishlist-batch.js';
+import {
+  type AlertType,
+  type Offer,
+  offerOf,
+  type Product,
+  readWish,
+  stepsOf,
+  type Variant,
+  variantsByField,
+  type Wish,
+} from './alert.js';
+import type { Wishers } from './wishers.js';
+
+/** Pause after a page, as a multiple of the time that the page took: visits have priority. */
+const PAUSE = 6;
+const LONGEST_PAUSE_MS = 50;
+/** Each failed round means a concurrent change or merge of the same item. */
+const ROUNDS = MAX_HOPS;
+
+/** The number of alerts. */
+export type Counts = Record<AlertType, number>;
+
+/** A journaled product. */
+export interface Change {
+  readonly product: Product;
+  readonly version: number;
+  /** See stepsOf. */
+  readonly since: number;
+}
+
+export interface TellerSpec {
+  readonly store: Store;
+  readonly wishlists: WishlistBatch;
+  readonly wishers: Wishers;
+  /** Follows merges to the present profile. */
+  readonly placeOf: (profileId: string) => Promise<Place | undefined>;
+  /** For items and variants without a currency; upper case. */
+  readonly shopCurrency: string | null;
+  /** Awaited before each item: tests stop the process there. */
+  readonly onWisher?: ((profileId: string) => Promise<void> | void) | undefined;
+}
+
+export class Teller {
+  readonly #spec: TellerSpec;
+
+  constructor(spec: TellerSpec) {
+    this.#spec = spec;
+  }
+
+  /** @throws ServiceError `unavailable`, `overloaded`; the signal's reason */
+  async tell(change: Change, signal: AbortSignal): Promise<Counts> {
+    const counts: Counts = { priceDrop: 0, backInStock: 0 };
+    if (!change.product.isPublished && change.since === 0) return counts;
+    let failed: unknown;
+    for (const [field, variants] of variantsByField(change.product)) {
+      let pauseMs = 0;
+      for await (const profiles of this.#spec.wishers.pages(field)) {
+        signal.throwIfAborted();
+        if (pauseMs > 0) await sleep(pauseMs);
+        const began = performance.now();
+        const told = await Promise.allSettled(
+          profiles.map((profileId) => this.#tellOne(profileId, field, variants, change, counts)),
+        );
+        // A failed item keeps the product in the journal, but does not stop the others.
+        for (const one of told) if (one.status === 'rejected') failed ??= one.reason;
+        if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
+        pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
+      }
+    }
+    if (failed !== undefined) throw failed;
+    return counts;
+  }
+
+  async #tellOne(
+    noted: string,
+    field: string,
+    variants: readonly Variant[],
+    change: Change,
+    counts: Counts,
+  ): Promise<void> {
+    const { store, placeOf, wishers, onWisher } = this.#spec;
+    let profileId = noted;
+    for (let round = 0; round < ROUNDS; round++) {
+      await onWisher?.(profileId);
+      const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
+      if (stored !== null) {
+        if (await this.#tellOf(readWish(stored), profileId, field, variants, change, counts)) return;
+        continue;
+      }
+      const place = await placeOf(profileId);
+      if (place === undefined || place.profileId === profileId) return wishers.forget([field], profileId);
+      // The profile was merged into another one.
+      await wishers.add(field, place.profileId);
+      await wishers.remove([field], profileId);
+      profileId = place.profileId;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** @returns false if the item has changed since it was read */
+  async #tellOf(
+    wish: Wish,
+    profileId: string,
+    field: string,
+    variants: readonly Variant[],
+    { product, version, since }: Change,
+    counts: Counts,
+  ): Promise<boolean> {
+    const [creationLine, , content] = wish.stored.split('\n');
+    let item = wish.stored;
+    const now = product.isPublished ? offerOf(wish, variants, this.#spec.shopCurrency) : undefined;
+    const steps = stepsOf(wish, now, version, since);
+    if (steps.length === 0) return true;
+    const { store, wishlists } = this.#spec;
+    const [owner = null, generation = null] = await store.call((client) =>
+      client.hmget(store.keys.profile(profileId), 'owner', 'generation'),
+    );
+    const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
+    for (const { told, type } of steps) {
+      const event = type && now && eventOf(type, wish, profileId, customerId, now, product);
+      const asked = { kind: 'tell', field, item, told, event } as const;
+      const answer = await wishlists.make(linkedPlace(profileId, generation ?? ''), asked);
+      if (answer === OTHER_ITEM || isRedirect(answer)) return false;
+      if (type !== undefined) counts[type]++;
+      item = `${creationLine}\n${told}\n${content}`;
+    }
+    return true;
+  }
+}
+
+function eventOf(
+  type: AlertType,
+  { item, sessionId }: Wish,
+  profileId: string,
+  customerId: string | null,
+  now: Offer,
+  product: Product,
+) {
+  const notKept = { device: null, locale: null, email: null, firstName: null, lastName: null };
+  return prepareEvent({
+    type,
+    origin: 'alert',
+    profileId,
+    identity: { ...notKept, customerId, sessionId },
+    payload: {
+      productId: product.productId,
+      variantId: item.variantId,
+      productHandle: product.productHandle,
+      productTitle: product.productTitle,
+      priceBefore: item.price,
+      price: now.price,
+      currencyCode: now.currencyCode,
+    },
+  });
+}

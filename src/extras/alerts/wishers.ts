@@ -1,0 +1,151 @@
+// An index from variants of products to profiles that may have saved them, for src/products/. The wishlist is the truth: the index has
+// every profile whose wishlist has the item, and may have others.
+//
+// So a profile enters the index before its item is written, and leaves it after the item is removed: only if the item is absent,
+// and GRACE_MS after the entry, because the item may still be on its way. Entries left over by a crash or the grace period are
+// removed when the product changes next. (After an erasure an entry leaves at once; an addition in flight in that moment may
+// be missing until it is repeated.)
+
+import { hash } from 'node:crypto';
+import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
+import type { Batcher } from '../../redis/batcher.js';
+import { readHash } from '../../redis/hash.js';
+import { tagOf } from '../../redis/keys.js';
+import { loadScript } from '../../redis/scripts.js';
+import type { NOT_HERE } from '../../redis/sender.js';
+import type { Store } from '../../redis/store.js';
+
+const UNWISH = loadScript<number>('extras/alerts/removeWisher');
+/** Milliseconds, far longer than an addition takes. */
+const GRACE_MS = 60_000;
+/** Profiles per page: few, so that a page takes the event loop a millisecond or two. */
+const PAGE = 16;
+/** Indexes changed concurrently. */
+const MAX_CONCURRENT = 50;
+/** COUNT of HSCAN. */
+const SCANNED = 500;
+/** Digits of a digest: 132 bits. */
+const DIGITS = 22;
+
+interface Wish extends Batched<undefined> {
+  readonly index: string;
+  readonly profileId: string;
+}
+
+export class Wishers {
+  readonly #store: Store;
+  readonly #wishes: Batcher<Wish, undefined>;
+  readonly #graceMs: number;
+
+  /** @param graceMs other than GRACE_MS in tests */
+  constructor(store: Store, onBatch?: (size: number, ms: number) => void, graceMs = GRACE_MS) {
+    this.#store = store;
+    this.#wishes = store.batcher(FORMAT, onBatch);
+    this.#graceMs = graceMs;
+  }
+
+  /** Call before the item is written. @param field of the item, see itemField @throws ServiceError `unavailable` */
+  add(field: string, profileId: string): Promise<void> {
+    return this.#wishes.run({ index: this.#indexOf(field), profileId });
+  }
+
+  /** @throws as `add` */
+  async addAll(fields: readonly string[], profileId: string): Promise<void> {
+    await Promise.all(fields.map((field) => this.add(field, profileId)));
+  }
+
+  /** Removes a profile that has been erased or merged. @throws ServiceError `unavailable` */
+  remove(fields: readonly string[], profileId: string): Promise<void> {
+    return this.#unwish(fields, profileId, 0);
+  }
+
+  /** Call after items were removed. Entries of items that exist stay. Never rejects. */
+  async forget(fields: readonly string[], profileId: string): Promise<void> {
+    const items = this.#store.keys.items(profileId);
+    try {
+      for (let i = 0; i < fields.length; i += MAX_CONCURRENT) {
+        const some = fields.slice(i, i + MAX_CONCURRENT);
+        const held = await this.#store.call((client) => client.hmget(items, ...some));
+        const absent = some.filter((_, at) => held[at] === null);
+        await this.#unwish(absent, profileId, this.#graceMs);
+      }
+    } catch {
+      // The entry is removed when the product changes next.
+    }
+  }
+
+  /** Fields of all items under a key. @throws ServiceError `unavailable` */
+  async fieldsOf(items: string): Promise<string[]> {
+    return [...(await readHash(this.#store, items)).keys()];
+  }
+
+  /** All profiles that may have an item, in pages, maybe with repeats. @throws ServiceError `unavailable` */
+  pages(field: string): AsyncGenerator<readonly string[]> {
+    return this.#pagesOf(this.#indexOf(field));
+  }
+
+  async *#pagesOf(index: string): AsyncGenerator<readonly string[]> {
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, noted] = await this.#store.call((client) => client.hscan(index, from, 'COUNT', SCANNED));
+      cursor = next;
+      const profiles = noted.filter((_, i) => i % 2 === 0);
+      for (let i = 0; i < profiles.length; i += PAGE) yield profiles.slice(i, i + PAGE);
+    } while (cursor !== '0');
+  }
+
+  /**
+   * Removes profiles that no longer exist and entered more than `graceMs` ago. (A merged profile still exists.)
+   * @param digest of an index @returns their number @throws ServiceError `unavailable`
+   */
+  async sweep(digest: string, graceMs: number): Promise<number> {
+    const { keys } = this.#store;
+    const index = keys.wishers(digest);
+    let gone = 0;
+    for await (const page of this.#pagesOf(index)) {
+      const there = await Promise.all(
+        page.map((one) =>
+          this.#store.call(async (client) => client.exists(keys.profile(one), keys.items(one))),
+        ),
+      );
+      const left = page.filter((_, at) => there[at] === 0);
+      if (left.length > 0) gone += await this.#store.change(UNWISH, [index], [graceMs, ...left]);
+    }
+    return gone;
+  }
+
+  async close(): Promise<void> {
+    await this.#wishes.close();
+  }
+
+  async #unwish(fields: readonly string[], profileId: string, graceMs: number): Promise<void> {
+    for (let i = 0; i < fields.length; i += MAX_CONCURRENT)
+      await Promise.all(
+        fields
+          .slice(i, i + MAX_CONCURRENT)
+          .map((field) => this.#store.change(UNWISH, [this.#indexOf(field)], [graceMs, profileId])),
+      );
+  }
+
+  #indexOf(field: string): string {
+    return this.#store.keys.wishers(hash('sha256', field, 'base64url').slice(0, DIGITS));
+  }
+}
+
+const FORMAT: BatchFormat<Wish, undefined> = {
+  script: loadScript('extras/alerts/addWishers'),
+  tag: ({ index }) => tagOf(index),
+  mixesTags: true,
+  writes: () => true,
+  encode(wishes, call) {
+    call.arg(wishes.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
+  },
+  decode(wishes, reply) {
+    const answers = new Array<undefined | typeof NOT_HERE>(wishes.length).fill(undefined);
+    const list = reply as (number | typeof NOT_HERE)[];
+    for (let i = 0; i < list.length; i += 2)
+      answers[(list[i] as number) - 1] = list[i + 1] as typeof NOT_HERE;
+    return answers;
+  },
+};

@@ -1,0 +1,126 @@
+// A backup of a running deployment: Redis first, then ClickHouse.
+//
+// An event is in Redis until ClickHouse has confirmed it. In this order it is in one of the two, or in both, and there it has
+// the same name, so it is one row after the restore. In the other order an event that is flushed in between is in neither.
+// So everything that was acknowledged before the backup began is in it. What comes while it runs is in it, or is not: rows of
+// it may be in ClickHouse whose counts are not in Redis.
+
+import { chmod, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { fingerprintOf, knownDeployment } from '../../clickhouse/deployment.js';
+import { settleSettings } from '../../clickhouse/kept-settings.js';
+import { loadMigrations } from '../../clickhouse/migrate.js';
+import { StartupError } from '../../errors.js';
+import { mastersOf, type RedisClient } from '../../redis/client.js';
+import { SCHEMA, versionOf } from '../../redis/deployment.js';
+import type { Keys } from '../../redis/keys.js';
+import type { FileSum } from './checked-file.js';
+import { dumpRedis, type OnProgress } from './dump-redis.js';
+import { dumpTable } from './dump-tables.js';
+import { type BackupFile, type Manifest, writeManifest } from './manifest.js';
+import { answerOf, TABLES } from './tables.js';
+
+/** All keys, and profiles that were dumped again. */
+const REDIS_FILES = ['redis.gz', 'redis-merged.gz'] as const;
+export const redisPaths = (folder: string): [string, string] => [
+  join(folder, REDIS_FILES[0]),
+  join(folder, REDIS_FILES[1]),
+];
+export const fileOf = (table: string) => `${table}.tsv.gz`;
+
+export interface Databases {
+  readonly redis: RedisClient;
+  readonly keys: Keys;
+  /** KEY_PREFIX. */
+  readonly prefix: string;
+  readonly clickhouse: ClickHouseClient;
+  /** The same without a database: that may not exist yet. */
+  readonly server: ClickHouseClient;
+  readonly database: string;
+}
+
+/**
+ * @param folder new or empty @param version of this program
+ * @throws StartupError, and the errors of both databases and the disk: then the folder has no manifest, and is no backup
+ */
+export async function backUp(
+  { redis, keys, prefix, clickhouse, server, database }: Databases,
+  folder: string,
+  version: string,
+  onProgress: OnProgress,
+): Promise<Manifest> {
+  const salt = await redis.hget(keys.meta, 'salt');
+  if (salt === null) throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
+  const fingerprint = fingerprintOf(salt);
+  await refuseUnready(server, database);
+  const known = await knownDeployment(clickhouse, prefix);
+  if (known !== undefined && known !== fingerprint)
+    throw new StartupError(
+      'ClickHouse has events of another deployment than Redis holds: check REDIS_URL and CLICKHOUSE_URL.',
+    );
+  await makeEmpty(folder);
+  const unsettled = {
+    VISIT_RETENTION_DAYS: undefined,
+    SHOP_TIMEZONE: undefined,
+    CLICKHOUSE_CLUSTER: undefined,
+  };
+  const { settings } = await settleSettings(clickhouse, database, unsettled);
+  const beganAt = new Date().toISOString();
+
+  const dump = await dumpRedis(redis, keys, prefix, redisPaths(folder), onProgress);
+  const files: BackupFile[] = REDIS_FILES.map((name, i) => ({ name, ...(dump.files[i] as FileSum) }));
+  const rows: Record<string, number> = {};
+  for (const table of TABLES) {
+    const name = fileOf(table);
+    const dumped = await dumpTable(clickhouse, table, join(folder, name), onProgress);
+    rows[table] = dumped.rows;
+    files.push({ name, bytes: dumped.bytes, sha256: dumped.sha256 });
+  }
+
+  const info = (await mastersOf(redis)[0]?.info('server')) ?? '';
+  return await writeManifest(folder, {
+    wishmeter: version,
+    beganAt,
+    endedAt: new Date().toISOString(),
+    keyPrefix: prefix,
+    fingerprint,
+    redis: { version: versionOf(info), masters: dump.masters, schema: SCHEMA, keys: dump.keys },
+    clickhouse: {
+      version: await answerOf(clickhouse, 'SELECT version()'),
+      migration: newestMigration(),
+      timeZone: settings.SHOP_TIMEZONE,
+      visitRetentionDays: settings.VISIT_RETENTION_DAYS,
+      rows,
+    },
+    files,
+  });
+}
+
+export function newestMigration(): number {
+  return Math.max(...loadMigrations().map(({ version }) => version));
+}
+
+/** @throws StartupError if the schema is not this program's */
+async function refuseUnready(server: ClickHouseClient, database: string): Promise<void> {
+  if ((await answerOf(server, `EXISTS TABLE ${database}.schema_migrations`)) !== '1')
+    throw new StartupError(`ClickHouse has no database ${database} of wishmeter: check CLICKHOUSE_DATABASE.`);
+  const newest = Number(await answerOf(server, `SELECT max(version) FROM ${database}.schema_migrations`));
+  if (newest !== newestMigration())
+    throw new StartupError(
+      `ClickHouse database ${database} has schema ${newest}, and this program knows ${newestMigration()}: back it up with the version that runs.`,
+    );
+}
+
+/** @throws StartupError if the folder has files, or can't be made */
+async function makeEmpty(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    if ((await readdir(folder)).length > 0)
+      throw new StartupError(`${folder} is not empty: name a new folder.`);
+    await chmod(folder, 0o700);
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError(`${folder} can't be made (${(error as NodeJS.ErrnoException).code}).`);
+  }
+}

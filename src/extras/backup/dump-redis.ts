@@ -1,0 +1,232 @@
+// All keys of a deployment into a file, while the service runs. Works wherever SCAN, DUMP and scripts do, so also on a managed
+// Redis, which has no PSYNC for its clients. Keys of other programs, under another prefix, are left alone.
+//
+//   names of profiles' keys (SCAN) ──▶ each profile, all of its keys in one step ──▶ once more: profiles that a merge changed
+//   meanwhile (merged-dump.ts) ──▶ names of all other keys (SCAN) ──▶ each of them
+//
+// A profile is whole. What spans slots is not of one moment, and looks as it does after a failover that made some slots forget
+// the last minutes; src/profiles/links.ts mends that. A share link, an index of addresses or wishers is written before the
+// profile that it is for, and so read after it.
+
+import { mkdir, rm } from 'node:fs/promises';
+import pLimit from 'p-limit';
+import { StartupError } from '../../errors.js';
+import { mastersOf, type RedisClient, slotsOf } from '../../redis/client.js';
+import type { Keys } from '../../redis/keys.js';
+import { isNoScript, loadScript } from '../../redis/scripts.js';
+import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
+import { kindOf } from './key-kinds.js';
+import { writeDumpOf, writeRecord } from './key-records.js';
+import { MergedDump } from './merged-dump.js';
+import { NameSpool } from './name-spool.js';
+
+const DUMP_KEYS = loadScript('extras/backup/dumpKeys');
+/** Places that one SCAN looks at. */
+const SCAN_COUNT = 1_000;
+/** Calls under way at once. */
+const AT_ONCE = 64;
+/** Members of one ZSCAN. */
+const PAGE_SIZE = 250;
+
+export type OnProgress = (what: string, count: number) => void;
+
+export interface DumpedKeys {
+  readonly files: readonly [all: FileSum, again: FileSum];
+  /** By kind. Those of profiles that were dumped again count each time. */
+  readonly keys: Readonly<Record<string, number>>;
+  readonly masters: number;
+}
+
+/**
+ * @param paths of new files: of all keys, and of profiles that were dumped again; see key-records.ts
+ * @throws StartupError if slots of a cluster moved meanwhile; Redis's errors, and the disk's
+ */
+export async function dumpRedis(
+  client: RedisClient,
+  keys: Keys,
+  prefix: string,
+  paths: readonly [all: string, again: string],
+  onProgress: OnProgress,
+): Promise<DumpedKeys> {
+  const slots = await slotsOf(client);
+  const [all, again] = [createChecked(paths[0]), createChecked(paths[1])];
+  const dump = new Dump(client, keys, `${prefix}:`, all, onProgress);
+  const folder = `${paths[0]}.names`;
+  await mkdir(folder, { mode: 0o700 });
+  let files: DumpedKeys['files'];
+  try {
+    const began = await earliestTime(client);
+    const wasPending = await dump.profiles(new NameSpool(folder));
+    await dump.merged(again, began, wasPending);
+    await dump.others(new NameSpool(folder));
+  } finally {
+    files = [await all.close(), await again.close()];
+    await rm(folder, { recursive: true, force: true });
+  }
+  // A key of a slot that moves may be at neither node when its names are read.
+  if ((await slotsOf(client)) !== slots)
+    throw new StartupError('Slots of the Redis Cluster moved during the backup: make another one.');
+  return { files, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
+}
+
+class Dump {
+  readonly counts = new Map<string, number>();
+  readonly #client: RedisClient;
+  readonly #keys: Keys;
+  /** With its colon. */
+  readonly #prefix: string;
+  readonly #file: CheckedFile;
+  readonly #onProgress: OnProgress;
+  readonly #limit = pLimit(AT_ONCE);
+  #count = 0;
+
+  constructor(client: RedisClient, keys: Keys, prefix: string, file: CheckedFile, onProgress: OnProgress) {
+    this.#client = client;
+    this.#keys = keys;
+    this.#prefix = prefix;
+    this.#file = file;
+    this.#onProgress = onProgress;
+  }
+
+  /** @returns the sources of merges that were pending before the first profile was read */
+  async profiles(spool: NameSpool): Promise<Set<string>> {
+    const pending = new Set<string>();
+    for await (const key of this.#names()) {
+      const { kind, profileId } = this.#kindOf(key) ?? {};
+      if (profileId !== undefined) await spool.add(profileId, key);
+      else if (kind === 'pending') pending.add(key);
+    }
+    const sources = new Set<string>();
+    for (const key of pending) await this.#addMerging(key, sources);
+    for await (const names of spool.parts()) {
+      const byProfile = new Map<string, string[]>();
+      for (const key of names) {
+        const profileId = this.#kindOf(key)?.profileId as string;
+        const found = byProfile.get(profileId);
+        if (found) found.push(key);
+        else byProfile.set(profileId, [key]);
+      }
+      await this.#each(byProfile, async ([profileId, found]) => {
+        const all = [...new Set([...found, ...this.#keys.allOf(profileId)])];
+        await this.#write(this.#file, all, await this.#read(all));
+      });
+    }
+    return sources;
+  }
+
+  /** @param key of pending operations, see src/profiles/pending.ts */
+  async #addMerging(key: string, sources: Set<string>): Promise<void> {
+    let cursor = '0';
+    do {
+      const [next, found] = await this.#client.zscan(key, cursor, 'COUNT', PAGE_SIZE);
+      cursor = next;
+      for (const operation of found) {
+        const [task, source] = operation.split(' ');
+        if (task === 'merge') sources.add(source as string);
+      }
+    } while (cursor !== '0');
+  }
+
+  async merged(file: CheckedFile, began: number, wasPending: ReadonlySet<string>): Promise<void> {
+    const dump = {
+      read: (names: readonly string[]) => this.#read(names),
+      write: async (profileId: string, names: readonly string[], values: readonly unknown[]) => {
+        await writeDumpOf(file, profileId);
+        await this.#write(file, names, values);
+      },
+    };
+    const merged = new MergedDump(this.#client, this.#keys, dump, began, wasPending);
+    for (const source of wasPending) await merged.source(source);
+    for await (const found of this.#pages('{*}:p:*')) {
+      const targets = await Promise.all(found.map((key) => this.#client.hget(key, 'target')));
+      for (const [i, key] of found.entries()) {
+        const [source, target] = [this.#kindOf(key)?.profileId, targets[i]];
+        if (source && target && merged.isRecent(source, target)) await merged.source(source);
+      }
+    }
+    await merged.targets();
+  }
+
+  async others(spool: NameSpool): Promise<void> {
+    for await (const key of this.#names()) {
+      const kind = this.#kindOf(key);
+      if (kind !== undefined && kind.profileId === undefined) await spool.add(key, key);
+    }
+    for await (const names of spool.parts())
+      await this.#each(names, async (key) => this.#write(this.#file, [key], await this.#read([key])));
+  }
+
+  async *#names(): AsyncGenerator<string> {
+    let count = 0;
+    for await (const found of this.#pages('*')) {
+      count += found.length;
+      this.#onProgress('Redis, names of keys', count);
+      yield* found;
+    }
+  }
+
+  async *#pages(pattern: string): AsyncGenerator<readonly string[]> {
+    for (const node of mastersOf(this.#client)) {
+      let cursor = '0';
+      do {
+        const [next, found] = await node.scan(
+          cursor,
+          'MATCH',
+          `${this.#prefix}${pattern}`,
+          'COUNT',
+          SCAN_COUNT,
+        );
+        cursor = next;
+        yield found;
+      } while (cursor !== '0');
+    }
+  }
+
+  #kindOf(key: string) {
+    return kindOf(key.slice(this.#prefix.length));
+  }
+
+  /** @throws the first error, once nothing is under way */
+  async #each<T>(all: Iterable<T>, dump: (one: T) => Promise<void>): Promise<void> {
+    const page: T[] = [];
+    const work = async () => {
+      const ended = await Promise.allSettled(page.map((one) => this.#limit(dump, one)));
+      page.length = 0;
+      const failed = ended.find((one) => one.status === 'rejected');
+      if (failed) throw failed.reason;
+    };
+    for (const one of all) {
+      page.push(one);
+      if (page.length >= AT_ONCE * 8) await work();
+    }
+    await work();
+  }
+
+  /** @returns for each key the moment at which it ends and its value, see lua/extras/backup/dumpKeys.lua */
+  async #read(names: readonly string[]): Promise<unknown[]> {
+    const list = [names.length, ...names];
+    try {
+      return (await this.#client.callBuffer('evalsha', DUMP_KEYS.sha, ...list)) as unknown[];
+    } catch (error) {
+      if (!isNoScript(error)) throw error;
+      return (await this.#client.callBuffer('eval', DUMP_KEYS.source, ...list)) as unknown[];
+    }
+  }
+
+  async #write(file: CheckedFile, names: readonly string[], values: readonly unknown[]): Promise<void> {
+    for (const [i, key] of names.entries()) {
+      const [endsAt, payload] = [Number(values[2 * i]), values[2 * i + 1] as Buffer | null];
+      if (payload === null) continue; // it is gone
+      await writeRecord(file, { key, endsAt, payload });
+      const kind = this.#kindOf(key)?.kind as string;
+      this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
+      this.#onProgress('Redis, keys', ++this.#count);
+    }
+  }
+}
+
+/** Milliseconds since 1970, by the clock that is behind the others. */
+async function earliestTime(client: RedisClient): Promise<number> {
+  const times = await Promise.all(mastersOf(client).map((node) => node.time()));
+  return Math.min(...times.map(([seconds]) => Number(seconds) * 1_000));
+}

@@ -1,0 +1,133 @@
+// A backup's keys into an empty Redis, of any shape: the tag in a key's name says its slot. Streams come with their consumer
+// groups, and are found by the marks that `meta` names, wherever their slots are (src/redis/marks.ts).
+//
+// `meta` comes last. Until then there is no deployment: `flush` refuses to run, and a `serve` that is started begins one of its
+// own, which is then in the way. So a half-restored deployment is never served.
+//
+// The lists of pending operations were read later than the profiles. So a merge or an erasure that a profile shows is listed
+// again: the first `serve` completes it.
+
+import pLimit from 'p-limit';
+import { StartupError } from '../../errors.js';
+import { mastersOf, type RedisClient } from '../../redis/client.js';
+import type { Keys } from '../../redis/keys.js';
+import type { OnProgress } from './dump-redis.js';
+import { kindOf } from './key-kinds.js';
+import { type KeyRecord, readDump } from './key-records.js';
+
+/** Commands under way at once. */
+const AT_ONCE = 128;
+/** Bytes of payloads under way at once. */
+const MOST_BYTES = 16 * 1024 * 1024;
+const SCAN_COUNT = 1_000;
+/** Whether there are keys of this prefix. @throws Redis's errors */
+export async function hasKeys(client: RedisClient, prefix: string): Promise<boolean> {
+  for (const node of mastersOf(client)) {
+    let cursor = '0';
+    do {
+      const [next, found] = await node.scan(cursor, 'MATCH', `${prefix}:*`, 'COUNT', SCAN_COUNT);
+      if (found.length > 0) return true;
+      cursor = next;
+    } while (cursor !== '0');
+  }
+  return false;
+}
+
+export interface RestoreOfKeys {
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  readonly prefix: string;
+  /** The files of keys, see key-records.ts. */
+  readonly paths: readonly [all: string, again: string];
+  readonly onProgress: OnProgress;
+}
+
+/** @throws StartupError if something else wrote to this Redis, or it does not take the values; Redis's errors */
+export async function restoreRedis(spec: RestoreOfKeys): Promise<void> {
+  const { client, keys, prefix, onProgress } = spec;
+  let meta: KeyRecord | undefined;
+  let count = 0;
+  const merging = new Set<string>();
+  const operations: string[] = [];
+  await eachRecord(spec, async (record) => {
+    if (record.key === keys.meta) {
+      meta = record;
+      return;
+    }
+    const { kind = '', profileId = '' } = kindOf(record.key.slice(prefix.length + 1)) ?? {};
+    if (kind.startsWith('j')) merging.add(profileId);
+    if (kind === 'zg') operations.push(`erase ${profileId} ${record.key.split(':').at(-1)}`);
+    await restoreKey(client, record);
+    onProgress('Redis, keys', ++count);
+  });
+  if (meta === undefined) throw new StartupError('The backup has no `meta`: there is nothing to restore.');
+  for (const source of merging) {
+    const target = await client.hget(keys.profile(source), 'target');
+    if (target?.startsWith('!')) operations.push(`merge ${source} ${target.slice(1)}`);
+  }
+  for (const operation of operations) await client.zadd(keys.pending(0), 'NX', Date.now(), operation);
+  await restoreKey(client, meta);
+}
+
+/**
+ * Looks for every key of the backup.
+ * @returns how many there are, and have ended since @throws StartupError if one is missing that has not; Redis's errors
+ */
+export async function verifyRedis(
+  spec: Omit<RestoreOfKeys, 'keys'>,
+): Promise<{ keys: number; ended: number }> {
+  const { client, prefix, onProgress } = spec;
+  const found = { keys: 0, ended: 0 };
+  await eachRecord(spec, async ({ key, endsAt }) => {
+    onProgress('Redis, keys looked for', found.keys + found.ended);
+    if ((await client.exists(key)) === 1) found.keys++;
+    else if (endsAt !== -1 && endsAt <= Date.now()) found.ended++;
+    else {
+      const { kind } = kindOf(key.slice(prefix.length + 1)) ?? {};
+      throw new StartupError(
+        `A key of the backup is not in Redis (its kind is ${kind}): empty Redis and restore again.`,
+      );
+    }
+  });
+  return found;
+}
+
+/** @throws the first error, once nothing is under way */
+async function eachRecord(
+  { paths, prefix }: Omit<RestoreOfKeys, 'keys'>,
+  take: (record: KeyRecord) => Promise<void>,
+): Promise<void> {
+  const limit = pLimit(AT_ONCE);
+  let page: Promise<void>[] = [];
+  let bytes = 0;
+  const settle = async () => {
+    const ended = await Promise.allSettled(page);
+    [page, bytes] = [[], 0];
+    const failed = ended.find((one) => one.status === 'rejected');
+    if (failed) throw failed.reason;
+  };
+  for await (const record of readDump(paths, `${prefix}:`)) {
+    page.push(limit(take, record));
+    bytes += record.payload.length;
+    if (page.length >= AT_ONCE * 8 || bytes >= MOST_BYTES) await settle();
+  }
+  await settle();
+}
+
+async function restoreKey(client: RedisClient, { key, endsAt, payload }: KeyRecord): Promise<void> {
+  try {
+    // 0 is never.
+    await client.restore(key, Math.max(endsAt, 0), payload, 'ABSTTL');
+  } catch (error) {
+    const { message } = error as Error;
+    if (message.startsWith('BUSYKEY'))
+      throw new StartupError(
+        'Something else writes to this Redis under the same KEY_PREFIX: stop every `serve`, `flush` and `deliver`, empty it and restore again.',
+      );
+    if (/DUMP payload version/.test(message))
+      throw new StartupError(
+        'This Redis is older than the one that was backed up: it does not read its values.',
+      );
+    throw error;
+  }
+}

@@ -1,0 +1,120 @@
+// A backup into an empty deployment of any shape. ClickHouse first, with the fingerprint of the deployment, then Redis, whose
+// `meta` comes last: until then `flush` refuses to run there. One that was interrupted is begun again on emptied databases.
+
+import { join } from 'node:path';
+import { fingerprintOf, knownDeployment, recordDeployment } from '../../clickhouse/deployment.js';
+import { keepSettings } from '../../clickhouse/kept-settings.js';
+import { migrate } from '../../clickhouse/migrate.js';
+import { StartupError } from '../../errors.js';
+import { SCHEMA } from '../../redis/deployment.js';
+import { type Databases, fileOf, newestMigration, redisPaths } from './backup.js';
+import type { OnProgress } from './dump-redis.js';
+import { checkFiles, type Manifest, readManifest } from './manifest.js';
+import { hasKeys, restoreRedis, verifyRedis } from './restore-redis.js';
+import { restoreTable } from './restore-tables.js';
+import { answerOf, anyTable, countRows, FED_AS_WELL, TABLES } from './tables.js';
+
+export interface Restored {
+  readonly manifest: Manifest;
+  /** Keys that were restored. */
+  readonly keys: number;
+  /** Keys that had ended since the backup. */
+  readonly ended: number;
+}
+
+export interface RestoreSpec {
+  readonly folder: string;
+  /** The database that was lost, if the other one is as it should be. */
+  readonly only: 'redis' | 'clickhouse' | undefined;
+  /** CLICKHOUSE_CLUSTER of the target. */
+  readonly cluster: string;
+  readonly onProgress: OnProgress;
+}
+
+/** @throws StartupError, and the errors of both databases and the disk */
+export async function restore(databases: Databases, spec: RestoreSpec): Promise<Restored> {
+  const { redis, prefix } = databases;
+  const { folder, only, onProgress } = spec;
+  const manifest = await readManifest(folder);
+  refuseForeign(manifest, prefix);
+  if (only === 'clickhouse') await refuseOtherRedis(databases, manifest);
+  else await refuseUsedRedis(databases);
+  if (only === 'redis') await refuseOtherClickHouse(databases, manifest);
+  else await refuseUsedClickHouse(databases);
+  await checkFiles(folder, manifest, (name) => onProgress(`Checking ${name}`, 0));
+  if (only !== 'redis') await restoreTables(databases, manifest, spec);
+  if (only === 'clickhouse') return { manifest, keys: 0, ended: 0 };
+  const ofKeys = { client: redis, prefix, paths: redisPaths(folder), onProgress };
+  await restoreRedis({ ...ofKeys, keys: databases.keys });
+  return { manifest, ...(await verifyRedis(ofKeys)) };
+}
+
+async function restoreTables(
+  { prefix, clickhouse, server, database }: Databases,
+  manifest: Manifest,
+  { folder, cluster, onProgress }: RestoreSpec,
+): Promise<void> {
+  const { timeZone, visitRetentionDays, rows } = manifest.clickhouse;
+  await migrate(server, database, { cluster, timeZone });
+  await keepSettings(server, database, {
+    CLICKHOUSE_CLUSTER: cluster,
+    SHOP_TIMEZONE: timeZone,
+    VISIT_RETENTION_DAYS: visitRetentionDays,
+  });
+  await recordDeployment(clickhouse, prefix, manifest.fingerprint);
+  for (const table of TABLES)
+    await restoreTable(clickhouse, table, join(folder, fileOf(table)), cluster, onProgress);
+  for (const [table, expected] of Object.entries(rows)) {
+    const found = await countRows(clickhouse, table);
+    if (found < expected || (found > expected && !FED_AS_WELL.has(table)))
+      throw new StartupError(
+        `${table} has ${found} rows, and the backup has ${expected}: empty ClickHouse and restore again.`,
+      );
+  }
+}
+
+/** @throws StartupError */
+function refuseForeign({ keyPrefix, clickhouse, redis, wishmeter }: Manifest, prefix: string): void {
+  if (keyPrefix !== prefix)
+    throw new StartupError(
+      `The backup is of KEY_PREFIX ${keyPrefix}: keys are not renamed. Set the same one.`,
+    );
+  if (clickhouse.migration > newestMigration() || redis.schema > SCHEMA)
+    throw new StartupError(
+      `wishmeter ${wishmeter} made this backup: restore it with that version or a newer one.`,
+    );
+}
+
+/** @throws StartupError if there are data */
+async function refuseUsedRedis({ redis, prefix }: Databases): Promise<void> {
+  if (await hasKeys(redis, prefix))
+    throw new StartupError(
+      `Redis is not empty: it has keys that begin with ${prefix}:. Stop what writes there, and empty it. Nothing was changed.`,
+    );
+}
+
+/** @throws StartupError if there are data */
+async function refuseUsedClickHouse({ server, database }: Databases): Promise<void> {
+  const table = await anyTable(server, database);
+  if (table !== undefined)
+    throw new StartupError(
+      `ClickHouse is not empty: ${table} has rows. DROP DATABASE ${database} first. Nothing was changed.`,
+    );
+}
+
+/** @throws StartupError if its rows would not be of the visitors whose counts are in Redis */
+async function refuseOtherRedis({ redis, keys }: Databases, { fingerprint }: Manifest): Promise<void> {
+  const salt = await redis.hget(keys.meta, 'salt');
+  if (salt === null || fingerprintOf(salt) !== fingerprint)
+    throw new StartupError('Redis does not hold the deployment of this backup. Nothing was changed.');
+}
+
+/** @throws StartupError as `refuseOtherRedis` */
+async function refuseOtherClickHouse(
+  { clickhouse, server, prefix, database }: Databases,
+  { fingerprint }: Manifest,
+): Promise<void> {
+  const isThere = (await answerOf(server, `EXISTS TABLE ${database}.deployment`)) === '1';
+  if (!isThere || (await knownDeployment(clickhouse, prefix)) !== fingerprint)
+    throw new StartupError('ClickHouse does not hold the deployment of this backup. Nothing was changed.');
+}

@@ -1,0 +1,89 @@
+// Composition of `dashboard`: ClickHouse for its figures, Redis for its page of receivers. The first request for that page opens
+// Redis; the other pages work without it.
+
+import type { Logger } from 'pino';
+import { type Closeable, withClosers } from '../../app/opening.js';
+import type { DashboardConfig } from '../../app/settings.js';
+import type { Waiting } from '../../app/waiting.js';
+import { createClickHouse } from '../../clickhouse/client.js';
+import { watchTimeZone } from '../../clickhouse/kept-settings.js';
+import { clickHouseStartupError } from '../../clickhouse/unanswered.js';
+import { atMostOnceASecond } from '../../metrics/exposition.js';
+import { openReceivers } from '../receivers/deliver.js';
+import { startDashboard } from './server.js';
+
+export interface Dashboard extends Closeable {
+  readonly port: number;
+  /** Rejects if ClickHouse refuses for good. */
+  readonly refused: Promise<never>;
+}
+
+/**
+ * Serves the dashboard until `close`. It listens before ClickHouse answers.
+ * @param waiting waits for ClickHouse; see `serve` @throws StartupError if it can't listen on its port
+ */
+export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waiting): Promise<Dashboard> {
+  return withClosers(async (onClose) => {
+    const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
+    onClose(() => clickhouse.close());
+    const keptTimeZone = watchTimeZone(clickhouse, config.CLICKHOUSE_DATABASE);
+    const ask = async () => {
+      await clickhouse.query({ query: 'SELECT 1' }).then(
+        (answer) => answer.text(),
+        (error) => {
+          throw clickHouseStartupError(error, 'ClickHouse refuses the user of CLICKHOUSE_URL');
+        },
+      );
+    };
+    const whyNotReady = atMostOnceASecond(() =>
+      ask().then(
+        () => undefined,
+        (error: Error) => error.message.replace(/\.$/, ''),
+      ),
+    );
+    const opened = openWhenAsked(() =>
+      openReceivers(config, log, config.REDIS_URL, { name: 'wishmeter dashboard', timeoutMs: REDIS_MS }),
+    );
+    onClose(() => opened.close());
+    const { port, close } = await startDashboard({
+      host: config.HOST,
+      port: config.DASHBOARD_PORT,
+      token: config.DASHBOARD_TOKEN,
+      clickhouse,
+      ...(config.REDIS_URL.length > 0 ? { receivers: async () => (await opened.get()).receivers } : {}),
+      log,
+      whyNotReady,
+      timeZone:
+        config.SHOP_TIMEZONE === undefined ? keptTimeZone : async () => config.SHOP_TIMEZONE as string,
+      servicePort: config.PORT,
+      basePath: config.BASE_PATH,
+    });
+    onClose(close);
+    const refused = new Promise<never>((_, reject) => {
+      waiting?.until('ClickHouse', ask).catch(reject);
+    });
+    refused.catch(() => {}); // avoids an unhandled rejection if nobody awaits it
+    return { port, refused };
+  });
+}
+
+/** Milliseconds that the page waits for Redis. */
+const REDIS_MS = 2_000;
+
+/** Opens at the first `get`, and again after a failure. */
+function openWhenAsked<T extends Closeable>(open: () => Promise<T>): Closeable & { get(): Promise<T> } {
+  let opened: Promise<T> | undefined;
+  return {
+    get() {
+      opened ??= open().catch((error) => {
+        opened = undefined;
+        throw error;
+      });
+      return opened;
+    },
+    async close() {
+      const one = await opened?.catch(() => undefined);
+      await one?.close();
+    },
+  };
+}

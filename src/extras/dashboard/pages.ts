@@ -1,0 +1,76 @@
+// The pages and their files. A page is a row of PAGES, the content of its `<main>` in `page/<file>.html`, and a script,
+// `page/<file>.js`; frame.html surrounds it. All scripts and styles of the folder are served.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { CSS, HTML, JAVASCRIPT } from '../../http/own-pages.js';
+
+interface Page {
+  /** One segment only, so that relative links work behind a proxy's path, too. */
+  readonly path: string;
+  readonly file: string;
+  readonly title: string;
+  /** Text of its link in the head of every page; no link if absent. */
+  readonly link?: string;
+}
+
+const PAGES: readonly Page[] = [
+  { path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' },
+  { path: '/product', file: 'product', title: 'Product – wishmeter' },
+  { path: '/receivers', file: 'receivers', title: 'Receivers – wishmeter', link: 'Receivers' },
+];
+
+export interface File {
+  readonly type: string;
+  readonly content: Buffer;
+}
+
+// From dist/src/dashboard/: files for browsers are not compiled.
+const OURS = new URL('../../../../src/extras/dashboard/page/', import.meta.url);
+const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
+
+/** Facts about the deployment that the pages show. */
+export interface Deployment {
+  /** Port of `serve` on the same machine, and its BASE_PATH. */
+  readonly servicePort: number;
+  readonly basePath: string;
+}
+
+/** Files that need no log-in, by path. Pages have `{time_zone}` where their time zone belongs. */
+export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
+  const names = readdirSync(OURS);
+  const scripts = names.filter((name) => name.endsWith('.js'));
+  const styles = names.filter((name) => name.endsWith('.css'));
+  const frame = readFileSync(new URL('frame.html', OURS), 'utf8');
+  const preloads = scripts.map((name) => `<link rel="modulepreload" href="${name}">`).join('\n');
+  const read = (type: string, file: URL): File => ({ type, content: readFileSync(file) });
+  return new Map([
+    ...PAGES.map((page): [string, File] => {
+      const values: Readonly<Record<string, string>> = {
+        title: page.title,
+        script: `${page.file}.js`,
+        preloads,
+        links: linksOn(page),
+        service_port: String(servicePort),
+        base_path: basePath,
+      };
+      const main = readFileSync(new URL(`${page.file}.html`, OURS), 'utf8');
+      const whole = frame
+        .replace('{main}', () => main)
+        .replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text);
+      return [page.path, { type: HTML, content: Buffer.from(whole) }];
+    }),
+    ...scripts.map((name): [string, File] => [`/${name}`, read(JAVASCRIPT, new URL(name, OURS))]),
+    ...styles.map((name): [string, File] => [`/${name}`, read(CSS, new URL(name, OURS))]),
+    ['/uplot.js', read(JAVASCRIPT, new URL('uPlot.iife.min.js', UPLOT))],
+    ['/uplot.css', read(CSS, new URL('uPlot.min.css', UPLOT))],
+  ]);
+}
+
+function linksOn(shown: Page): string {
+  const links = PAGES.filter(({ link }) => link !== undefined).map((page) => {
+    const path = `.${page.path}`;
+    return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
+  });
+  // A single page needs no link to itself.
+  return links.length > 1 || shown.link === undefined ? links.join('\n') : '';
+}

@@ -1,0 +1,222 @@
+// The statement of each panel, over the views of docs/analysts.md. A browser names a panel, two days and maybe a product; no SQL
+// comes from it.
+//
+// In a small shop planning takes two thirds of a statement's CPU time, and ClickHouse plans the inside of a parameterized view
+// twice. So a panel that shows such a view uses the view's definition.
+
+import { definitionOf } from '../../clickhouse/views.js';
+import { largestOf, summed } from './largest.js';
+
+export interface Panel {
+  readonly name: string;
+  readonly title: string;
+  /**
+   * One SELECT. `{from:Date}` and `{to:Date}` are the first and the last day, `{last_day}` is the last complete day,
+   * `{time_zone}` is SHOP_TIMEZONE.
+   */
+  readonly sql: string;
+  /** The page compares it with the period before. It has one row per day, so that one statement covers both. */
+  readonly isCompared?: true;
+  /** Further parameters: `{<name>:String}` in the statement. */
+  readonly parameters?: readonly string[];
+}
+
+export const PANELS: readonly Panel[] = [
+  {
+    name: 'days',
+    title: 'Visits, wishes, carts and orders by day',
+    isCompared: true,
+    sql: `SELECT day, sum(visits) AS visits, sum(wishes) AS wishes, sum(carts) AS carts, sum(orders) AS orders
+FROM
+(
+    SELECT day, visits, 0 AS wishes, 0 AS carts, 0 AS orders
+    FROM visits_per_day
+    WHERE day BETWEEN {from:Date} AND {to:Date}
+    UNION ALL
+    SELECT toDate(occurred_at, {time_zone}) AS day, 0, countIf(type = 'add'), countIf(type = 'moveToCart'), 0
+    FROM events
+    WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
+    GROUP BY day
+    UNION ALL
+    SELECT toDate(occurred_at, {time_zone}) AS day, 0, 0, 0, uniqExact(order_id)
+    FROM purchases
+    WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone}) AND NOT test
+    GROUP BY day
+)
+GROUP BY day
+ORDER BY day`,
+  },
+  {
+    name: 'revenue',
+    title: 'Revenue by day and currency',
+    isCompared: true,
+    sql: `SELECT toDate(occurred_at, {time_zone}) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(amount, 0)) AS revenue
+FROM purchases
+WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone}) AND NOT test
+GROUP BY day, currency
+ORDER BY day, currency`,
+  },
+  {
+    name: 'funnel',
+    title: 'From visit to purchase',
+    sql: definitionOf('shop_funnel'),
+  },
+  {
+    name: 'products',
+    title: 'Most wished',
+    // wish_rate and momentum in one: reading the steps once takes two thirds of the time. Momentum ends with a complete day.
+    sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
+    any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
+    sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change,
+    count() OVER () AS all_rows
+FROM
+(
+    SELECT products.product_id AS product_id, products.product_handle AS product_handle, products.product_title AS product_title,
+        steps.wishers AS wishers, steps.last_7 AS last_7, steps.before_7 AS before_7
+    FROM
+    (
+        SELECT product,
+            uniqExactIf(visitor, occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone})) AS wishers,
+            uniqExactIf(visitor, occurred_at >= toDateTime64({last_day} - 6, 3, {time_zone}) AND occurred_at < toDateTime64({last_day} + 1, 3, {time_zone})) AS last_7,
+            uniqExactIf(visitor, occurred_at >= toDateTime64({last_day} - 13, 3, {time_zone}) AND occurred_at < toDateTime64({last_day} - 6, 3, {time_zone})) AS before_7
+        FROM steps_by_visitor
+        WHERE step = 'add' AND occurred_at >= toDateTime64(least(toDate({from:Date}), {last_day} - 13), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
+        GROUP BY product
+        HAVING wishers > 0
+    ) AS steps
+    LEFT ANY JOIN products_by_number AS products ON products.product = steps.product
+) AS wished
+LEFT ANY JOIN
+(
+    SELECT product_handle, uniqCombinedMerge(14)(visitors_sketch) AS visitors
+    FROM visitors_per_day
+    WHERE day BETWEEN {from:Date} AND {to:Date}
+    GROUP BY product_handle
+) AS looked ON looked.product_handle = wished.product_handle
+GROUP BY product_handle, if(product_handle = '', wished.product_id, '')
+ORDER BY wishers DESC, visitors DESC, product_handle
+LIMIT 100`,
+  },
+  {
+    name: 'sources',
+    title: 'Where wishes are made',
+    sql: largestOf(definitionOf('adds_by_source'), 'source', 'adds', {
+      ...summed('adds', 'wishes'),
+      // A visitor with two sources would count twice.
+      wishers: 'if(count() = 1, any(named.wishers), NULL)',
+      ...summed('carted', 'bought'),
+      revenue: 'sumMap(named.revenue)',
+    }),
+  },
+  {
+    name: 'channels',
+    title: 'Shares by channel',
+    sql: largestOf(
+      `SELECT channel, count() AS shares, uniqExactIf(share_code, share_code != '') AS share_links
+FROM events
+WHERE type = 'share' AND occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
+GROUP BY channel`,
+      'channel',
+      'shares',
+      { ...summed('shares'), share_links: 'if(count() = 1, any(named.share_links), NULL)' },
+    ),
+  },
+  {
+    name: 'devices',
+    title: 'Visits by device',
+    sql: largestOf(
+      `SELECT device, sum(visits) AS visits
+FROM visits_per_day
+WHERE day BETWEEN {from:Date} AND {to:Date}
+GROUP BY device`,
+      'device',
+      'visits',
+      summed('visits'),
+    ),
+  },
+  {
+    name: 'stock',
+    title: 'Wished and out of stock, or cheaper now',
+    sql: `SELECT *, count() OVER () AS all_rows
+FROM
+(
+${definitionOf('restock_and_price_drops')}
+)
+ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id, currency
+LIMIT 100`,
+  },
+];
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+/** Maximum days of a range. */
+const LONGEST = 1_100;
+/** What a Date of ClickHouse holds, with the time before. */
+const [EARLIEST, LATEST] = [Date.UTC(1975, 0), Date.UTC(2147, 11, 31)];
+
+export interface Range {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** @returns why they are no range, for people, where they are none */
+export function readRange(from: string, to: string): Range | string {
+  const [first, last] = [dayOf(from), dayOf(to)];
+  if (first === undefined || last === undefined)
+    return 'The first and the last day are days like 2026-03-01.';
+  if (first > last) return 'The first day is after the last one.';
+  if (first < EARLIEST || last > LATEST) return 'Days are from 1975-01-01 to 2147-12-31.';
+  const days = (last - first) / 86_400_000 + 1;
+  if (days > LONGEST)
+    return `${written(days)} days are too many at once: ${written(LONGEST)} is the limit. Choose a later first day.`;
+  return { from, to };
+}
+
+const written = (n: number): string => n.toLocaleString('en');
+
+/** @returns undefined for 2026-02-30 */
+function dayOf(text: string): number | undefined {
+  const ms = DATE.test(text) ? Date.parse(text) : Number.NaN;
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text) ? ms : undefined;
+}
+
+/** The range, preceded by as many days. */
+export function withTimeBefore({ from, to }: Range): Range {
+  const before = 2 * Date.parse(from) - Date.parse(to) - 86_400_000;
+  return { from: new Date(before).toISOString().slice(0, 10), to };
+}
+
+/** The shop's yesterday, or `to` if that is earlier. */
+function lastDayOver(to: string, timeZone: string): string {
+  const today = new Intl.DateTimeFormat('sv', { timeZone }).format(new Date());
+  const yesterday = new Date(Date.parse(today) - 86_400_000).toISOString().slice(0, 10);
+  return to < yesterday ? to : yesterday;
+}
+
+/** Maximum length of a handle. */
+const PARAMETER_BYTES = 255;
+
+/** The parameters of a panel, by name; undefined if one is missing, empty or too long. */
+export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
+  const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
+  return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)
+    ? Object.fromEntries(values)
+    : undefined;
+}
+
+/** The statement with its parameters filled in, to show. The statement that runs has ClickHouse's parameters. */
+export function shownWith(sql: string, parameters: Readonly<Record<string, string>>): string {
+  return Object.entries(parameters).reduce(
+    (text, [name, value]) =>
+      text.replaceAll(`{${name}:String}`, () => `'${value.replace(/[\\']/g, '\\$&')}'`),
+    sql,
+  );
+}
+
+/** Fills in the days, not the parameters. @param timeZone SHOP_TIMEZONE */
+export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
+  return sql
+    .replace(/\{from:(Date|String)\}/g, `'${from}'`)
+    .replace(/\{to:(Date|String)\}/g, `'${to}'`)
+    .replaceAll('{last_day}', `toDate('${lastDayOver(to, timeZone)}')`)
+    .replaceAll('{time_zone}', `'${timeZone}'`);
+}

@@ -1,0 +1,65 @@
+// The data of the page of receivers: the status of each, and "Send a test". Browsers never get secrets, nor more of an address
+// than its host: many tools have a secret in the path.
+
+import type { Logger } from 'pino';
+import { ServiceError } from '../../errors.js';
+import type { Receiver } from '../receivers/receiver.js';
+import type { Receivers } from '../receivers/receivers.js';
+import type { Stand } from '../receivers/stand.js';
+
+type Answer = readonly [status: number, body: object];
+
+export class ReceiversPage {
+  readonly #open: (() => Promise<Receivers>) | undefined;
+  readonly #log: Logger;
+
+  /** @param open opens Redis if it is not open yet; undefined if the dashboard has no Redis */
+  constructor(open: (() => Promise<Receivers>) | undefined, log: Logger) {
+    this.#open = open;
+    this.#log = log;
+  }
+
+  /** Never throws. */
+  list(): Promise<Answer> {
+    return this.#answer(async (receivers) => {
+      const all = await receivers.list();
+      return {
+        receivers: await Promise.all(all.map(async (one) => describe(one, await receivers.standOf(one.id)))),
+      };
+    });
+  }
+
+  /** Never throws. */
+  test(id: string): Promise<Answer> {
+    return this.#answer((receivers) => receivers.test(id));
+  }
+
+  async #answer(act: (receivers: Receivers) => Promise<object>): Promise<Answer> {
+    if (this.#open === undefined)
+      return [503, { error: 'Receivers are not shown here: the dashboard was started without REDIS_URL.' }];
+    try {
+      return [200, await act(await this.#open())];
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'not_found') return [404, { error: error.message }];
+      this.#log.warn({ err: error }, 'receivers were not read');
+      return [
+        503,
+        { error: 'Redis does not answer, or has no data of this shop; the log has why.', away: true },
+      ];
+    }
+  }
+}
+
+function describe({ id, url, types, isEnabled, disabledWhy }: Receiver, stand: Stand): object {
+  return {
+    ...{ id, host: new URL(url).host, types },
+    state: isEnabled ? 'on' : disabledWhy === undefined ? 'paused' : 'disabled',
+    why: disabledWhy ?? null,
+    delivered: stand.deliveredInHour,
+    failures: stand.failuresInHour,
+    pending: stand.pending,
+    lastSuccessAt: stand.lastSuccessAt,
+    lastFailureAt: stand.lastFailureAt,
+    lastError: stand.lastError,
+  };
+}

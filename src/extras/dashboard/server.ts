@@ -1,0 +1,267 @@
+// The dashboard's HTTP server. Pages and their files are public; the panels' rows need a log-in.
+//
+//   GET /, /overview.js, .css, …     the pages and their files
+//   POST /login {"token"}, /logout   token -> cookie
+//   GET /panels/<name>?from=&to=     rows and the statement, as JSON; some panels with the period before, too
+//   GET /panels/<name>.csv?from=&to= rows
+//   GET /receivers.json              status of each receiver
+//   POST /receivers/<id>/test        sends a test, and answers its result
+//
+// A POST of another origin is refused. The cookie is SameSite=Strict, but a page at another port of this machine is same-site.
+
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
+import type { Logger } from 'pino';
+import { StartupError } from '../../errors.js';
+import { HTML, ownPagePolicy } from '../../http/own-pages.js';
+import type { Receivers } from '../receivers/receivers.js';
+import { csvOf } from './csv.js';
+import { Login } from './login.js';
+import { type Deployment, type File, readFiles } from './pages.js';
+import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefore } from './panels.js';
+import { PRODUCT_PANELS } from './product-panels.js';
+import { ReceiversPage } from './receivers-page.js';
+import { readRows } from './rows.js';
+
+const HEADERS = {
+  'cache-control': 'no-store',
+  'content-security-policy': ownPagePolicy("'self'"),
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+};
+
+const LOGIN_BYTES = 1_024;
+const PANEL_MS = 60_000;
+/** A browser must send its request within so many milliseconds. */
+const REQUEST_MS = 10_000;
+
+export interface DashboardOptions extends Deployment {
+  /** Time zone of days and weeks; asked for each page and panel. */
+  readonly timeZone: () => Promise<string>;
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly token: string;
+  /** With the database of the views, as a user who may read them. */
+  readonly clickhouse: ClickHouseClient;
+  /** Opens Redis if it is not open yet; absent if there is no Redis. */
+  readonly receivers?: () => Promise<Receivers>;
+  readonly log: Logger;
+  /** For `/readyz`: a reason without a full stop. */
+  readonly whyNotReady?: () => Promise<string | undefined>;
+  /** Milliseconds before a wrong token is answered. */
+  readonly wrongMs?: number;
+  /** Milliseconds that a panel may take. */
+  readonly panelMs?: number;
+}
+
+export interface Dashboard {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** @throws StartupError if it can't listen on the port */
+export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
+  const { host, port, log } = options;
+  const dashboard = new Requests(options);
+  const server = createServer(
+    { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS },
+    (request, response) => {
+      dashboard.answer(request, response).catch((error) => {
+        log.error({ err: error }, 'a request of the dashboard failed');
+        if (!response.headersSent)
+          send(response, 500, { error: 'The dashboard made a mistake; its log has it.' });
+        else response.destroy();
+      });
+    },
+  );
+  server.listen(port, host);
+  await Promise.race([
+    once(server, 'listening'),
+    once(server, 'error').then(([error]) => Promise.reject(error)),
+  ]).catch((error: NodeJS.ErrnoException) => {
+    throw new StartupError(
+      `DASHBOARD_PORT: port ${port} on ${host} can't be listened on (${error.code}); stop what listens there or set another.`,
+    );
+  });
+  return { port: (server.address() as AddressInfo).port, close: () => closed(server) };
+}
+
+async function closed(server: Server): Promise<void> {
+  const end = once(server, 'close');
+  server.close();
+  server.closeAllConnections();
+  await end;
+}
+
+class Requests {
+  readonly #login: Login;
+  readonly #clickhouse: ClickHouseClient;
+  readonly #receivers: ReceiversPage;
+  readonly #log: Logger;
+  readonly #timeZone: () => Promise<string>;
+  readonly #panelMs: number;
+  readonly #files: ReadonlyMap<string, File>;
+  readonly #whyNotReady: () => Promise<string | undefined>;
+
+  constructor(options: DashboardOptions) {
+    const { token, clickhouse, receivers, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
+    this.#panelMs = panelMs;
+    this.#whyNotReady = options.whyNotReady ?? (async () => undefined);
+    this.#timeZone = timeZone;
+    this.#files = readFiles(options);
+    this.#login = new Login(token, wrongMs);
+    this.#clickhouse = clickhouse;
+    this.#receivers = new ReceiversPage(receivers, log);
+    this.#log = log;
+  }
+
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!URL.canParse(request.url ?? '', 'http://dashboard'))
+      return send(response, 400, { error: 'That is no path.' });
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://dashboard');
+    const isReading = request.method === 'GET' || request.method === 'HEAD';
+    const file = this.#files.get(pathname);
+    if (file !== undefined && isReading) {
+      const content =
+        file.type === HTML
+          ? Buffer.from(file.content.toString().replaceAll('{time_zone}', await this.#timeZone()))
+          : file.content;
+      response.writeHead(200, { ...HEADERS, 'content-type': file.type, 'content-length': content.length });
+      return void response.end(request.method === 'HEAD' ? undefined : content);
+    }
+    if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
+    if (pathname === '/readyz' && isReading) {
+      const why = await this.#whyNotReady();
+      if (why === undefined) return send(response, 200, { status: 'ready' });
+      return send(response, 503, { error: `Not ready: ${why}.`, code: 'unavailable' });
+    }
+    if (request.method === 'POST' && !isOwnPage(request))
+      return send(response, 403, { error: 'Another site may not do this.' });
+    if (pathname === '/login' && request.method === 'POST') return await this.#logIn(request, response);
+    if (pathname === '/logout' && request.method === 'POST') {
+      response.setHeader('set-cookie', this.#login.end(request.headers.cookie ?? ''));
+      return send(response, 200, {});
+    }
+    const [, name, suffix] = (isReading && /^\/panels\/(\w+)(\.csv)?$/.exec(pathname)) || [];
+    const [, tested] = (request.method === 'POST' && /^\/receivers\/([\w-]+)\/test$/.exec(pathname)) || [];
+    const isList = isReading && pathname === '/receivers.json';
+    if (name === undefined && tested === undefined && !isList)
+      return send(response, 404, { error: 'There is nothing at this path.' });
+    if (!this.#login.isLoggedIn(request.headers.cookie ?? '', Date.now()))
+      return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
+    if (name !== undefined) return await this.#panel(response, name, searchParams, suffix !== undefined);
+    send(response, ...(await (tested === undefined ? this.#receivers.list() : this.#receivers.test(tested))));
+  }
+
+  async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const token = await readToken(request);
+    if (token === undefined) return send(response, 400, { error: 'Send {"token": "…"} as JSON.' });
+    const outcome = await this.#login.attempt(token);
+    if (outcome === 'welcome') {
+      const secure = request.headers['x-forwarded-proto'] === 'https';
+      response.setHeader('set-cookie', this.#login.begin(Date.now(), secure));
+      return send(response, 200, { wrongTokens: this.#login.wrong });
+    }
+    if (outcome === 'crowded') {
+      response.setHeader('retry-after', '5');
+      return send(response, 429, { error: 'Many tokens are being tried; try again in some seconds.' });
+    }
+    const { 'x-forwarded-for': forwardedFor } = request.headers;
+    const address = request.socket.remoteAddress;
+    this.#log.warn({ wrong: this.#login.wrong, address, forwardedFor }, 'a wrong token');
+    send(response, 401, { error: 'That is not the token.' });
+  }
+
+  async #panel(
+    response: ServerResponse,
+    name: string,
+    query: URLSearchParams,
+    asCsv: boolean,
+  ): Promise<void> {
+    const panel = [...PANELS, ...PRODUCT_PANELS].find((one) => one.name === name);
+    if (panel === undefined) return send(response, 404, { error: 'There is no such panel.' });
+    const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
+    if (typeof range === 'string') return send(response, 400, { error: range });
+    const parameters = readParameters(panel, query);
+    if (parameters === undefined)
+      return send(response, 400, {
+        error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to 255 bytes.`,
+      });
+    const sql = statementOf(
+      panel,
+      panel.isCompared && !asCsv ? withTimeBefore(range) : range,
+      await this.#timeZone(),
+    );
+    // The browser has disconnected, to ask for another period, say.
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const began = performance.now();
+    try {
+      const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(this.#panelMs)]);
+      const { names, rows } = await readRows(this.#clickhouse, sql, parameters, signal);
+      const ms = Math.round(performance.now() - began);
+      if (!asCsv) {
+        const shown = shownWith(sql, parameters);
+        return send(response, 200, { title: panel.title, sql: shown, ms, names, rows });
+      }
+      const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
+      response.setHeader('content-disposition', `attachment; filename="${file}"`);
+      // Without a byte order mark spreadsheets assume their country's code page.
+      const body = Buffer.from(`\ufeff${csvOf(names, rows)}`);
+      response.writeHead(200, {
+        ...HEADERS,
+        'content-type': 'text/csv; charset=utf-8',
+        'content-length': body.length,
+      });
+      response.end(body);
+    } catch (error) {
+      if (response.destroyed) return;
+      // Only the log gets ClickHouse's message: it may contain data of visitors.
+      this.#log.warn({ panel: name, err: error }, 'a panel was not answered');
+      const why =
+        error instanceof ClickHouseError
+          ? `ClickHouse refused this panel (code ${error.code}); the dashboard's log has why.`
+          : 'ClickHouse does not answer.';
+      send(response, 503, { error: why, away: !(error instanceof ClickHouseError) });
+    }
+  }
+}
+
+/**
+ * True if the request comes from our own page, or from no page. Browsers send Sec-Fetch-Site only to https and to localhost;
+ * else Origin has to name the host of the request. (A proxy may have added the https.)
+ */
+function isOwnPage({ headers }: IncomingMessage): boolean {
+  const { origin, host, 'sec-fetch-site': site } = headers;
+  if (site !== undefined) return site === 'same-origin' || site === 'none';
+  return origin === undefined || (URL.canParse(origin) && new URL(origin).host === host);
+}
+
+async function readToken(request: IncomingMessage): Promise<string | undefined> {
+  let body = '';
+  for await (const chunk of request.setEncoding('utf8')) {
+    body += chunk;
+    if (body.length > LOGIN_BYTES) return undefined;
+  }
+  try {
+    const { token } = JSON.parse(body);
+    return typeof token === 'string' ? token.trim() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function send(response: ServerResponse, status: number, value: object): void {
+  const body = Buffer.from(JSON.stringify(value));
+  response.writeHead(status, {
+    ...HEADERS,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': body.length,
+  });
+  response.end(body);
+}

@@ -1,0 +1,70 @@
+// Which column of a file has which field. Exports name the same thing in many ways: case, spaces, underscores, hyphens and dots
+// do not count, and each field has its usual names. Names that may mean something else in an export (`name`, `customer`,
+// `country`) are left out on purpose.
+
+import type { ListedItem } from '../../wishlist/item-fields.js';
+
+export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email' | 'productUrl' | 'addedAt';
+
+/** A row's values, by what they are. Of CSV all are text. */
+export type Values<Field extends string> = { [F in Field]?: unknown };
+
+/** Field -> its names, without case and separators. If a file has several of them, the first one counts. */
+export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
+
+// `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby` are those of Swym's API.
+export const IMPORT_NAMES: Names<ImportField> = {
+  customerId: ['customerid', 'shopifycustomerid', 'userid'],
+  sessionId: ['sessionid', 'guestid', 'visitorid', 'anonymousid'],
+  email: ['email', 'customeremail', 'useremail', 'emailaddress', 'mediumvalue', 'cby'],
+  productId: ['productid', 'shopifyproductid', 'empi'],
+  variantId: ['variantid', 'productvariantid', 'shopifyvariantid', 'epi'],
+  productHandle: ['producthandle', 'handle'],
+  productUrl: ['producturl', 'productlink', 'url', 'link', 'du'],
+  productTitle: ['producttitle', 'title', 'productname', 'dt'],
+  variantTitle: ['varianttitle', 'variantname', 'variantinfo', 'productvariantinfo', 'vi'],
+  image: ['image', 'imageurl', 'imagesrc', 'productimage', 'productimageurl', 'iu'],
+  price: ['price', 'productprice', 'variantprice', 'pr'],
+  compareAt: ['compareat', 'compareatprice'],
+  inventoryAvailable: ['inventoryavailable', 'available', 'instock'],
+  quantity: ['quantity', 'qty'],
+  source: ['source'],
+  currencyCode: ['currencycode', 'currency'],
+  countryCode: ['countrycode'],
+  properties: ['properties'],
+  addedAt: [
+    ...['addedat', 'added', 'dateadded', 'addeddate', 'addedon', 'createdat', 'created', 'datecreated'],
+    ...['createddate', 'creationdate', 'eventtime', 'date', 'timestamp', 'cts'],
+  ],
+};
+
+/** Of the file that leads from e-mail addresses to customers. */
+export const EMAIL_NAMES = {
+  email: IMPORT_NAMES.email,
+  customerId: [...IMPORT_NAMES.customerId, 'id'],
+} as const satisfies Names<'email' | 'customerId'>;
+
+export interface Columns<Field extends string> {
+  /** Of each column of the file. */
+  readonly fields: readonly (Field | undefined)[];
+  readonly found: ReadonlySet<Field>;
+  /** Columns that have no field, as the file names them. */
+  readonly unused: readonly string[];
+}
+
+export function findColumns<Field extends string>(
+  header: readonly string[],
+  names: Names<Field>,
+): Columns<Field> {
+  const plain = header.map((name) => name.toLowerCase().replace(/[\s_.-]+/g, ''));
+  const fields = new Array<Field | undefined>(header.length).fill(undefined);
+  for (const [field, usual] of Object.entries(names) as [Field, readonly string[]][]) {
+    const name = usual.find((one) => plain.includes(one));
+    if (name !== undefined) fields[plain.indexOf(name)] = field;
+  }
+  return {
+    fields,
+    found: new Set(fields.filter((field) => field !== undefined)),
+    unused: header.filter((name, at) => fields[at] === undefined && name.trim() !== ''),
+  };
+}

@@ -1,0 +1,247 @@
+// Brings wishlists from elsewhere onto the lists of this service, in two passes:
+//
+//   file ──▶ records ──▶ rows, or faults ──▶ spool      nothing has changed so far
+//   spool ──▶ a visitor's rows, one after the other ──▶ lua/wishlist/changeItems.lua, item and event in one step
+//
+// An item is imported once, and says so itself: so it may end anywhere, and begin anew. Several visitors are under way at once.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { backoffMs } from '../../backoff.js';
+import { ServiceError, StartupError } from '../../errors.js';
+import { readErasures } from '../../flush/erasures.js';
+import { EVERY_PROFILE, namesIn } from '../../identity-rules.js';
+import type { Visitors } from '../../profiles/visitors.js';
+import type { Store } from '../../redis/store.js';
+import { itemField } from '../../wishlist/item.js';
+import type { ImportOutcome, Items } from '../../wishlist/items.js';
+import { type Columns, IMPORT_NAMES, type ImportField } from './columns.js';
+import type { CustomerOf } from './emails.js';
+import { type Input, readRecords } from './records.js';
+import { type ImportRow, readRow } from './row.js';
+import { Spool } from './spool.js';
+
+/** Visitors whose rows are written at the same time: a script has about so many items, and no caller waits for it long. */
+const AT_ONCE = 500;
+/** A part of a small file has few visitors: parts are taken together up to here. */
+const ROWS_AT_ONCE = 20_000;
+/** Visitors between two looks at whose data are being erased. */
+const VISITORS_BETWEEN_LOOKS = 1_000;
+/** Milliseconds for which Redis, or the stream of events, may take nothing. */
+const PATIENCE_MS = 300_000;
+const WAITING_MS = 2_000;
+
+export interface ImportSpec {
+  readonly store: Store;
+  readonly visitors: Visitors;
+  readonly items: Items;
+  readonly customerOf: CustomerOf;
+  /** Only says what would be done. */
+  readonly isDry: boolean;
+  /** Aborts when the command is asked to stop: rows that were begun are finished. */
+  readonly stop: AbortSignal;
+  /** Called with each fault, which leaves its row out. */
+  readonly onFault: (line: number, fault: string) => void;
+  /** Called with the columns of CSV that are not taken. */
+  readonly onUnused: (columns: readonly string[]) => void;
+  /** Called after each row of a pass. @param total unknown in the first pass */
+  readonly onRow: (pass: 'read' | 'imported', rows: number, total?: number) => void;
+  /** Called when it has to wait, with why. */
+  readonly onWait: (why: string) => void;
+}
+
+/** Rows, by what became of them. */
+export interface ImportCounts extends Record<ImportOutcome, number> {
+  rows: number;
+  /** Rows of the same item of a visitor as an earlier one, or a later date. */
+  repeated: number;
+  leftOut: number;
+  /** Visitors with rows that were read. */
+  visitors: number;
+}
+
+type StoredRow = ImportRow & { readonly visitor: string; readonly field: string };
+
+/** @returns also what was done before it was stopped @throws StartupError: what is done by then stays, and is not done again */
+export async function importWishlists(input: Input, spec: ImportSpec): Promise<ImportCounts> {
+  const counts: ImportCounts = {
+    ...{ rows: 0, new: 0, there: 0, again: 0, gone: 0 },
+    ...{ repeated: 0, leftOut: 0, visitors: 0 },
+  };
+  const spool = new Spool();
+  try {
+    await readFile(input, spec, spool, counts);
+    const importer = new Importer(spec, counts);
+    let rows: StoredRow[] = [];
+    for await (const lines of spool.parts()) {
+      if (spec.stop.aborted) break;
+      for (const line of lines) rows.push(JSON.parse(line));
+      if (rows.length < ROWS_AT_ONCE) continue;
+      await importer.bring(rows);
+      rows = [];
+    }
+    await importer.bring(rows);
+  } finally {
+    await spool.close();
+  }
+  return counts;
+}
+
+async function readFile(input: Input, spec: ImportSpec, spool: Spool, counts: ImportCounts): Promise<void> {
+  const { stop, onFault, onRow, customerOf } = spec;
+  const accept = (columns: Columns<ImportField>) => {
+    assertRequired(input.name, columns);
+    if (columns.unused.length > 0) spec.onUnused(columns.unused);
+  };
+  for await (const { line, values, fault } of readRecords(input, IMPORT_NAMES, accept)) {
+    if (stop.aborted) return;
+    counts.rows++;
+    const row = fault === undefined ? readRow(line, values, customerOf) : [fault];
+    if ('content' in row) {
+      const [visitor = ''] = namesIn(row.identity);
+      const field = itemField(row.content.productId, row.content.variantId);
+      await spool.add(visitor, JSON.stringify({ ...row, visitor, field } satisfies StoredRow));
+    } else {
+      counts.leftOut++;
+      onFault(line, row.join('; '));
+    }
+    onRow('read', counts.rows);
+  }
+}
+
+/** @throws StartupError where every row would lack a field */
+function assertRequired(name: string, { found, unused }: Columns<ImportField>): void {
+  const needed: readonly (readonly ImportField[])[] = [
+    ['customerId', 'sessionId', 'email'],
+    ['productId'],
+    ['productHandle', 'productUrl'],
+    ['productTitle'],
+    ['price'],
+    ['addedAt'],
+  ];
+  const missing = needed.filter((fields) => !fields.some((field) => found.has(field)));
+  if (missing.length === 0) return;
+  const columns = missing.map((fields) => fields.join(' or ')).join(', ');
+  const others = unused.length === 0 ? '' : ` It also has: ${unused.join(', ')}.`;
+  throw new StartupError(`${name} lacks columns: ${columns}.${others} docs/import.md names what is found.`);
+}
+
+class Importer {
+  readonly #spec: ImportSpec;
+  readonly #counts: ImportCounts;
+  #erased: ReadonlySet<string> = new Set();
+  #total: number;
+  #done = 0;
+
+  constructor(spec: ImportSpec, counts: ImportCounts) {
+    this.#spec = spec;
+    this.#counts = counts;
+    this.#total = counts.rows - counts.leftOut;
+  }
+
+  /** @param rows all rows of these visitors */
+  async bring(rows: readonly StoredRow[]): Promise<void> {
+    const lists = [...listsOf(rows).values()];
+    this.#counts.visitors += lists.length;
+    for (let from = 0; from < lists.length; from += VISITORS_BETWEEN_LOOKS) {
+      this.#erased = await this.#readErased();
+      const next = lists.slice(from, from + VISITORS_BETWEEN_LOOKS).values();
+      const work = async () => {
+        for (const list of next) await this.#bringList(list);
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, work));
+    }
+  }
+
+  /** The rows of one visitor. */
+  async #bringList({ first, items, rows }: List): Promise<void> {
+    const { stop, isDry, onFault, onRow } = this.#spec;
+    const counts = this.#counts;
+    let tried = 0;
+    for (const row of items.values()) {
+      if (stop.aborted) return;
+      try {
+        if (this.#erased.has(first.visitor) || this.#erased.has(EVERY_PROFILE)) throw BEING_ERASED;
+        const outcome = await this.#persistently(() => this.#import(row, isDry ? tried : undefined));
+        counts[outcome]++;
+        if (outcome === 'new') tried++;
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error;
+        counts.leftOut++;
+        const isFull = error.code === 'too_many_items';
+        onFault(row.line, isFull ? 'the list is full: see MAX_ITEMS and MAX_ITEMS_BYTES' : error.message);
+      }
+      onRow('imported', ++this.#done, this.#total);
+    }
+    counts.repeated += rows - items.size;
+    this.#done += rows - items.size;
+  }
+
+  async #import({ identity, content, at, isStockKnown }: StoredRow, tried?: number): Promise<ImportOutcome> {
+    const { visitors, items } = this.#spec;
+    const { answer } =
+      tried === undefined
+        ? await visitors.change(identity, false, (place) =>
+            items.import(place, identity, content, at, isStockKnown),
+          )
+        : await visitors.look(identity, false, (place) =>
+            items.import(place, identity, content, at, isStockKnown, tried),
+          );
+    return answer.outcome;
+  }
+
+  async #readErased(): Promise<ReadonlySet<string>> {
+    const { client, keys } = this.#spec.store;
+    return new Set((await readErasures(client, keys)).keys());
+  }
+
+  /** Waits while Redis is away, or as much waits for ClickHouse as may. @throws ServiceError, StartupError */
+  async #persistently<T>(act: () => Promise<T>): Promise<T> {
+    const { onWait, stop } = this.#spec;
+    const began = performance.now();
+    for (let failures = 1; ; failures++) {
+      try {
+        return await act();
+      } catch (error) {
+        const code = error instanceof ServiceError ? error.code : '';
+        if (code !== 'unavailable' && code !== 'overloaded') throw error;
+        const ms = performance.now() - began;
+        const why =
+          code === 'overloaded'
+            ? 'As many events wait for `flush` as may (STREAM_HIGH_WATER)'
+            : 'Redis does not answer';
+        if (ms > PATIENCE_MS || stop.aborted)
+          throw new StartupError(`${why}. What is imported stays; run the same import again.`);
+        if (ms > WAITING_MS) onWait(why);
+        await sleep(backoffMs(failures));
+      }
+    }
+  }
+}
+
+const BEING_ERASED = new ServiceError(
+  'forbidden',
+  'its visitor is being erased: take it out of the file, or import it later as a new visitor',
+);
+
+interface List {
+  readonly first: StoredRow;
+  /** By field, each with its earliest date. */
+  readonly items: Map<string, StoredRow>;
+  rows: number;
+}
+
+/** Visitor -> rows, in the order of the file. */
+function listsOf(rows: readonly StoredRow[]): Map<string, List> {
+  const lists = new Map<string, List>();
+  for (const row of rows) {
+    let list = lists.get(row.visitor);
+    if (list === undefined) {
+      list = { first: row, items: new Map(), rows: 0 };
+      lists.set(row.visitor, list);
+    }
+    list.rows++;
+    const before = list.items.get(row.field);
+    if (before === undefined || row.at < before.at) list.items.set(row.field, row);
+  }
+  return lists;
+}

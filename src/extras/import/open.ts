@@ -1,0 +1,37 @@
+// What `serve` has for items, for the command line.
+
+import type { Logger } from 'pino';
+import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from '../../app/opening.js';
+import type { ImportConfig } from '../../app/settings.js';
+import type { Visitors } from '../../profiles/visitors.js';
+import type { Store } from '../../redis/store.js';
+import type { Items } from '../../wishlist/items.js';
+import { openWishlist } from '../../wishlist/open.js';
+import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
+import { openWishers } from '../alerts/open.js';
+
+export interface Importing extends Closeable {
+  readonly store: Store;
+  readonly visitors: Visitors;
+  readonly items: Items;
+}
+
+/** @param urls of Redis @throws StartupError */
+export function openImport(config: ImportConfig, log: Logger, urls: readonly string[]): Promise<Importing> {
+  return withClosers(async (onClose) => {
+    const store = await openKnownStore(config, 'wishmeter import', log, urls);
+    onClose(() => store.close());
+    const { visitors, redirects } = openIdentityAlone(store, config, onClose);
+    const wishlists = new WishlistBatch(store, {
+      highWater: config.STREAM_HIGH_WATER,
+      guestsS: await store.guestRetentionS(),
+      maxItems: config.MAX_ITEMS,
+      maxBytes: config.MAX_ITEMS_BYTES,
+    });
+    onClose(() => wishlists.close());
+    const wishers = openWishers(store, config, onClose);
+    const placeOf = (profileId: string) => redirects.placeOf(profileId);
+    const { items } = openWishlist(store, wishlists, placeOf, '', wishers);
+    return { store, visitors, items };
+  });
+}

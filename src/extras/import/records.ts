@@ -1,0 +1,210 @@
+// The records of a file: CSV (commas, semicolons or tabs) or NDJSON, as it begins. It is read as it comes, so it may be of any
+// size. What is wrong with one record is its own fault; a file that can't be read on (not UTF-8, a quote without an end) is
+// refused.
+
+import { isUtf8 } from 'node:buffer';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { parse } from 'csv-parse';
+import { StartupError } from '../../errors.js';
+import { type Columns, findColumns, type Names, type Values } from './columns.js';
+
+export interface Input {
+  /** As messages call it. */
+  readonly name: string;
+  readonly chunks: AsyncIterable<Buffer>;
+}
+
+/** A record of a file. */
+export interface FileRecord<Field extends string> {
+  /** From 1; of a record of several lines the first one. */
+  readonly line: number;
+  readonly values: Values<Field>;
+  /** What is wrong with it as a record: then it has no values. */
+  readonly fault?: string;
+}
+
+/** Characters of one record: a quote without an end takes the rest of the file for one value. */
+const MAX_RECORD = 1024 * 1024;
+
+/**
+ * @param onColumns called with the header of CSV before its records; may refuse it
+ * @throws StartupError where the file can't be read, or is in another format
+ */
+export async function* readRecords<Field extends string>(
+  input: Input,
+  names: Names<Field>,
+  onColumns: (columns: Columns<Field>) => void,
+): AsyncGenerator<FileRecord<Field>> {
+  const chunks = decoded(input);
+  let head = '';
+  // The first line says what it is. (Of a header with a line break in it, its begin does.)
+  for (let isWhole = false; !isWhole; ) {
+    const { value, done } = await chunks.next();
+    head += value ?? '';
+    isWhole = done === true || /\S[^\n\r]*[\n\r]/.test(head) || head.length > MAX_RECORD;
+  }
+  const first = head.trimStart().charAt(0);
+  if (first === '') throw new StartupError(`${input.name} is empty.`);
+  if (first === '[')
+    throw new StartupError(`${input.name} is a JSON list: write one object a line, as \`jq -c '.[]'\` does.`);
+  const texts = joined(head, chunks);
+  yield* first === '{' ? readJson(input, texts, names) : readCsv(input, texts, names, head, onColumns);
+}
+
+async function* joined(head: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
+  yield head;
+  yield* rest;
+}
+
+/** As text, without a byte order mark. */
+async function* decoded({ name, chunks }: Input): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let line = 1;
+  const refuse = (at: number) =>
+    new StartupError(
+      `${name} is not UTF-8 from line ${at} on. Save it as "CSV UTF-8", or convert it: iconv -f WINDOWS-1252 -t UTF-8.`,
+    );
+  for await (const chunk of chunks) {
+    if (line === 1 && chunk.subarray(0, 4).equals(WORKBOOK))
+      throw new StartupError(`${name} is a workbook of a spreadsheet: save it as "CSV UTF-8".`);
+    let text: string;
+    try {
+      text = decoder.decode(chunk, { stream: true });
+    } catch {
+      throw refuse(line + linesBeforeFault(chunk));
+    }
+    line += breaksIn(text);
+    yield text;
+  }
+  try {
+    decoder.decode();
+  } catch {
+    throw refuse(line);
+  }
+}
+
+const WORKBOOK = Buffer.from('PK\u0003\u0004');
+
+function linesBeforeFault(chunk: Buffer): number {
+  let lines = 0;
+  for (let from = 0; from < chunk.length; lines++) {
+    const stop = chunk.indexOf(0x0a, from);
+    // The first line may begin within a character, which the chunk before has begun.
+    if (lines > 0 && !isUtf8(chunk.subarray(from, stop < 0 ? undefined : stop))) return lines;
+    if (stop < 0) break;
+    from = stop + 1;
+  }
+  return 0;
+}
+
+function breaksIn(text: string): number {
+  let breaks = 0;
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) breaks++;
+  return breaks;
+}
+
+async function* readJson<Field extends string>(
+  { name }: Input,
+  texts: AsyncIterable<string>,
+  names: Names<Field>,
+): AsyncGenerator<FileRecord<Field>> {
+  let [rest, line] = ['', 0];
+  // Lines of one program have the same keys.
+  let [known, columns] = ['', findColumns([], names)];
+  const read = (text: string): FileRecord<Field> | undefined => {
+    line++;
+    if (text.trim() === '') return undefined;
+    let row: unknown;
+    try {
+      row = JSON.parse(text);
+    } catch {
+      return { line, values: {}, fault: 'is not JSON' };
+    }
+    if (typeof row !== 'object' || row === null || Array.isArray(row))
+      return { line, values: {}, fault: 'must be a JSON object' };
+    const keys = Object.keys(row);
+    if (keys.join('\n') !== known) [known, columns] = [keys.join('\n'), findColumns(keys, names)];
+    return { line, values: valuesOf(columns, Object.values(row)) };
+  };
+  for await (const text of texts) {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() as string;
+    if (rest.length > MAX_RECORD)
+      throw new StartupError(
+        `${name}: line ${line + lines.length + 1} is longer than a record may be (1 MiB).`,
+      );
+    for (const one of lines) {
+      const record = read(one);
+      if (record !== undefined) yield record;
+    }
+  }
+  const last = read(rest);
+  if (last !== undefined) yield last;
+}
+
+async function* readCsv<Field extends string>(
+  { name }: Input,
+  texts: AsyncIterable<string>,
+  names: Names<Field>,
+  head: string,
+  onColumns: (columns: Columns<Field>) => void,
+): AsyncGenerator<FileRecord<Field>> {
+  const parser = parse({
+    delimiter: delimiterOf(head),
+    record_delimiter: ['\r\n', '\n', '\r'],
+    max_record_size: MAX_RECORD,
+    info: true,
+    // A record of another length is a fault of that line alone; a quote within a value, as in 19", is a character.
+    relax_column_count: true,
+    relax_quotes: true,
+    skip_empty_lines: true,
+    skip_records_with_empty_values: true,
+  });
+  const piped = pipeline(Readable.from(texts), parser).catch(() => {}); // the parser has the error, too
+  let columns: Columns<Field> | undefined;
+  try {
+    for await (const { record, info } of parser as AsyncIterable<Parsed>) {
+      if (columns === undefined) {
+        columns = findColumns(record, names);
+        onColumns(columns);
+        continue;
+      }
+      const line = info.lines - record.reduce((breaks, value) => breaks + breaksIn(value), 0);
+      if (record.length === columns.fields.length) yield { line, values: valuesOf(columns, record) };
+      else {
+        const fault = `has ${record.length} values, and the header names ${columns.fields.length}`;
+        yield { line, values: {}, fault };
+      }
+    }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (!code?.startsWith('CSV_')) throw error;
+    throw new StartupError(`${name} is no CSV that can be read: ${message}.`);
+  } finally {
+    parser.destroy();
+    await piped;
+  }
+}
+
+interface Parsed {
+  readonly record: readonly string[];
+  readonly info: { readonly lines: number };
+}
+
+/** Of the header: the one that is most in it. */
+function delimiterOf(head: string): string {
+  const [line = ''] = head.trimStart().split(/[\n\r]/, 1);
+  const bare = line.replace(/"[^"]*"/g, '');
+  const count = (one: string) => bare.split(one).length;
+  return [';', '\t'].reduce((most, one) => (count(one) > count(most) ? one : most), ',');
+}
+
+function valuesOf<Field extends string>(
+  { fields }: Columns<Field>,
+  record: readonly unknown[],
+): Values<Field> {
+  const values: Values<Field> = {};
+  for (const [at, field] of fields.entries()) if (field !== undefined) values[field] = record[at];
+  return values;
+}

@@ -1,0 +1,237 @@
+// Executes the erasures of open requests. Every `serve` has a worker; the one with the lease works, and renews it before each step. A
+// failed request is retried with a back-off and delays no other; if a process dies, the next one finishes its work. A request stays
+// open until ClickHouse has no row of its visitor; the flusher erases those.
+//
+// If a worker is paused for longer than its lease, two may erase the same visitor. At worst a visitor who returns in that moment is
+// erased twice.
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Backoff, backoffMs } from '../../backoff.js';
+import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
+import type { Eraser } from '../../profiles/eraser.js';
+import { loadScript } from '../../redis/scripts.js';
+import type { Store } from '../../redis/store.js';
+import type { Compliance, ComplianceRequest, OpenRequest } from './compliance.js';
+import type { ShopEraser } from './shop-eraser.js';
+
+const OWN = loadScript('extras/privacy/leaseRequests');
+/** Milliseconds of the lease, and of its renewal. */
+const OWNED_MS = 30_000;
+const RENEW_MS = 5_000;
+const POLL_MS = 5_000;
+/** Minimum milliseconds between two runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
+const REST_MS = 1_000;
+/** Between attempts of a failing request. */
+const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
+/** Profiles of one command. */
+const AT_ONCE = 250;
+
+/** An erasure that is finished in Redis. */
+interface Erased {
+  readonly open: OpenRequest;
+  /** Time of the erasure, milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** Another process has the lease, or this one is closing. */
+class NotOwnerError extends Error {}
+
+/** Fields of a request whose visitor was erased. */
+const GONE = { customerId: null, email: null, erased: true };
+
+export class ComplianceWorker {
+  readonly #store: Store;
+  readonly #compliance: Compliance;
+  readonly #eraser: Eraser;
+  readonly #shopEraser: ShopEraser;
+  readonly #name = randomUUID();
+  readonly #onError: (error: Error) => void;
+  readonly #pollMs: number;
+  /** Failed open requests by id: number of failures, and time of the next attempt. */
+  readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
+  #renewed = 0;
+  readonly #closing = new AbortController();
+  #isPoked = false;
+  #running: Promise<void> | undefined;
+
+  /**
+   * @param onError called for each failed request, and if requests can't be read; both are retried
+   * @param pollMs other than POLL_MS in tests
+   */
+  constructor(
+    store: Store,
+    compliance: Compliance,
+    eraser: Eraser,
+    shopEraser: ShopEraser,
+    onError: (error: Error) => void,
+    pollMs = POLL_MS,
+  ) {
+    this.#store = store;
+    this.#compliance = compliance;
+    this.#eraser = eraser;
+    this.#shopEraser = shopEraser;
+    this.#onError = onError;
+    this.#pollMs = pollMs;
+  }
+
+  /** Works now and every few seconds. @returns a function that ends it after the current step */
+  watch(): () => Promise<void> {
+    const timer = setInterval(() => this.poke(), this.#pollMs);
+    this.poke();
+    return async () => {
+      clearInterval(timer);
+      this.#closing.abort();
+      await this.#running;
+    };
+  }
+
+  /** Starts a run, or another one after the current run. */
+  poke(): void {
+    if (this.#closing.signal.aborted) return;
+    this.#isPoked = true;
+    this.#running ??= this.#runWhilePoked().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  async #runWhilePoked(): Promise<void> {
+    const { signal } = this.#closing;
+    while (this.#isPoked && !signal.aborted) {
+      this.#isPoked = false;
+      await this.run().catch((error: Error) => {
+        if (!(error instanceof NotOwnerError || signal.aborted)) this.#onError(error);
+      });
+      await sleep(Math.min(REST_MS, this.#pollMs), undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** Executes open requests. @throws ServiceError `unavailable` */
+  async run(): Promise<void> {
+    if (await this.#compliance.isEmpty()) return;
+    this.#renewed = 0;
+    try {
+      await this.#own();
+      const open = await this.#compliance.list();
+      const ids = new Set(open.map(({ id }) => id));
+      for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
+      const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
+      await this.#close(erasures.filter(({ request }) => request.erased));
+      const done: Erased[] = [];
+      for (const one of erasures) {
+        if (one.request.erased) continue;
+        await this.#own();
+        const now = await this.#alone(one, () => this.#erase(one));
+        if (now !== undefined) done.push(now);
+      }
+      // Before a request says that it is done: what a crash leaves is done again.
+      await this.#redact(done);
+      const erased: OpenRequest[] = [];
+      for (const { open } of done) {
+        const profiles = open.request.profiles ?? [];
+        // The visitor's id goes from the request, too, while it waits for ClickHouse.
+        const settled = await this.#compliance.settle(open, { ...open.request, ...GONE, profiles });
+        if (settled !== undefined) erased.push(settled);
+      }
+      await this.#close(erased);
+    } finally {
+      await this.#disown();
+    }
+  }
+
+  /** Works at one request. What it fails with is reported. @throws NotOwnerError */
+  async #alone<T>({ id }: OpenRequest, work: () => Promise<T>): Promise<T | undefined> {
+    const { failures = 0, at = 0 } = this.#failed.get(id) ?? {};
+    if (performance.now() < at) return undefined;
+    try {
+      const done = await work();
+      this.#failed.delete(id);
+      return done;
+    } catch (error) {
+      if (error instanceof NotOwnerError) throw error;
+      const waitMs = backoffMs(failures + 1, {
+        ...BACKOFF,
+        firstMs: Math.min(this.#pollMs, BACKOFF.firstMs),
+      });
+      this.#failed.set(id, { failures: failures + 1, at: performance.now() + waitMs });
+      this.#onError(error as Error);
+      return undefined;
+    }
+  }
+
+  async #erase(open: OpenRequest): Promise<Erased | undefined> {
+    let now: OpenRequest | undefined = open;
+    const profiles = new Set(open.request.profiles);
+    const onErasing = async (more: readonly string[]) => {
+      await this.#own();
+      for (const profileId of more) profiles.add(profileId);
+      now &&= await this.#compliance.settle(now, { ...now.request, profiles: [...profiles] });
+    };
+    const { kind, customerId, email } = open.request;
+    if (kind === 'shop/redact') await onErasing(await this.#shopEraser.erase(() => this.#own()));
+    else {
+      if (customerId !== null) await this.#eraser.erase(identityName('c', customerId), onErasing);
+      if (email !== null) await this.#eraser.eraseByEmail(email, onErasing);
+    }
+    return now && { open: now, at: Date.now() };
+  }
+
+  /** Takes erased visitors out of data requests that were taken before: these stay for the merchant. */
+  async #redact(done: readonly Erased[]): Promise<void> {
+    if (done.length === 0) return;
+    const erasedAt = new Map<string, number>();
+    for (const { open, at } of done)
+      for (const name of open.request.kind === 'shop/redact' ? [EVERY_PROFILE] : namesOf(open.request))
+        erasedAt.set(name, at);
+    for (const one of await this.#compliance.list()) {
+      const { kind, erased, at } = one.request;
+      if (kind !== 'customers/data_request' || erased) continue;
+      const names = [EVERY_PROFILE, ...namesOf(one.request)];
+      if (!names.some((name) => at <= (erasedAt.get(name) ?? Number.NEGATIVE_INFINITY))) continue;
+      await this.#own();
+      await this.#compliance.settle(one, { ...one.request, ...GONE });
+    }
+  }
+
+  /** Closes those of which no row is left in streams or ClickHouse. */
+  async #close(erased: readonly OpenRequest[]): Promise<void> {
+    const waiting = await this.#waiting(new Set(erased.flatMap(({ request }) => request.profiles ?? [])));
+    for (const one of erased) {
+      if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
+      await this.#own();
+      await this.#alone(one, () => this.#compliance.settle(one, undefined));
+    }
+  }
+
+  /** Which of these profiles have rows that are still to be erased from streams or ClickHouse. */
+  async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
+    const { erasures } = this.#store.keys;
+    const all = [...profiles];
+    const waiting = new Set<string>();
+    for (let i = 0; i < all.length; i += AT_ONCE) {
+      await this.#own();
+      const page = all.slice(i, i + AT_ONCE);
+      const held = await this.#store.call((client) => client.hmget(erasures, ...page));
+      for (const [at, profileId] of page.entries()) if (held[at] !== null) waiting.add(profileId);
+    }
+    return waiting;
+  }
+
+  /** @throws NotOwnerError */
+  async #own(): Promise<void> {
+    if (this.#closing.signal.aborted) throw new NotOwnerError();
+    if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;
+    const args = [this.#name, OWNED_MS];
+    if ((await this.#store.change(OWN, [this.#store.keys.complianceOwner], args)) !== 1)
+      throw new NotOwnerError();
+    this.#renewed = performance.now();
+  }
+
+  async #disown(): Promise<void> {
+    await this.#store.change(OWN, [this.#store.keys.complianceOwner], [this.#name, 0]).catch(() => {});
+  }
+}
+
+function namesOf({ customerId, email }: ComplianceRequest): string[] {
+  return [...(customerId === null ? [] : [`c:${customerId}`]), ...(email === null ? [] : [`@${email}`])];
+}

@@ -1,0 +1,280 @@
+// All that is kept of a visitor, for one who asks: what Redis has, and the rows that ClickHouse has under the present
+// profile and all earlier ones, or that name an identity of the visitor. Creates and links nothing.
+//
+// It is JSON text that is read as it goes out, since there may be more rows than a process has memory for:
+//
+//   {"profileId", "identities", "visits", "profile", "items", "shares",    what Redis has, read first
+//    "events", "visitLog", "purchases", "productAlerts",                   one table after the other
+//    "others": [...]}                                                      the same of each, one after the other
+//
+// The first table is open before the first visitor's text is there: a ClickHouse that is away is an error, and no half an export.
+
+import { type ErasedUntil, isIdentityName, type Until, untilOf } from '../../clickhouse/erased-rows.js';
+import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
+import { ServiceError } from '../../errors.js';
+import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
+import type { Belonging } from '../../profiles/belongings.js';
+import type { Emails, Indexed } from '../../profiles/emails.js';
+import type { Links } from '../../profiles/links.js';
+import { isProfile } from '../../profiles/merge.js';
+import type { NamedVisitor } from '../../profiles/named-visitor.js';
+import type { Redirects } from '../../profiles/redirects.js';
+import { readHash } from '../../redis/hash.js';
+import { guestPlace, linkedPlace, MAX_HOPS, type Place } from '../../redis/place.js';
+import type { Store } from '../../redis/store.js';
+import { type Export, inArray, startingWith, type Visitor, withOthers } from './export-text.js';
+
+/** See VisitorRowReader.read. */
+export type ReadRows = (
+  table: RowTable,
+  owners: Owners,
+  signal: AbortSignal,
+) => Promise<RowTexts | undefined>;
+
+/** A run of one export. */
+interface Run {
+  readonly signal: AbortSignal;
+  /** Profiles that are in it: an address may lead to one twice. */
+  readonly profiles: Set<string>;
+}
+
+/** An identity that was asked for. */
+interface Given {
+  readonly name: string;
+  /** Whether its visitor is known, or a row names it. */
+  readonly isKnown: boolean;
+  /** Its default profile, if it has no link. */
+  readonly own: string | undefined;
+}
+
+/** Erasures that one command asks for. */
+const PAGE = 250;
+
+export class Exporter {
+  readonly #store: Store;
+  readonly #links: Links;
+  readonly #redirects: Redirects;
+  readonly #emails: Emails;
+  readonly #readRows: ReadRows;
+  readonly #belongings: readonly Belonging[];
+
+  constructor(
+    store: Store,
+    links: Links,
+    redirects: Redirects,
+    emails: Emails,
+    readRows: ReadRows,
+    belongings: readonly Belonging[],
+  ) {
+    this.#store = store;
+    this.#links = links;
+    this.#redirects = redirects;
+    this.#emails = emails;
+    this.#readRows = readRows;
+    this.#belongings = belongings;
+  }
+
+  /**
+   * The one visitor, or, by an e-mail address, the first, and as `others` all others for whom it was given.
+   * @returns undefined where nobody is known so
+   * @throws ServiceError `unavailable`, also where ClickHouse is away
+   */
+  exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
+    return this.#open(
+      (run) => (digest === undefined ? this.#ofNames(names, run) : this.#ofEmail(digest, names, run)),
+      async (visitors) => {
+        const first = await visitors.next();
+        return first.done ? undefined : withOthers(first.value, visitors);
+      },
+    );
+  }
+
+  /**
+   * An array of all visitors of a data request. @param digest of its e-mail address, see Emails @throws as exportNamed
+   */
+  async exportRequested(customerId: string | null, digest: string | null): Promise<Export> {
+    const of = async function* (this: Exporter, run: Run) {
+      if (customerId !== null) yield* this.#ofNames([identityName('c', customerId)], run);
+      if (digest !== null) yield* this.#ofEmail(digest, [], run);
+    }.bind(this);
+    const opened = await this.#open(of, async (visitors) => inArray(await visitors.next(), visitors));
+    return opened as Export;
+  }
+
+  async #open(
+    of: (run: Run) => AsyncGenerator<Visitor>,
+    asText: (visitors: AsyncGenerator<Visitor>) => Promise<AsyncIterable<string> | undefined>,
+  ): Promise<Export | undefined> {
+    const closing = new AbortController();
+    const close = () => closing.abort();
+    try {
+      const text = await asText(of({ signal: closing.signal, profiles: new Set() }));
+      if (text !== undefined) return { [Symbol.asyncIterator]: () => text[Symbol.asyncIterator](), close };
+    } catch (error) {
+      close();
+      throw error;
+    }
+    close();
+    return undefined;
+  }
+
+  /** @param names of identities; the first one leads to the visitor @returns none where all of them are nobody's */
+  async *#ofNames(names: readonly string[], run: Run): AsyncGenerator<Visitor> {
+    const given = await this.#look(names, run);
+    const [first] = given;
+    if (first === undefined || !given.some(({ isKnown }) => isKnown)) return;
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const { link, home } = await this.#redirects.stateOf(first.name, (one) => this.#links.look(one));
+      const place = link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
+      const found = await this.#exportAt(place, given, run);
+      if (found !== undefined) return void (yield found);
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** @param names identities without a visitor, whose rows are told of the first one */
+  async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
+    const given = await this.#look(names, run);
+    for (const [at, each] of (await this.#emails.findGiven(digest)).entries()) {
+      const found = await this.#exportProfile(each, at === 0 ? given : [], run);
+      if (found !== undefined) yield found;
+    }
+  }
+
+  /** A profile's visitor, wherever it was merged. @returns undefined where it is gone, or in this export already */
+  async #exportProfile(
+    { profileId, creator }: Indexed,
+    others: readonly Given[],
+    run: Run,
+  ): Promise<Visitor | undefined> {
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const place = await this.#redirects.placeOf(profileId);
+      if (place === undefined || run.profiles.has(place.profileId)) return undefined;
+      const isGuest = place.generation === '' && creator !== '';
+      const guest = isGuest ? [{ name: creator, isKnown: true, own: place.profileId }] : [];
+      const found = await this.#exportAt(place, [...guest, ...others], run);
+      if (found !== undefined) return found;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** @param given identities whose rows are answered, also those of other visitors @returns undefined where all of it is elsewhere now */
+  async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
+    const { keys } = this.#store;
+    const { profileId } = place;
+    const members = [...(await readHash(this.#store, keys.members(profileId))).keys()];
+    const facts = await readHash(this.#store, keys.profile(profileId));
+    const leading = await this.#leadingTo(
+      profileId,
+      new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
+    );
+    const exported: Record<string, object> = {};
+    for (const { exported: one } of this.#belongings) {
+      const value = await one?.read(this.#store, place);
+      if (typeof value === 'string') return undefined;
+      if (one !== undefined && value !== undefined) exported[one.as] = value;
+    }
+    const codes = members.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
+    const code = facts.get('share');
+    if (code !== undefined) codes.unshift(code);
+    const known = new Set([...given.filter(({ isKnown }) => isKnown).map(({ name }) => name), ...leading]);
+    // Ids of over 62 bytes are held as digests, and not told.
+    const idsOf = (prefix: string) =>
+      [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+    const ofRedis = {
+      profileId,
+      identities: { customerIds: idsOf('c:'), sessionIds: idsOf('s:') },
+      ...exported,
+      shares: [...new Set(codes)],
+    };
+    run.profiles.add(profileId);
+    const own = given.flatMap((one) => one.own ?? []);
+    const profiles = new Set([profileId, ...members.filter(isProfile), ...own]);
+    const names = new Set([...given.map(({ name }) => name), ...leading]);
+    const owners = await this.#ownersOf([...profiles], [...names]);
+    const first = await this.#begin('events', owners, run.signal);
+    return this.#textOf(ofRedis, first, owners, run.signal);
+  }
+
+  async *#textOf(
+    ofRedis: object,
+    first: RowTexts | undefined,
+    owners: Owners,
+    signal: AbortSignal,
+  ): AsyncGenerator<string> {
+    yield JSON.stringify(ofRedis).slice(0, -1);
+    for (const table of ROW_TABLES) {
+      const rows = table === 'events' ? first : await this.#begin(table, owners, signal);
+      if (rows === undefined) {
+        yield `,"${table}":null`;
+        continue;
+      }
+      yield `,"${table}":[`;
+      let between = '';
+      for await (const texts of rows) {
+        if (texts.length === 0) continue;
+        yield between + texts.join(',\n');
+        between = ',\n';
+      }
+      yield ']';
+    }
+  }
+
+  /** Rows of a table, once ClickHouse has begun to answer. @throws ServiceError `unavailable` @returns undefined where there is none */
+  async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
+    try {
+      const rows = (await this.#readRows(table, owners, signal))?.[Symbol.asyncIterator]();
+      return rows && startingWith(await rows.next(), rows);
+    } catch (error) {
+      throw new ServiceError(
+        'unavailable',
+        'ClickHouse does not answer, and has a part of what is kept of this visitor; try again later.',
+        undefined,
+        { cause: error },
+      );
+    }
+  }
+
+  async #look(names: readonly string[], run: Run): Promise<Given[]> {
+    const given: Given[] = [];
+    for (const name of names) {
+      const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const own = link === undefined ? home : undefined;
+      given.push({ name, isKnown: isKnown || (await this.#hasRows(name, own, run)), own });
+    }
+    return given;
+  }
+
+  /** Whether ClickHouse has a row of an identity that Redis does not know: of an order, or of a profile that has ended. */
+  async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
+    const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
+    for (const table of ROW_TABLES)
+      for await (const texts of (await this.#begin(table, owners, signal)) ?? [])
+        if (texts.length > 0) return true;
+    return false;
+  }
+
+  /** Identities that lead there now: a session may have moved to another customer since. */
+  async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
+    const leading: string[] = [];
+    for (const name of names)
+      if ((await this.#links.look(name)).link?.profileId === profileId) leading.push(name);
+    return leading;
+  }
+
+  /** With up to when any of these are erased, where ClickHouse may still have their rows. */
+  async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
+    const key = this.#store.keys.erasures;
+    const wanted = [EVERY_PROFILE, ...profiles, ...names];
+    const erased = new Map<string, { until: Until }>();
+    for (let i = 0; i < wanted.length; i += PAGE) {
+      const page = wanted.slice(i, i + PAGE);
+      const held = await this.#store.call((client) => client.hmget(key, ...page));
+      for (const [at, one] of page.entries()) {
+        const text = held[at];
+        if (text) erased.set(one, { until: untilOf(text) });
+      }
+    }
+    return { profiles, names, erased: erased satisfies ErasedUntil };
+  }
+}

@@ -1,0 +1,46 @@
+// Composition of the commands for visitors' rights: export, erasure, compliance requests.
+
+import type { Logger } from 'pino';
+import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from '../../app/opening.js';
+import type { RightsConfig } from '../../app/settings.js';
+import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
+import type { Eraser } from '../../profiles/eraser.js';
+import type { NamedVisitors } from '../../profiles/named-visitor.js';
+import { Compliance } from './compliance.js';
+import { Exporter } from './exporter.js';
+
+export interface Rights extends Closeable {
+  readonly compliance: Compliance;
+  readonly named: NamedVisitors;
+  readonly eraser: Eraser;
+  readonly exporter: Exporter;
+}
+
+/** @param urls of Redis @param clickhouseUrl empty if there is none @throws StartupError */
+export function openRights(
+  config: RightsConfig,
+  log: Logger,
+  urls: readonly string[],
+  clickhouseUrl: string,
+): Promise<Rights> {
+  return withClosers(async (onClose) => {
+    const store = await openKnownStore(config, 'wishmeter', log, urls);
+    onClose(() => store.close());
+    const identity = openIdentityAlone(store, config, onClose);
+    const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    onClose(() => rows.close());
+    return {
+      compliance: new Compliance(store, (error) => log.warn(error.message)),
+      named: identity.named,
+      eraser: identity.eraser,
+      exporter: new Exporter(
+        store,
+        identity.links,
+        identity.redirects,
+        identity.emails,
+        rows.read.bind(rows),
+        identity.belongings,
+      ),
+    };
+  });
+}

@@ -1,0 +1,102 @@
+// One attempt to deliver: builds the body, posts it, and decides on success, retry or dead letter.
+
+import { erasedUnder, isErasedRow, untilOf } from '../../clickhouse/erased-rows.js';
+import type { Redirects } from '../../profiles/redirects.js';
+import type { Store } from '../../redis/store.js';
+import { bodyOf, type Line, type PersonalData } from './message.js';
+import type { Connection, Outcome } from './post.js';
+import type { DeliveryQueue, Settled } from './queue.js';
+import { type Receiver, signedHeaders } from './receiver.js';
+
+const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
+/** Waits after the first failed attempt, the second, …; after the last one the delivery becomes a dead letter. */
+const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
+/** Waits are longer by a random share up to this, so that retries spread. */
+const JITTER = 0.1;
+const GONE = 410;
+/** Statuses whose Retry-After is respected, up to a limit. */
+const BUSY = [429, 503];
+const MAX_RETRY_AFTER_MS = 24 * H;
+
+/** A delivery in flight. */
+export interface Held {
+  readonly id: string;
+  readonly attempts: number;
+  readonly line: Line;
+}
+
+export interface AttemptSpec {
+  readonly store: Store;
+  readonly redirects: Pick<Redirects, 'placeOf'>;
+  /** Other than RETRIES_MS in tests. */
+  readonly retriesMs?: readonly number[] | undefined;
+  /** Awaited after each step: tests stop the process there. */
+  readonly onStep?: ((step: DeliverStep) => void | Promise<void>) | undefined;
+}
+
+export type DeliverStep = 'read' | 'sent' | 'settled';
+
+export interface Attempted extends Settled {
+  /** The receiver answered 410. */
+  readonly isGone?: boolean;
+}
+
+/** @returns undefined if the connection was closed @throws ServiceError `unavailable` */
+export async function attempt(
+  { store, redirects, retriesMs = RETRIES_MS, onStep }: AttemptSpec,
+  queue: DeliveryQueue,
+  connection: Connection,
+  receiver: Receiver,
+  { id, attempts, line }: Held,
+): Promise<Attempted | undefined> {
+  const [isWaiting, isErased, place] = await Promise.all([
+    store.call(() => queue.holds(id)),
+    isErasedNow(store, line),
+    redirects.placeOf(line.profile_id),
+  ]);
+  if (!isWaiting || isErased) return { id, outcome: 'drop' };
+  const profileId = place?.profileId ?? line.profile_id;
+  const personal = receiver.includePersonal ? await personalOf(store, profileId) : undefined;
+  const body = bodyOf(line, profileId, personal);
+  await onStep?.('read');
+  const outcome = await connection.post(receiver.url, signedHeaders(receiver, line.event_id, body), body);
+  await onStep?.('sent');
+  return outcome && settle(id, attempts + 1, outcome, retriesMs);
+}
+
+function settle(id: string, attempts: number, outcome: Outcome, retriesMs: readonly number[]): Attempted {
+  const status = 'status' in outcome ? outcome.status : 0;
+  if (status >= 200 && status < 300) return { id, outcome: 'done' };
+  const why = 'status' in outcome ? `answered ${status}` : outcome.error;
+  const failed = { id, why, isGone: status === GONE };
+  const again = (made: number, waitMs: number): Attempted => ({
+    ...failed,
+    outcome: 'again',
+    attempts: made,
+    againInMs: waitMs * (1 + Math.random() * JITTER),
+  });
+  const [shortestMs = 0] = retriesMs;
+  if ('status' in outcome && BUSY.includes(status) && outcome.retryAfterMs !== undefined) {
+    const askedMs = Math.min(outcome.retryAfterMs, MAX_RETRY_AFTER_MS);
+    return again(attempts - 1, Math.max(askedMs, shortestMs));
+  }
+  const waitMs = retriesMs[attempts - 1];
+  return waitMs === undefined ? { ...failed, outcome: 'dead' } : again(attempts, waitMs);
+}
+
+/** True if an erasure covers the line. */
+async function isErasedNow(store: Store, line: Line): Promise<boolean> {
+  const keys = erasedUnder(line);
+  const held = await store.call((client) => client.hmget(store.keys.erasures, ...keys));
+  const erased = new Map(
+    held.flatMap((one, i) => (one === null ? [] : [[keys[i] as string, { until: untilOf(one) }] as const])),
+  );
+  return isErasedRow(line, line.occurred_at, 'server', erased);
+}
+
+async function personalOf(store: Store, profileId: string): Promise<PersonalData> {
+  const key = store.keys.profile(profileId);
+  const facts = await store.call((client) => client.hmget(key, 'email', 'firstName', 'lastName'));
+  const [email = null, firstName = null, lastName = null] = facts;
+  return { email, firstName, lastName };
+}

@@ -1,0 +1,56 @@
+// Composition of `deliver`, and of what `wishmeter receivers` needs.
+
+import type { Logger } from 'pino';
+import {
+  type Closeable,
+  FLUSH_REDIS_TIMEOUT_MS,
+  openIdentityAlone,
+  openKnownStore,
+  openStore,
+  withClosers,
+} from '../../app/opening.js';
+import type { DeliverConfig, ReceiversConfig, StoreConfig } from '../../app/settings.js';
+import { opened, type Waiting } from '../../app/waiting.js';
+import type { Store } from '../../redis/store.js';
+import { Addresses } from './address.js';
+import { startDeliverer } from './deliverer.js';
+import { Receivers } from './receivers.js';
+
+/** Sends deliveries to receivers until `close`. @param waiting see `serve` @throws StartupError */
+export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): Promise<Closeable> {
+  return withClosers(async (onClose) => {
+    const store = await opened(waiting, 'Redis', () =>
+      openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS }),
+    );
+    onClose(() => store.close());
+    const { redirects } = openIdentityAlone(store, config, onClose);
+    const receivers = receiversOf(store, config);
+    const deliverer = startDeliverer({ store, redirects, receivers, log });
+    onClose(() => deliverer.close());
+    return {};
+  });
+}
+
+export interface OpenReceivers extends Closeable {
+  readonly store: Store;
+  readonly receivers: Receivers;
+}
+
+/** The receivers of a deployment, to list and change them. @param urls of Redis @throws StartupError */
+export function openReceivers(
+  config: ReceiversConfig,
+  log: Logger,
+  urls: readonly string[],
+  { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},
+): Promise<OpenReceivers> {
+  return withClosers(async (onClose) => {
+    const store = await openKnownStore(config, name, log, urls, timeoutMs);
+    onClose(() => store.close());
+    return { store, receivers: receiversOf(store, config) };
+  });
+}
+
+export function receiversOf(store: Store, config: Omit<ReceiversConfig, keyof StoreConfig>): Receivers {
+  const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+  return new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER);
+}

@@ -1,0 +1,84 @@
+// Builds the body of a delivery from a line: the event or purchase as analysts see it, with the visitor's present profile. Queued
+// lines have no names and e-mail addresses; these are added when a delivery is sent.
+
+/** Columns of a line; see src/events/row.ts and src/clickhouse/columns.ts. */
+export interface Line {
+  readonly event_id: string;
+  readonly type: string;
+  /** Milliseconds since 1970. */
+  readonly occurred_at: number;
+  readonly profile_id: string;
+  readonly origin?: string;
+  readonly customer_id?: string | null;
+  readonly session_id?: string | null;
+  readonly device?: string;
+  readonly locale?: string;
+  /** Parsed. In the line it is JSON within JSON. */
+  readonly payload?: unknown;
+}
+
+/** For receivers with `includePersonal`. */
+export interface PersonalData {
+  readonly email: string | null;
+  readonly firstName: string | null;
+  readonly lastName: string | null;
+}
+
+const LINE_OF_ORDER = 'order';
+const ALERT = 'alert';
+
+/** @returns undefined for a line that is no event: another program may have written it */
+export function parseLine(text: string): Line | undefined {
+  try {
+    const line = JSON.parse(text) as Line;
+    const { event_id, type, profile_id } = line;
+    const isEvent = [event_id, type, profile_id].every((one) => typeof one === 'string' && one !== '');
+    const occurred_at = new Date(line.occurred_at).getTime();
+    const payload = typeof line.payload === 'string' ? JSON.parse(line.payload) : line.payload;
+    return isEvent && !Number.isNaN(occurred_at) ? { ...line, occurred_at, payload } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param profileId the visitor's present profile */
+export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
+  const timestamp = new Date(line.occurred_at).toISOString();
+  const data = dataOf(line, timestamp, profileId);
+  return JSON.stringify({ type: line.type, timestamp, data: { ...data, ...personal } });
+}
+
+function dataOf(line: Line, timestamp: string, profileId: string): object {
+  if (line.origin === LINE_OF_ORDER) return purchaseOf(line, profileId);
+  return line.origin === ALERT ? alertOf(line, profileId) : eventOf(line, timestamp, profileId);
+}
+
+/** For its payload see src/extras/alerts/teller.ts. */
+function alertOf(line: Line, profileId: string): object {
+  const { customer_id: customerId = null, session_id: sessionId = null } = line;
+  return { profileId, customerId, sessionId, ...(line.payload as object) };
+}
+
+function eventOf(line: Line, occurredAt: string, profileId: string): object {
+  return {
+    eventId: line.event_id,
+    occurredAt,
+    profileId,
+    customerId: line.customer_id ?? null,
+    sessionId: line.session_id ?? null,
+    device: line.device ?? '',
+    locale: line.locale ?? '',
+    payload: line.payload ?? {},
+  };
+}
+
+/** Its payload is a row of the view `purchases`, plus `line` and `version`; see src/events/row.ts. */
+function purchaseOf(row: Line, profileId: string): object {
+  const { line: _line, version: _version, ...purchase } = row.payload as Record<string, unknown>;
+  const { customer_id: customerId = null, session_id: sessionId = null } = row;
+  return { profileId, customerId, sessionId, ...purchase };
+}
+
+export function testBody(now = new Date()): string {
+  return JSON.stringify({ type: 'test', timestamp: now.toISOString(), data: {} });
+}

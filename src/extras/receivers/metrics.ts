@@ -1,0 +1,66 @@
+// Metrics of receivers, read at each scrape from Redis, where `deliver` counts.
+
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Receivers } from './receivers.js';
+
+const labelNames = ['receiver'] as const;
+
+export class ReceiverMetrics {
+  readonly #receivers: Receivers;
+  readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes' | 'late', Gauge<'receiver'>>>;
+  readonly #counts: Readonly<Record<'delivered' | 'failures' | 'dead', Counter<'receiver'>>>;
+
+  /** @param highWater RECEIVERS_HIGH_WATER */
+  constructor(registry: Registry, receivers: Receivers, highWater: number) {
+    this.#receivers = receivers;
+    const registers = [registry];
+    const gauge = (name: string, help: string) =>
+      new Gauge({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
+    const counter = (name: string, help: string) =>
+      new Counter({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
+    this.#figures = {
+      enabled: gauge('enabled', '1 if a receiver is sent events, 0 if it is paused or was disabled'),
+      pending: gauge('pending_deliveries', 'Pending deliveries of a receiver'),
+      bytes: gauge('pending_bytes', 'Bytes of pending deliveries of a receiver, at all streams'),
+      late: gauge(
+        'oldest_due_seconds',
+        'Seconds since the oldest due delivery was due; absent while the receiver is disabled',
+      ),
+    };
+    this.#counts = {
+      delivered: counter('deliveries_total', 'Deliveries that a receiver took'),
+      failures: counter('failures_total', 'Attempts to deliver that failed'),
+      dead: counter(
+        'dead_letters_total',
+        'Deliveries that became dead letters: they failed for too long, or too many were pending',
+      ),
+    };
+    new Gauge({
+      name: 'wishmeter_receiver_high_water_bytes',
+      help: 'RECEIVERS_HIGH_WATER: pending bytes at one stream beyond which the oldest deliveries become dead letters',
+      registers,
+    }).set(highWater);
+  }
+
+  /** Where Redis does not answer, nothing is shown rather than what was. */
+  async refresh(): Promise<void> {
+    const all = await this.#read().catch(() => []);
+    for (const one of [...Object.values(this.#figures), ...Object.values(this.#counts)]) one.reset();
+    for (const { id: receiver, isEnabled, stand } of all) {
+      const { enabled, pending, bytes, late } = this.#figures;
+      enabled.set({ receiver }, isEnabled ? 1 : 0);
+      pending.set({ receiver }, stand.pending);
+      bytes.set({ receiver }, stand.bytes);
+      if (isEnabled) late.set({ receiver }, stand.lateMs / 1_000);
+      const { delivered, failures, dead } = this.#counts;
+      delivered.inc({ receiver }, stand.delivered);
+      failures.inc({ receiver }, stand.failures);
+      dead.inc({ receiver }, stand.dead);
+    }
+  }
+
+  async #read() {
+    const all = await this.#receivers.list();
+    return Promise.all(all.map(async (one) => ({ ...one, stand: await this.#receivers.standOf(one.id) })));
+  }
+}

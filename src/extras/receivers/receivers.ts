@@ -1,0 +1,164 @@
+// The receivers of a deployment, in one hash, changed by compare-and-set; and the status of each, summed over all streams.
+
+import { ServiceError } from '../../errors.js';
+import { changeField } from '../../redis/hash.js';
+import { LUA } from '../../redis/lua-codes.js';
+import { streamsOf } from '../../redis/marks.js';
+import type { Store } from '../../redis/store.js';
+import { AddressError, type Addresses } from './address.js';
+import { describeReceiver } from './description.js';
+import { testBody } from './message.js';
+import { Connection } from './post.js';
+import { DeliveryQueue } from './queue.js';
+import {
+  changeReceiver,
+  createReceiver,
+  type NewReceiver,
+  type Receiver,
+  type ReceiverChange,
+  signedHeaders,
+} from './receiver.js';
+import { type Stand, standOf } from './stand.js';
+
+const MAX_RECEIVERS = 20;
+/** Each failed round means a concurrent change of the same receiver. */
+const ROUNDS = 16;
+const UNKNOWN = 'There is no receiver of this id.';
+
+export class Receivers {
+  readonly #store: Store;
+  readonly addresses: Addresses;
+  readonly #highWater: number;
+
+  /** @param highWater see DeliveryQueue */
+  constructor(store: Store, addresses: Addresses, highWater: number) {
+    this.#store = store;
+    this.addresses = addresses;
+    this.#highWater = highWater;
+  }
+
+  /** Oldest first. @throws ServiceError `unavailable` */
+  async list(): Promise<Receiver[]> {
+    const { receivers } = this.#store.keys;
+    const kept = await this.#store.call((client) => client.hvals(receivers));
+    return kept.map(parse).sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
+  }
+
+  /** @throws ServiceError `not_found`, `unavailable` */
+  async get(id: string): Promise<Receiver> {
+    const kept = await this.#kept(id);
+    if (kept === null) throw new ServiceError('not_found', UNKNOWN);
+    return parse(kept);
+  }
+
+  /**
+   * @param id the same for a repeated request, which then makes no second receiver
+   * @throws ServiceError `invalid_request` for a refused URL or too many receivers; `unavailable`
+   */
+  async add(asked: NewReceiver, id?: string): Promise<Receiver> {
+    await this.#checkUrl(asked.url);
+    const receiver = createReceiver(asked, id);
+    const reply = await this.#put(receiver.id, '', JSON.stringify(receiver));
+    if (reply === LUA.TOO_MANY)
+      throw new ServiceError('invalid_request', `There are ${MAX_RECEIVERS} receivers: remove one first.`);
+    return reply === 1 ? receiver : this.get(receiver.id);
+  }
+
+  /** @throws ServiceError `invalid_request`, `not_found`, `unavailable` */
+  async change(id: string, change: ReceiverChange): Promise<Receiver> {
+    if (change.url !== undefined) await this.#checkUrl(change.url);
+    if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
+    const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(parse(kept), change)));
+    if (changed === undefined) throw new ServiceError('not_found', UNKNOWN);
+    return parse(changed);
+  }
+
+  /** Removes a receiver and its queues. @throws ServiceError `not_found`, `unavailable` */
+  async remove(id: string): Promise<void> {
+    const removed = await this.#replace(id, () => '');
+    // Even if it does not exist: an earlier removal may have failed at this step.
+    for (const queue of await this.queues(id)) await queue.clear();
+    if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
+  }
+
+  /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
+  async test(id: string): Promise<{ readonly status: number } | { readonly error: string }> {
+    const receiver = await this.get(id);
+    const connection = new Connection(this.addresses);
+    try {
+      const body = testBody();
+      const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
+      const outcome = await connection.post(receiver.url, headers, body);
+      if (outcome === undefined) return { error: 'the process ends' };
+      return 'status' in outcome ? { status: outcome.status } : outcome;
+    } finally {
+      connection.close();
+    }
+  }
+
+  /** Describes a new receiver, without a call of Redis: a failure would lose the secret. */
+  describeNew(receiver: Receiver): object {
+    return describeReceiver(receiver, standOf([]), true);
+  }
+
+  /**
+   * Describes a receiver with its status.
+   * @param isSecretNew shows the secret @throws ServiceError `unavailable`
+   */
+  async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
+    return describeReceiver(receiver, await this.standOf(receiver.id), isSecretNew);
+  }
+
+  /** Status over all streams. @throws ServiceError `unavailable` */
+  async standOf(id: string): Promise<Stand> {
+    const states = await this.#store.call(async () =>
+      Promise.all((await this.queues(id)).map((queue) => queue.state())),
+    );
+    return standOf(states);
+  }
+
+  /** Its queue at each stream. @throws ServiceError `unavailable` */
+  async queues(id: string): Promise<DeliveryQueue[]> {
+    return (await this.streams()).map((stream) => this.queueAt(stream, id));
+  }
+
+  /** Numbers of the streams of events. @throws ServiceError `unavailable` */
+  streams(): Promise<number[]> {
+    return this.#store.call((redis) => streamsOf(redis, this.#store.keys));
+  }
+
+  queueAt(stream: number, id: string): DeliveryQueue {
+    return new DeliveryQueue(this.#store.client, this.#store.keys, stream, id, this.#highWater);
+  }
+
+  #kept(id: string): Promise<string | null> {
+    const { receivers } = this.#store.keys;
+    return this.#store.call((client) => client.hget(receivers, id));
+  }
+
+  /** @param to returns the new value, or '' to remove it @returns the new value; undefined if it does not exist @throws ServiceError `unavailable` */
+  async #replace(id: string, to: (kept: string) => string): Promise<string | undefined> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const kept = await this.#kept(id);
+      if (kept === null) return undefined;
+      const after = to(kept);
+      if ((await this.#put(id, kept, after)) === 1) return after;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  #put(id: string, before: string, after: string): Promise<number> {
+    return changeField(this.#store, this.#store.keys.receivers, id, before, after, MAX_RECEIVERS);
+  }
+
+  async #checkUrl(url: string): Promise<void> {
+    try {
+      await this.addresses.check(url);
+    } catch (error) {
+      if (!(error instanceof AddressError)) throw error;
+      throw new ServiceError('invalid_request', undefined, [{ path: '/url', message: error.message }]);
+    }
+  }
+}
+
+const parse = (kept: string): Receiver => JSON.parse(kept) as Receiver;

@@ -1,0 +1,78 @@
+// Replays events and purchases from ClickHouse: puts them into a receiver's queue again, with the same ids, page by page and
+// below the high-water mark.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { StartupError } from '../../errors.js';
+import { isErased, readErasures } from '../../flush/erasures.js';
+import type { Store } from '../../redis/store.js';
+import type { DeliveryQueue } from './queue.js';
+import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
+import type { Receivers } from './receivers.js';
+import { standOf } from './stand.js';
+
+/** Columns of Line in message.ts. (ClickHouse searches the sorting key by the condition on the time alone.) */
+const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
+    session_id, device, locale, origin, payload
+  FROM events_stored AS events
+  WHERE events.occurred_at BETWEEN fromUnixTimestamp64Milli({at: Int64}) AND fromUnixTimestamp64Milli({until: Int64})
+    AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})
+    AND type IN {types: Array(String)} AND origin != 'import'
+  ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
+/** Numbers as in src/events/row.ts. */
+const AS_LINES = {
+  output_format_json_quote_decimals: 1,
+  output_format_json_quote_64bit_integers: 0,
+  output_format_decimal_trailing_zeros: 1,
+} as const;
+const NO_EVENT = '00000000-0000-0000-0000-000000000000';
+const PAGE = 1_000;
+const WAIT_MS = 200;
+
+/**
+ * @param since milliseconds since 1970
+ * @param page rows of one query, other than PAGE in tests
+ * @returns the number of queued deliveries
+ * @throws StartupError if the receiver is disabled, ServiceError `not_found`, Redis's and ClickHouse's errors
+ */
+export async function replay(
+  clickhouse: ClickHouseClient,
+  store: Store,
+  receivers: Receivers,
+  id: string,
+  since: number,
+  page = PAGE,
+): Promise<number> {
+  const [queue] = await receivers.queues(id);
+  if (queue === undefined) throw new StartupError('Redis holds no data of wishmeter.');
+  const until = Date.now();
+  let queued = 0;
+  for (let [at, after] = [since, NO_EVENT]; ; ) {
+    const receiver = await untilRoom(receivers, id, queue);
+    const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
+    // Read before the rows: a later erasure drops queued deliveries after 10 s at the earliest (row-eraser.ts).
+    const erasures = await readErasures(store.client, store.keys);
+    const answer = await clickhouse.query({
+      query: QUERY,
+      query_params: { at, after, until, types, page },
+      format: 'JSONEachRow',
+      clickhouse_settings: AS_LINES,
+    });
+    const rows = (await answer.text()).split('\n').filter((row) => row !== '');
+    const lines = rows.filter((row) => !isErased(row, erasures));
+    await queue.add(lines);
+    queued += lines.length;
+    if (rows.length < page) return queued;
+    ({ occurred_at: at, event_id: after } = JSON.parse(rows.at(-1) as string));
+  }
+}
+
+/** Waits until a page fits below the high-water mark: else deliveries would become dead letters. */
+async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
+  for (;;) {
+    const receiver = await receivers.get(id);
+    if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
+    if (standOf([await queue.state()]).bytes <= queue.highWater / 2) return receiver;
+    await sleep(WAIT_MS);
+  }
+}

@@ -1,0 +1,31 @@
+// GET /beacon.js and GET /wishlist.js, the scripts of a shop's pages.
+
+import type { Operation } from '../../http/operation.js';
+import { JAVASCRIPT } from '../../http/own-pages.js';
+import { FILE_HEADERS, filePages, staticFile } from '../../http/static-file.js';
+import { scriptText } from './scripts.js';
+
+/** @param scriptName of the kit, without `.js` */
+export function storefrontScripts(scriptName: string): Operation[] {
+  return [
+    scriptOperation('beacon', 'getBeacon', 'The script that counts visits from pages', () =>
+      scriptText('beacon', 'beacon'),
+    ),
+    scriptOperation(scriptName, 'getKit', 'The kit: counts visits, and has the elements of a wishlist', () =>
+      scriptText('wishlist', scriptName),
+    ),
+  ];
+}
+
+function scriptOperation(name: string, id: string, summary: string, text: () => string): Operation {
+  return {
+    method: 'get',
+    path: `/${name}.js`,
+    doc: { id, tag: 'Storefront', summary, pages: filePages(JAVASCRIPT, 'The script') },
+    accessGroup: 'open',
+    maxBody: 0,
+    headers: FILE_HEADERS,
+    // Pages of any origin may load it, those that isolate themselves (COEP) too.
+    handle: staticFile(JAVASCRIPT, text, { 'cross-origin-resource-policy': 'cross-origin' }),
+  };
+}

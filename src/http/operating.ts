@@ -1,0 +1,80 @@
+// GET /healthz, /readyz and /metrics.
+
+import { atMostOnceASecond } from '../metrics/exposition.js';
+import { readyAnswer, statusAnswer } from './answer-schemas.js';
+import type { Answer, Operation, OperationDoc } from './operation.js';
+
+/** The content type of prom-client. */
+const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
+
+export interface Readiness {
+  /** Why the process is not ready; undefined if it is. */
+  readonly why?: string;
+  /** Parts of Redis that do not work. */
+  readonly troubles?: readonly string[];
+}
+
+/**
+ * @param metrics composes /metrics
+ * @param now milliseconds
+ */
+export function operatingOperations(
+  readiness: () => Promise<Readiness>,
+  metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,
+  now?: () => number,
+): Operation[] {
+  const figures = atMostOnceASecond(metrics, now);
+  const operation = (
+    path: string,
+    doc: OperationDoc,
+    handle: Operation['handle'],
+    accessGroup: Operation['accessGroup'] = 'open',
+  ): Operation => ({
+    method: 'get',
+    path,
+    doc,
+    accessGroup,
+    maxBody: 0,
+    handle,
+  });
+  return [
+    operation(
+      '/healthz',
+      { id: 'getHealth', tag: 'Operating', summary: 'The process is up', answer: statusAnswer('ok') },
+      () => ({ body: '{"status":"ok"}' }),
+    ),
+    operation(
+      '/readyz',
+      {
+        id: 'getReadiness',
+        tag: 'Operating',
+        refusals: ['unavailable'],
+        summary:
+          'The process is not stopping, and a part of Redis answers; what is wrong with the others is in `troubles`. 503 with the reason otherwise',
+        answer: readyAnswer,
+      },
+      async () => {
+        const { why, troubles = [] } = await readiness();
+        if (why === undefined && troubles.length === 0) return { body: '{"status":"ready"}' };
+        if (why === undefined) return { body: JSON.stringify({ status: 'ready', troubles }) };
+        const body = { error: `Not ready: ${why}.`, code: 'unavailable' };
+        return {
+          status: '503 Service Unavailable',
+          headers: { 'retry-after': '1' },
+          body: JSON.stringify(body),
+        };
+      },
+    ),
+    operation(
+      '/metrics',
+      {
+        id: 'getMetrics',
+        tag: 'Operating',
+        summary: 'Figures for Prometheus',
+        pages: { 200: { description: 'The text format of Prometheus', types: [METRICS] } },
+      },
+      async () => ({ ...(await figures()), headers: { 'cache-control': 'no-store' } }),
+      'metrics',
+    ),
+  ];
+}

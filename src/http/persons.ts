@@ -1,0 +1,13 @@
+// Recognises requests by people. A browser marks a prefetch with a header; a robot that previews links has its own User-Agent;
+// HEAD shows nothing.
+
+import type { Request } from './operation.js';
+import { isRobot } from './robots.js';
+
+/** For `headers` of the operation. */
+export const PREFETCH_HEADERS: readonly string[] = ['sec-purpose', 'purpose', 'x-moz'];
+
+export function isByPerson(request: Pick<Request, 'head' | 'header' | 'isHead'>): boolean {
+  if (request.isHead || isRobot(request.head.userAgent)) return false;
+  return PREFETCH_HEADERS.every((name) => request.header(name) === '');
+}

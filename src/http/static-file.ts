@@ -1,0 +1,67 @@
+// Static files, cached by browsers and CDNs, gzipped if the client accepts that. Each is compressed at its first request, on
+// another thread: a megabyte would block all other requests.
+
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Answer, Request } from './operation.js';
+
+/** For `headers` of an operation that answers with a file. */
+export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
+
+/** After an hour caches revalidate in the background, for up to a day. */
+const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
+const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
+
+/** @returns documentation of the answers */
+export const filePages = (type: string, description: string) => ({
+  200: { description, types: [type], headers: ['ETag', 'Cache-Control'] },
+  304: {
+    description: 'The file is the one of `If-None-Match`',
+    types: [],
+    headers: ['ETag', 'Cache-Control'],
+  },
+});
+
+type Content = string | Buffer;
+
+/** @param read called once @param more headers @returns the handler */
+export function staticFile(
+  type: string,
+  read: () => Content | Promise<Content>,
+  more: Readonly<Record<string, string>> = {},
+): (input: unknown, request: Request) => Promise<Answer> {
+  let prepared: ReturnType<typeof prepare> | undefined;
+  return async (_, request) => {
+    prepared ??= prepare(type, read, more).catch((error) => {
+      prepared = undefined;
+      throw error;
+    });
+    return (await prepared)(request);
+  };
+}
+
+async function prepare(
+  type: string,
+  read: () => Content | Promise<Content>,
+  more: Readonly<Record<string, string>>,
+): Promise<(request: Request) => Answer> {
+  const content = await read();
+  const gzipped = await promisify(gzip)(content, { level: 9 });
+  const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`;
+  const headers = {
+    // Weak: gzipped and plain bytes have the same tag.
+    etag: `W/${tag}`,
+    'cache-control': CACHE_CONTROL,
+    vary: 'Accept-Encoding',
+    ...more,
+  };
+  const plain = { type, headers, body: content };
+  const small = { type, headers: { ...headers, 'content-encoding': 'gzip' }, body: gzipped };
+  const unchanged = { status: '304 Not Modified', type, headers };
+  return (request) => {
+    const known = request.header('if-none-match');
+    if (known === '*' || known.includes(tag)) return unchanged;
+    return ACCEPTS_GZIP.test(request.header('accept-encoding')) ? small : plain;
+  };
+}

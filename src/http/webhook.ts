@@ -1,0 +1,67 @@
+// Authenticates webhooks, and reads the id under which a webhook repeats.
+//
+// Shopify's signature is the base64 HMAC-SHA256 of the raw body, with the app's secret, or with one of the shop's if the merchant
+// made the webhook in the admin.
+// https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { ServiceError } from '../errors.js';
+import { fitsBytes } from '../identity-rules.js';
+import type { Request } from './operation.js';
+
+export const SIGNATURE = 'x-shopify-hmac-sha256';
+export const DELIVERY_ID = 'x-shopify-webhook-id';
+/** Like `orders/paid`; not signed. */
+export const TOPIC = 'x-shopify-topic';
+/** The same for all webhooks of one event, if Shopify sends it. */
+export const EVENT_ID = 'x-shopify-event-id';
+/** Maximum bytes of a body, enough for an order with hundreds of lines. */
+export const MAX_DELIVERY = 1024 * 1024;
+/** The answer to an accepted webhook. */
+export const NOTHING_TO_SAY = '{}';
+const MAX_DELIVERY_ID = 255;
+/** 32 bytes in base64. */
+const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
+
+/** Checks the head: refuses a webhook that can't be authentic. @throws ServiceError `unauthorized` */
+export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
+  if (request.caller.kind === 'server') return;
+  const signature = request.header(SIGNATURE);
+  if (signature === '') throw new ServiceError('unauthorized', UNSIGNED);
+  if (shopifySecrets.length === 0) throw new ServiceError('unauthorized', UNCHECKED);
+  if (!DIGEST.test(signature)) throw wrong();
+}
+
+/** @param body of an operation with `wantsBytes` @throws ServiceError `unauthorized` */
+export function authenticBody(body: unknown, request: Request, shopifySecrets: readonly string[]): Buffer {
+  const bytes = body as Buffer;
+  if (request.caller.kind === 'server') return bytes;
+  if (isSigned(bytes, request.header(SIGNATURE), shopifySecrets)) return bytes;
+  throw wrong();
+}
+
+function isSigned(body: Buffer, signature: string, secrets: readonly string[]): boolean {
+  const given = Buffer.from(signature);
+  const matches = secrets.filter((secret) => {
+    const expected = Buffer.from(createHmac('sha256', secret).update(body).digest('base64'));
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
+  return matches.length > 0;
+}
+
+/** The first of these headers that was sent, or ''. @throws ServiceError `invalid_request` */
+export function readDeliveryId(request: Request, ...names: readonly string[]): string {
+  const name = names.find((one) => request.header(one) !== '');
+  if (name === undefined) return '';
+  const id = request.header(name);
+  if (fitsBytes(id, MAX_DELIVERY_ID)) return id;
+  const path = name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
+  throw new ServiceError('invalid_request', undefined, [
+    { path, message: `must have at most ${MAX_DELIVERY_ID} bytes` },
+  ]);
+}
+
+const UNSIGNED = 'A credential is required: a secret key or a webhook signature (X-Shopify-Hmac-Sha256).';
+const UNCHECKED = "The webhook signature can't be checked: SHOPIFY_SECRET is not set.";
+const wrong = () =>
+  new ServiceError('unauthorized', 'The webhook signature is not the one of this body under SHOPIFY_SECRET.');

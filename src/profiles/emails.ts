@@ -1,0 +1,128 @@
+// Which visitors an e-mail address was given for, by a server or by an order: anybody can type anybody's. Nothing is merged by
+// it; it only answers what the visitor asks of the shop: show me, erase me. An address is neither a key nor kept here: the index
+// knows it by a digest under the deployment's salt, and leads to profiles, which lead on to what they were merged into.
+//
+// A profile lists a digest among its members (lua/profiles/storeFacts.lua) before the index leads to it, so an erasure finds it. An entry that is
+// made during the erasure leads nowhere: it is removed when it is met, or swept within a day.
+
+import { createHmac } from 'node:crypto';
+import { fitsBytes, isPlainText } from '../identity-rules.js';
+import { MAX_HOPS, type Place } from '../redis/place.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import type { Redirects } from './redirects.js';
+
+const PUT = loadScript<number>('profiles/indexEmail');
+const MAX_BYTES = 320;
+/** Profiles that one address leads to, the latest: more have a form that sends one address for everybody. */
+const MAX_PROFILES = 100;
+
+export interface Indexed {
+  readonly profileId: string;
+  /** The identity whose default profile it is; '' if unknown. */
+  readonly creator: string;
+}
+
+interface Given {
+  readonly place: Place;
+  /** See Indexed. */
+  readonly creator: string;
+}
+
+/** The normalised address; undefined if it is none. */
+export function normaliseEmail(email: unknown): string | undefined {
+  if (typeof email !== 'string') return undefined;
+  const normal = email.trim().toLowerCase();
+  return normal.includes('@') && fitsBytes(normal, MAX_BYTES) && isPlainText(normal) ? normal : undefined;
+}
+
+export class Emails {
+  readonly #store: Store;
+  readonly #redirects: Redirects;
+  readonly #onDropped: ((profiles: number) => void) | undefined;
+
+  /** @param onDropped called with the number of profiles dropped from the index of an address with too many */
+  constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
+    this.#store = store;
+    this.#redirects = redirects;
+    this.#onDropped = onDropped;
+  }
+
+  /** @param email see normaliseEmail */
+  digest(email: string): string {
+    return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
+  }
+
+  /** Adds a profile, which has the digest among its members, to the index of the address. @throws ServiceError `unavailable` */
+  async index(digest: string, profileId: string): Promise<void> {
+    await this.#put(digest, profileId);
+  }
+
+  /**
+   * The present profile of the visitor for whom an address was given; undefined if the entry is stale after an erasure (another visitor
+   * may have the profile). @throws ServiceError `unavailable`
+   */
+  async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
+    let place = await this.#redirects.placeOf(profileId);
+    for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
+      const key = this.#store.keys.members(place.profileId);
+      const creator = await this.#store.call((client) => client.hget(key, `@${digest}`));
+      if (creator !== null) return { place, creator };
+      // A merge moves the digest.
+      const now = await this.#redirects.placeOf(profileId);
+      if (now?.profileId === place.profileId) return undefined;
+      place = now;
+    }
+    return undefined;
+  }
+
+  /** The profiles of an address, at most MAX_PROFILES, default profiles of customers first. @throws ServiceError `unavailable` */
+  async find(digest: string): Promise<string[]> {
+    const key = this.#store.keys.email(digest);
+    const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
+    return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  }
+
+  /** `find`, without stale entries of expired or erased visitors, which are removed. */
+  async findGiven(digest: string): Promise<Indexed[]> {
+    const found: Indexed[] = [];
+    for (const profileId of await this.find(digest)) {
+      const given = await this.#giverOf(digest, profileId);
+      if (given !== undefined) found.push({ profileId, creator: given.creator });
+    }
+    return found;
+  }
+
+  /** Removes stale entries. @returns their number @throws ServiceError `unavailable` */
+  async sweep(digest: string): Promise<number> {
+    const before = await this.find(digest);
+    return before.length - (await this.findGiven(digest)).length;
+  }
+
+  /** Removes stale entries of these profiles. @throws ServiceError `unavailable` */
+  async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
+    for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
+  }
+
+  /** The visitor of an entry; removes a stale entry. */
+  async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
+    const given = await this.givenAt(digest, profileId);
+    if (given !== undefined) return given;
+    await this.#store.change(PUT, [this.#store.keys.email(digest)], [profileId, 0]);
+    // A returning visitor may have given the address concurrently.
+    const again = await this.givenAt(digest, profileId);
+    if (again !== undefined) await this.#put(digest, profileId);
+    return again;
+  }
+
+  async #put(digest: string, profileId: string): Promise<void> {
+    const key = this.#store.keys.email(digest);
+    const dropped = await this.#store.change(PUT, [key], [profileId, MAX_PROFILES]);
+    if (dropped > 0) this.#onDropped?.(dropped);
+  }
+}
+
+/** The first letter after the dot says whether a customer's name made the profile id, see profile-id.ts. */
+function rank(profileId: string): string {
+  return `${profileId[profileId.indexOf('.') + 1] === 'c' ? 0 : 1} ${profileId}`;
+}

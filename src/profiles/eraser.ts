@@ -1,0 +1,179 @@
+// Erases visitors from Redis: identities, profiles, items, journals of merges and share codes. Records of idempotency keys expire after
+// a day; they name no visitor, only an erased profile.
+//
+//   a guest    ──erase-guest──▶ erased in one step ──▶ share code, index of addresses
+//   linked     src/profiles/linked-eraser.ts
+//
+// Rows are queued first for erasure from streams and ClickHouse: afterwards nothing would lead to them.
+//
+// Every script verifies the profile's generation in the step that changes something, so a concurrent request ends in a new visitor or in
+// nothing. Its line for the stream is older than the erasure (lua/profiles/queueErasures.lua); see src/flush/erasures.ts.
+
+import { ServiceError } from '../errors.js';
+import { readHash } from '../redis/hash.js';
+import { removeKeys } from '../redis/remove.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { type Belonging, eachIndex, type FieldIndex, keyOf } from './belongings.js';
+import type { Emails } from './emails.js';
+import type { LinkedEraser, OnErasing } from './linked-eraser.js';
+import { type Link, type Links, linkTo } from './links.js';
+import type { NamedVisitor } from './named-visitor.js';
+import { queueRows } from './queued-rows.js';
+import type { Redirects } from './redirects.js';
+
+const GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
+
+/** Each failed round means a concurrent change of the same identity. */
+const ROUNDS = 16;
+
+export class Eraser {
+  readonly #store: Store;
+  readonly #links: Links;
+  readonly #redirects: Redirects;
+  readonly #emails: Emails;
+  readonly #linked: LinkedEraser;
+  readonly #belongings: readonly Belonging[];
+  readonly #onErased: (() => void) | undefined;
+
+  /** @param onErased called for each visitor */
+  constructor(
+    store: Store,
+    links: Links,
+    redirects: Redirects,
+    emails: Emails,
+    linked: LinkedEraser,
+    belongings: readonly Belonging[],
+    onErased?: () => void,
+  ) {
+    this.#store = store;
+    this.#links = links;
+    this.#redirects = redirects;
+    this.#emails = emails;
+    this.#linked = linked;
+    this.#belongings = belongings;
+    this.#onErased = onErased;
+  }
+
+  /**
+   * Erases the visitor of an identity.
+   * @param name see identityName
+   * @returns false if there was none
+   * @throws ServiceError `unavailable`: parts may be erased, and a retry erases the rest
+   */
+  async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const { link, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const erased =
+        link === undefined
+          ? await this.#eraseGuest(home, name, onErasing)
+          : await this.#eraseLinked(link, onErasing);
+      if (erased === undefined) continue;
+      // An earlier erasure of this visitor may have been interrupted.
+      if (!erased) await this.#linked.completeOf(name);
+      return erased;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** Erases a named visitor. @returns false if there was none @throws see `erase` */
+  async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
+    let erased = digest !== undefined && (await this.eraseByEmail(digest));
+    for (const [i, name] of names.entries()) {
+      if (i === 0 && digest === undefined) {
+        erased = await this.erase(name);
+        continue;
+      }
+      const { link, home } = await this.#links.look(name);
+      // Erases its rows. If it has been linked concurrently, it belongs to another visitor.
+      if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
+    }
+    return erased;
+  }
+
+  /**
+   * Erases every visitor for whom an e-mail address was given.
+   * @param digest see Emails @returns false if there was none
+   * @throws the first error, after the others are erased; ServiceError `unavailable`
+   */
+  async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    let erased = false;
+    const failures: unknown[] = [];
+    for (const profileId of await this.#emails.find(digest))
+      try {
+        erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
+        await this.#emails.forgetGone(digest, new Set([profileId]));
+      } catch (error) {
+        failures.push(error);
+      }
+    if (failures.length > 0) throw failures[0];
+    if (!erased) await this.#linked.completeOf(`@${digest}`);
+    return erased;
+  }
+
+  async #eraseGiven(digest: string, profileId: string, onErasing: OnErasing): Promise<boolean> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const given = await this.#emails.givenAt(digest, profileId);
+      if (given === undefined) return false;
+      const { place, creator } = given;
+      const erased =
+        place.generation === ''
+          ? await this.#eraseGuest(place.profileId, creator, onErasing, `@${digest}`)
+          : await this.#eraseLinked(linkTo(place.profileId, place.generation), onErasing);
+      if (erased !== undefined) return erased;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /**
+   * @param name of the identity whose home it is; '' if unknown
+   * @param requiredMember abort unless present, because the id may have been reused; '' for none
+   * @returns undefined if the identity has a link
+   */
+  async #eraseGuest(
+    profileId: string,
+    name: string,
+    onErasing: OnErasing = () => {},
+    requiredMember = '',
+  ): Promise<boolean | undefined> {
+    const { keys } = this.#store;
+    const digests: string[] = [];
+    for (const member of (await readHash(this.#store, keys.members(profileId))).keys())
+      if (member.startsWith('@')) digests.push(member.slice(1));
+    const rows = name === '' ? [profileId] : [profileId, name];
+    await onErasing([profileId]);
+    await queueRows(this.#store, rows);
+    const own = name === '' ? profileId : this.#links.defaultProfile(name);
+    const itsKey = (one: Belonging) => keyOf(keys, one, profileId, true);
+    const touched = [
+      keys.identity(own),
+      keys.profile(profileId),
+      keys.members(profileId),
+      ...this.#belongings.map(itsKey),
+      ...this.#belongings.map(({ kind }) => keys.journal(kind, profileId)),
+      keys.identity(profileId),
+    ];
+    const indexed: [FieldIndex, readonly string[]][] = [];
+    await eachIndex(this.#store, this.#belongings, itsKey, async (...one) => void indexed.push(one));
+    const reply = await this.#store.change(GUEST, touched, [
+      requiredMember,
+      own === profileId ? '' : profileId,
+    ]);
+    if (typeof reply === 'string') return undefined;
+    const [wasKnown, code] = reply;
+    if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
+    if (code !== '') await removeKeys(this.#store, [keys.share(code)]);
+    for (const digest of digests) await this.#emails.forgetGone(digest, new Set([profileId]));
+    // Events may have arrived since rows were queued.
+    await queueRows(this.#store, rows);
+    if (wasKnown === 1) this.#onErased?.();
+    return wasKnown === 1;
+  }
+
+  /** @returns undefined if the profile no longer exists */
+  async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
+    if (!(await this.#linked.erase(link, onErasing))) return undefined;
+    this.#onErased?.();
+    return true;
+  }
+}

@@ -1,0 +1,287 @@
+// Merges a profile into a linked one. The two are in different slots, so there is no transaction, but a journal:
+//
+//   pending ──take──▶ the profile's data is renamed to its journal, its link ends in `!` ──give, page by page──▶ added to the target
+//   ──join, append──▶ the target lists the merge, and it is recorded for analysts ──finish──▶ the link without `!`, no journal
+//
+// Each step is one script of a few milliseconds, and idempotent. A request of the visitor finishes a pending merge;
+// src/profiles/resume.ts finishes the others. Until the last step the fields that were given are noted next to the target: a
+// repeated page adds nothing.
+//
+// If the master has replicas, one of them must have the previous step before anything is given, and before the journal is removed: so
+// a failover loses neither half.
+//
+// The source is a guest or, after a failover, another profile of the same customer.
+
+import { randomBytes } from 'node:crypto';
+import { ServiceError } from '../errors.js';
+import { eventIdOfName } from '../events/event-id.js';
+import { encodeMerge } from '../events/row.js';
+import { bucketOf } from '../redis/keys.js';
+import { removeKeys } from '../redis/remove.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { type Belonging, eachIndex, keyOf } from './belongings.js';
+import { type Link, type Links, linkTo } from './links.js';
+import type { Pending } from './pending.js';
+
+const TAKE = loadScript<string>('profiles/startMerge');
+const GIVE = loadScript<number>('profiles/applyMergePage');
+const FINISH = loadScript<number>('profiles/finishMerge');
+const RESTORE = loadScript<number>('profiles/undoMerge');
+const CLEAR = loadScript<number>('profiles/clearMerge');
+
+/** TTL of the notes of given fields, seconds: the next visit of this visitor may finish the merge. */
+const UNFINISHED_S = 400 * 24 * 60 * 60;
+/** A request waits for a merge for so many time-outs of Redis; a large merge goes on without it. */
+const PATIENCE = 2;
+
+/** Appends an event to the stream of a profile's node. @throws ServiceError `unavailable` */
+export type Append = (profileId: string, line: string) => Promise<unknown>;
+
+/** A profile that is merged: a guest's, or a linked one. */
+export interface Source {
+  readonly profileId: string;
+  /** '' for a guest; so is `owner`. */
+  readonly generation: string;
+  readonly owner: string;
+  /** The guest's identity. */
+  readonly name: string;
+}
+
+/** The target of a merged profile. */
+export interface Target {
+  readonly link: Link;
+  readonly nonce: string;
+  readonly isFinished: boolean;
+}
+
+export class Merger {
+  readonly #store: Store;
+  readonly #links: Links;
+  readonly #pending: Pending;
+  readonly #append: Append;
+  readonly #belongings: readonly Belonging[];
+  /** Running merges of this process, by source. Bounded by requests and scans. */
+  readonly #running = new Map<string, Promise<boolean>>();
+
+  constructor(
+    store: Store,
+    links: Links,
+    pending: Pending,
+    append: Append,
+    belongings: readonly Belonging[],
+  ) {
+    this.#store = store;
+    this.#links = links;
+    this.#pending = pending;
+    this.#append = append;
+    this.#belongings = belongings;
+  }
+
+  /**
+   * @returns false if nothing was merged: the source has changed, or the target was erased
+   * @throws ServiceError `unavailable`, also if a large merge takes longer than a request waits
+   */
+  async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
+    // In the node's clock: a backup compares it with its start.
+    const now = this.#store.timeAt(this.#store.addressOf(bucketOf(profileId)), performance.now());
+    const nonce = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
+    const target: Target = { link: into, nonce, isFinished: false };
+    await this.#pending.begin(profileId, mergeOf(profileId, target));
+    const touched = this.#movedKeys(profileId, generation === '');
+    const args = [generation, `${into.field} ${nonce}`, linkOf(target).field, name, owner];
+    const taken = await this.#store.change(TAKE, touched, args);
+    if (taken === fieldOf(target)) return this.finish(profileId, target);
+    await this.#pending.end(profileId, mergeOf(profileId, target));
+    return false;
+  }
+
+  /** The target of a profile, if it was merged. @throws ServiceError `unavailable` */
+  async targetOf(profileId: string): Promise<Target | undefined> {
+    const key = this.#store.keys.profile(profileId);
+    const field = await this.#store.call((client) => client.hget(key, 'target'));
+    return field === null ? undefined : targetOf(field);
+  }
+
+  /**
+   * Gives the journal to the target. Idempotent.
+   * @returns false if the target was erased @throws see `merge`
+   */
+  finish(profileId: string, target: Target): Promise<boolean> {
+    let running = this.#running.get(profileId);
+    if (running === undefined) {
+      running = this.#finish(profileId, target).finally(() => this.#running.delete(profileId));
+      this.#running.set(profileId, running);
+    }
+    return withPatience(running, PATIENCE * this.#store.timeoutMs);
+  }
+
+  /**
+   * Undoes an unfinished merge whose target was erased.
+   * @returns false if the profile has another target, or the guest another link
+   */
+  async restore(profileId: string, target: Target): Promise<boolean> {
+    const { keys } = this.#store;
+    await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
+    const facts = keys.journal('p', profileId);
+    const generation = await this.#store.call((client) => client.hget(facts, 'generation'));
+    const isGuest = generation === null;
+    const touched = this.#movedKeys(profileId, isGuest);
+    // Not the own setting: commands and `deliver` don't have GUEST_RETENTION_DAYS.
+    const retentionS = await this.#store.guestRetentionS();
+    const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
+    if ((await this.#store.change(RESTORE, touched, args)) !== 1) return false;
+    await this.#pending.forget(mergeOf(profileId, target));
+    return true;
+  }
+
+  /** Removes the rest of a profile whose target was erased, and its pending merge. @throws ServiceError `unavailable` */
+  async clear(profileId: string, target: Target): Promise<void> {
+    const { keys } = this.#store;
+    await this.#pending.forget(mergeOf(profileId, target));
+    await this.#eachJournaled(profileId, (index, fields) => index.remove(fields, profileId));
+    const touched = [keys.identity(profileId), keys.profile(profileId), ...this.#journalOf(profileId)];
+    await this.#store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
+  }
+
+  async #finish(from: string, target: Target): Promise<boolean> {
+    const { keys } = this.#store;
+    const { link, nonce } = target;
+    const { profileId: into, generation } = link;
+    await this.#store.onReplica(bucketOf(from));
+    const given = await together(this.#belongings.map((one) => this.#giveAll(one, from, target)));
+    if (given.some((merged) => merged === undefined)) return false;
+    const merged = [from, ...given.flatMap((some) => some ?? [])];
+    // A repeated try appends rows with the same ids, which analysts see once.
+    const time = Number.parseInt(nonce, 10);
+    const told = merged.map((profile) =>
+      this.#append(
+        into,
+        encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
+      ),
+    );
+    const [isComplete] = await together([this.#links.join(link, from, nonce), ...told]);
+    if (!isComplete) return false;
+    await this.#store.onReplica(bucketOf(into));
+    const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];
+    const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
+    await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
+    await together([
+      removeKeys(this.#store, [keys.applied(into, generation, from)]),
+      this.#pending.end(from, mergeOf(from, target)),
+    ]);
+    return true;
+  }
+
+  /** Gives one journal, page by page. @returns merged profiles among its members; undefined if the target was erased */
+  async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
+    const { kind, indexes, merged } = belonging;
+    const { keys } = this.#store;
+    const into = target.link.profileId;
+    const profiles: string[] = [];
+    const members = this.#belongings.find((one) => one.kind === 'g') as Belonging;
+    let cursor = '0';
+    do {
+      const [next, found] = await this.#store.call((client) =>
+        client.hscan(keys.journal(kind, from), cursor, 'COUNT', merged.page),
+      );
+      cursor = next;
+      const fields = found.filter((_, i) => !merged.except?.has(found[i - (i % 2)] as string));
+      const names = fields.filter((_, i) => i % 2 === 0);
+      // Profiles that were merged into the source belong to the target now.
+      if (belonging === members) profiles.push(...names.filter(isProfile));
+      // An index entry must precede its field.
+      for (const index of indexes) await index.addAll(names, into);
+      if (!(await this.#give(from, target, belonging, fields))) return undefined;
+      for (const index of indexes) await index.remove(names, from);
+      if (!(await this.#give(from, target, members, merged.members?.(found) ?? []))) return undefined;
+    } while (cursor !== '0');
+    return profiles;
+  }
+
+  /** Adds a page of a journal to the target. @returns false if the target was erased */
+  async #give(
+    from: string,
+    { link: { profileId, generation }, nonce }: Target,
+    belonging: Belonging,
+    fields: readonly string[],
+  ): Promise<boolean> {
+    if (fields.length === 0) return true;
+    const { keys } = this.#store;
+    const { how, bytesIn = '' } = belonging.merged;
+    const touched = [
+      keys.profile(profileId),
+      keyOf(keys, belonging, profileId, false),
+      keys.applied(profileId, generation, from),
+      keys.members(profileId),
+    ];
+    const args = [generation, from, belonging.kind, UNFINISHED_S, nonce, how, bytesIn, ...fields];
+    return (await this.#store.change(GIVE, touched, args)) === 1;
+  }
+
+  /** The keys of the scripts: three fixed ones, then each kind's key and journal. */
+  #movedKeys(profileId: string, isGuest: boolean): string[] {
+    const { keys } = this.#store;
+    const moved = this.#belongings.flatMap((one) => [
+      keyOf(keys, one, profileId, isGuest),
+      keys.journal(one.kind, profileId),
+    ]);
+    return [keys.identity(profileId), keys.profile(profileId), keys.members(profileId), ...moved];
+  }
+
+  #journalOf(profileId: string): string[] {
+    return this.#belongings.map(({ kind }) => this.#store.keys.journal(kind, profileId));
+  }
+
+  #eachJournaled(profileId: string, act: Parameters<typeof eachIndex>[3]): Promise<void> {
+    return eachIndex(
+      this.#store,
+      this.#belongings,
+      ({ kind }) => this.#store.keys.journal(kind, profileId),
+      act,
+    );
+  }
+}
+
+function targetOf(field: string): Target {
+  const isFinished = !field.startsWith('!');
+  const [profileId = '', generation = '', nonce = ''] = field.replace(/^!/, '').split(' ');
+  return { link: linkTo(profileId, generation), nonce, isFinished };
+}
+
+/** The value of the profile's field `target`. */
+function fieldOf({ link, nonce, isFinished }: Target): string {
+  return `${isFinished ? '' : '!'}${link.field} ${nonce}`;
+}
+
+/** Link of a merged guest. */
+function linkOf({ link, nonce, isFinished }: Target): Link {
+  return linkTo(link.profileId, link.generation, isFinished ? '' : `!${nonce}`);
+}
+
+/** Name of the pending operation, see Pending. */
+function mergeOf(profileId: string, { link, nonce }: Target): string {
+  return `merge ${profileId} ${link.field} ${nonce}`;
+}
+
+/** True if a member is a merged profile, and not an identity, a share code, or a digest. */
+export function isProfile(member: string): boolean {
+  return !/^([csCS]:|[#@])/.test(member);
+}
+
+/** Waits for all. @throws the first error, after all have ended */
+async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
+  const ended = await Promise.allSettled(work);
+  const failed = ended.find((one) => one.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  return ended.map((one) => (one as PromiseFulfilledResult<T>).value);
+}
+
+/** Rejects after `ms`; the merge goes on. */
+function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new ServiceError('unavailable')), ms);
+  });
+  return Promise.race([running, late]).finally(() => clearTimeout(timer));
+}

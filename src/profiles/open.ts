@@ -1,0 +1,107 @@
+// Puts the parts of identities together: they are made of each other and of nothing else.
+
+import type { Append } from '../events/appender.js';
+import type { Recording } from '../events/recording.js';
+import { ShopEraser } from '../extras/privacy/shop-eraser.js';
+import type { Batcher } from '../redis/batcher.js';
+import type { Store } from '../redis/store.js';
+import { ProductLimit } from '../visits/product-limit.js';
+import type { VisitBatch } from '../visits/visit-batch.js';
+import { type Belonging, belongingsOf, type FieldIndex } from './belongings.js';
+import { Counting } from './counting.js';
+import { Emails } from './emails.js';
+import { Eraser } from './eraser.js';
+import { EventRequests } from './event-requests.js';
+import { Linker } from './link.js';
+import { LinkedEraser } from './linked-eraser.js';
+import { Links } from './links.js';
+import { ManyVisits } from './many-visits.js';
+import { Merger } from './merge.js';
+import { NamedVisitors } from './named-visitor.js';
+import { Pending } from './pending.js';
+import { Places } from './places.js';
+import { createProfileIds, type ProfileIds } from './profile-id.js';
+import { Profiles } from './profiles.js';
+import { Redirects } from './redirects.js';
+import { type OnFailed, Resume } from './resume.js';
+import { Visitors } from './visitors.js';
+
+export interface IdentityParts {
+  readonly linker: Linker;
+  readonly links: Links;
+  readonly redirects: Redirects;
+  readonly emails: Emails;
+  readonly named: NamedVisitors;
+  readonly eraser: Eraser;
+  /** Of all of the shop's visitors. */
+  readonly shopEraser: ShopEraser;
+  readonly resume: Resume;
+  readonly profiles: Profiles;
+  readonly visitors: Visitors;
+  readonly manyVisits: ManyVisits;
+  readonly profileIds: ProfileIds;
+  readonly belongings: readonly Belonging[];
+}
+
+/** What is counted of what was done, for metrics. */
+export interface IdentityFigures {
+  /** A visitor was erased. */
+  readonly erased?: () => void;
+  /** An address leads to so many profiles no longer, because there were too many. */
+  readonly addressesDropped?: (profiles: number) => void;
+  /** An interrupted operation could not be completed. */
+  readonly failed?: OnFailed;
+}
+
+/**
+ * @param maxProducts products that a profile may count @param itemIndexes of product alerts
+ */
+export function openIdentity(
+  store: Store,
+  batch: VisitBatch,
+  recordings: Batcher<Recording, string | undefined>,
+  appends: Batcher<Append, unknown>,
+  maxProducts: number,
+  { erased, addressesDropped, failed }: IdentityFigures = {},
+  itemIndexes: readonly FieldIndex[] = [],
+): IdentityParts {
+  const { salt, buckets } = store.deployment;
+  const profileIds = createProfileIds(salt, buckets);
+  const links = new Links(store, batch, profileIds);
+  const pending = new Pending(store);
+  const append = (profileId: string, line: string) => appends.run({ line, profileId });
+  const belongings = belongingsOf(itemIndexes);
+  const merger = new Merger(store, links, pending, append, belongings);
+  const redirects = new Redirects(store, links, merger, append, (profileId, generation) =>
+    linkedEraser.removeLeftovers(profileId, generation),
+  );
+  const emails = new Emails(store, redirects, addressesDropped);
+  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, belongings);
+  const places = new Places(links, redirects);
+  const linker = new Linker(links, merger, redirects);
+  const counting = new Counting(batch, places);
+  const visitors = new Visitors({
+    links,
+    redirects,
+    places,
+    counting,
+    events: new EventRequests(places, recordings),
+    linker,
+    products: new ProductLimit(store, maxProducts),
+  });
+  return {
+    linker,
+    links,
+    redirects,
+    emails,
+    named: new NamedVisitors(links, redirects, emails),
+    eraser: new Eraser(store, links, redirects, emails, linkedEraser, belongings, erased),
+    shopEraser: new ShopEraser(store, pending),
+    resume: new Resume(pending, merger, redirects, linkedEraser, failed),
+    profiles: new Profiles(store, visitors, emails, profileIds),
+    visitors,
+    manyVisits: new ManyVisits(visitors),
+    profileIds,
+    belongings,
+  };
+}

@@ -1,0 +1,75 @@
+// Operations that take several steps in several slots: each is written down before it begins and removed when it has ended, so that
+// src/profiles/resume.ts finds what a process has left half done.
+//
+//   merge <profile> <target's profile> <its generation> <nonce>
+//   erase <profile> <its generation>
+//
+// Each node has a list beside its streams. An operation is in that of its profile's node: a failover forgets both or neither.
+
+import { bucketOf } from '../redis/keys.js';
+import { streamsOf } from '../redis/marks.js';
+import { removeKeys } from '../redis/remove.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+
+const PENDING = loadScript<number>('profiles/listPending');
+/** Operations of one page. */
+const PAGE = 250;
+
+export class Pending {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** @param profileId of the operation @throws ServiceError `unavailable` */
+  begin(profileId: string, operation: string): Promise<void> {
+    return this.#change('begin', this.#streamOf(profileId), operation);
+  }
+
+  /** @param profileId of the operation @throws ServiceError `unavailable` */
+  end(profileId: string, operation: string): Promise<void> {
+    return this.#change('end', this.#streamOf(profileId), operation);
+  }
+
+  /** Strikes an operation out wherever it is: its profile's slot may have moved since. @throws ServiceError `unavailable` */
+  async forget(operation: string): Promise<void> {
+    for (const stream of await this.#streams()) await this.#change('end', stream, operation);
+  }
+
+  /** Strikes all out. @throws ServiceError `unavailable` */
+  async clear(): Promise<void> {
+    const { keys } = this.#store;
+    for (const stream of await this.#streams()) await removeKeys(this.#store, [keys.pending(stream)]);
+  }
+
+  /**
+   * Pending operations, in pages. An operation may come twice; one that begins or ends during the scan may be missing.
+   * @throws ServiceError `unavailable`
+   */
+  async *pages(): AsyncGenerator<readonly string[]> {
+    for (const stream of await this.#streams()) {
+      const key = this.#store.keys.pending(stream);
+      let cursor = '0';
+      do {
+        const from = cursor;
+        const [next, found] = await this.#store.call((client) => client.zscan(key, from, 'COUNT', PAGE));
+        cursor = next;
+        yield found.filter((_, i) => i % 2 === 0);
+      } while (cursor !== '0');
+    }
+  }
+
+  async #change(what: 'begin' | 'end', stream: number, operation: string): Promise<void> {
+    await this.#store.change(PENDING, [this.#store.keys.pending(stream)], [what, operation]);
+  }
+
+  #streamOf(profileId: string): number {
+    return this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
+  }
+
+  #streams(): Promise<number[]> {
+    return this.#store.call((client) => streamsOf(client, this.#store.keys));
+  }
+}

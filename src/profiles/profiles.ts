@@ -1,0 +1,77 @@
+// What is known of a visitor: e-mail, names, device, locale. It stays in Redis and never enters `events`.
+// It is written with every request that has it: a process that remembered what it wrote could not know of an erasure,
+// or of what another process wrote since. A device or a locale alone says nothing about a person and is with every event
+// anyway: they are kept beside an address or a name.
+
+import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
+import { checkedAndEndingKeys, type Place } from '../redis/place.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { type Emails, normaliseEmail } from './emails.js';
+import type { ProfileIds } from './profile-id.js';
+import type { Visitors } from './visitors.js';
+
+const KEEP = loadScript<string | number>('profiles/storeFacts');
+const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
+
+/** Whether an identity says who its visitor is. */
+export function isPersonal({ email, firstName, lastName }: Identity): boolean {
+  return email !== null || firstName !== null || lastName !== null;
+}
+
+/** Whether an identity says anything that is kept. */
+export function hasFacts(who: Identity): boolean {
+  return FACTS.some((name) => who[name] !== null);
+}
+
+export class Profiles {
+  readonly #store: Store;
+  readonly #visitors: Visitors;
+  readonly #emails: Emails;
+  readonly #profileIds: ProfileIds;
+
+  constructor(store: Store, visitors: Visitors, emails: Emails, profileIds: ProfileIds) {
+    this.#store = store;
+    this.#visitors = visitors;
+    this.#emails = emails;
+    this.#profileIds = profileIds;
+  }
+
+  /**
+   * Keeps all that an identity says, and makes its visitor known. Facts that it does not give stay as they were.
+   * @param leads whether its e-mail address leads to the visitor from now on: a server or an order gave it
+   * @returns the visitor's profile @throws ServiceError `unavailable`
+   */
+  async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
+    if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);
+    const email = leads ? normaliseEmail(who.email) : undefined;
+    const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.#emails.digest(email);
+    const { profileId } = await this.#visitors.change(who, mayLink, (place) =>
+      this.#write(place, who, digest),
+    );
+    if (digest !== '') await this.#emails.index(digest, profileId);
+    return profileId;
+  }
+
+  async #write(place: Place, who: Identity, digest: string): Promise<string | number> {
+    const { keys, guestsS } = this.#store;
+    const { profileId, link, generation } = place;
+    const own = generation === '' ? place.checked : profileId;
+    const facts: string[] = [];
+    for (const name of FACTS) {
+      const value = who[name];
+      if (value !== null) facts.push(name, value);
+    }
+    const touched = [keys.profile(profileId), keys.members(profileId), ...checkedAndEndingKeys(keys, place)];
+    const now = new Date().toISOString();
+    return this.#store.change(KEEP, touched, [
+      link,
+      generation,
+      guestsS,
+      now,
+      digest === '' ? '' : `@${digest}`,
+      namesIn(who).find((name) => this.#profileIds.of(name) === own) ?? '',
+      ...facts,
+    ]);
+  }
+}

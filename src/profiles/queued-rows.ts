@@ -1,0 +1,24 @@
+// Queues rows for erasure from what waits in streams and from ClickHouse; src/flush/row-eraser.ts erases them.
+
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+
+const ERASURES = loadScript('profiles/queueErasures');
+/** Names that one call takes. */
+const AT_ONCE = 100;
+
+/**
+ * @param what profile ids, EVERY_PROFILE, and identity names: rows that name them
+ * @param at when they were erased, in milliseconds of Redis's clock: later rows stay. By default now
+ * @throws ServiceError `unavailable`
+ */
+export async function queueRows(store: Store, what: readonly string[], at?: number): Promise<void> {
+  const now = Math.ceil(store.timeAt(undefined, performance.now()));
+  const ageMs = Math.max(0, now - (at ?? now));
+  // If this server's clock is behind, others have stamped rows with later times.
+  const until = Math.max(now, Date.now()) - ageMs;
+  for (let i = 0; i < what.length; i += AT_ONCE) {
+    const args = [until, ageMs, ...what.slice(i, i + AT_ONCE)];
+    await store.change(ERASURES, [store.keys.erasures], args);
+  }
+}

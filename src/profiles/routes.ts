@@ -1,0 +1,124 @@
+// POST /profile/guest and /profile/merge; GET and DELETE /profile, with which a shop's server exports or erases a visitor's data.
+
+import { ServiceError } from '../errors.js';
+import type { Exporter } from '../extras/privacy/exporter.js';
+import { erasureAnswer, exportAnswer, mergeAnswer, profileAnswer } from '../http/answer-schemas.js';
+import { ERASURE, IDEMPOTENCY_KEY, NOWHERE, once } from '../http/idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../http/operation.js';
+import type { RequestStore } from '../redis/requests.js';
+import { readGuest, readMerge, readProfile } from '../validation/requests.js';
+import { guestBody, mergeBody, profileBody, profileQuery } from '../validation/schemas.js';
+import type { Eraser } from './eraser.js';
+import type { NamedVisitors } from './named-visitor.js';
+import { hasFacts, type Profiles } from './profiles.js';
+import type { BothIds, Visitors } from './visitors.js';
+
+const EXAMPLE = { customerId: '7' };
+const NOBODY = 'Nothing is kept of such a visitor.';
+
+export interface ProfileServices {
+  readonly visitors: Visitors;
+  readonly profiles: Profiles;
+  readonly named: NamedVisitors;
+  readonly eraser: Eraser;
+  readonly exporter: Exporter;
+  readonly requests: RequestStore;
+}
+
+export function profileOperations(services: ProfileServices): Operation[] {
+  const { visitors, profiles, named, eraser, exporter, requests } = services;
+  return [
+    operation({
+      method: 'post',
+      doc: {
+        id: 'keepGuest',
+        tag: 'Profiles',
+        summary: "Makes a guest's profile and keeps the given facts",
+        body: { schema: guestBody, example: { sessionId: 's-1', device: 'desktop', locale: 'en' } },
+        answer: profileAnswer,
+      },
+      path: '/profile/guest',
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readGuest,
+      handle(input, request) {
+        const { caller, identity } = request;
+        const what = { operation: 'guest', input: input.identity };
+        return once(requests, request, what, NOWHERE, async () => {
+          const profileId = await profiles.keep(identity, caller.mayLink, true);
+          return JSON.stringify({ profileId });
+        });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'mergeProfiles',
+        tag: 'Profiles',
+        summary: 'Says that a session belongs to a customer, as after a login',
+        body: { schema: mergeBody, example: { identity: { customerId: '7', sessionId: 's-1' } } },
+        answer: mergeAnswer,
+      },
+      path: '/profile/merge',
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readMerge,
+      handle(input, request) {
+        const { identity } = request;
+        const what = { operation: 'merge', input: input.identity };
+        return once(requests, request, what, NOWHERE, async () => {
+          const { profileId, merged } = await visitors.link(identity as BothIds); // the schema requires both
+          if (hasFacts(identity)) await profiles.keep(identity, true, true);
+          return JSON.stringify({ profileId, merged });
+        });
+      },
+    }),
+    operation({
+      method: 'get',
+      doc: {
+        id: 'exportProfile',
+        tag: 'Profiles',
+        summary: 'Answers all that is kept of a visitor, by customer id, session id or e-mail address',
+        query: { schema: profileQuery, example: EXAMPLE },
+        refusals: ['not_found'],
+        answer: exportAnswer,
+      },
+      path: '/profile',
+      accessGroup: 'administration',
+      maxBody: 0,
+      read: (_, request) => readProfile(undefined, request.query()),
+      async handle(_, { identity }) {
+        const body = await exporter.exportNamed(await named.find(identity));
+        if (body === undefined) throw new ServiceError('not_found', NOBODY);
+        return { body };
+      },
+    }),
+    operation({
+      method: 'delete',
+      doc: {
+        id: 'eraseProfile',
+        tag: 'Profiles',
+        summary:
+          'Erases a visitor, by customer id, session id or e-mail address; if a proxy drops the body, use the query',
+        query: { schema: { properties: profileQuery.properties }, example: {} },
+        body: { schema: profileBody, example: { identity: EXAMPLE }, optional: true },
+        answer: erasureAnswer,
+      },
+      path: '/profile',
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: (body, request) => readProfile(body, request.query()),
+      handle(input, request) {
+        const { identity } = request;
+        const what = { operation: ERASURE, input: input.identity };
+        return once(requests, request, what, NOWHERE, async () => {
+          const erased = await eraser.eraseNamed(await named.find(identity));
+          return JSON.stringify({ erased });
+        });
+      },
+    }),
+  ];
+}

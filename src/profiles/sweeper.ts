@@ -1,0 +1,105 @@
+// Removes what leads to a guest who has ended: share codes, entries of the indexes of addresses and of wishers. They are in slots
+// of their own, so they can't end with the guest's keys without work on each visit.
+//
+// One process at a time goes through all keys by SCAN, in small pages, every few hours. It may die anywhere: the next sweep begins
+// anew. An entry of the index of wishers stays if its guest came back meanwhile: it goes when the product changes, or with them.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Wishers } from '../extras/alerts/wishers.js';
+import { mastersOf } from '../redis/client.js';
+import type { Store } from '../redis/store.js';
+import type { Shares } from '../wishlist/shares.js';
+import type { Emails } from './emails.js';
+
+/** Two sweeps take less than a day. */
+const EVERY_MS = 6 * 60 * 60 * 1_000;
+/** Keys of one page of SCAN, and the pause after it: a sweep takes Redis and `serve` a few percent of a core. */
+const PAGE = 200;
+const PAUSE_MS = 20;
+/** What may still be on its way to its profile, milliseconds: far longer than that takes. */
+const GRACE_MS = 60 * 60 * 1_000;
+/** src/redis/keys.ts spells them. */
+const SWEPT = /^\{(share|email|wish):([^}]+)\}$/;
+
+export type Swept = 'share' | 'email' | 'wish';
+
+export interface SweeperParts {
+  readonly store: Store;
+  readonly shares: Shares;
+  readonly emails: Emails;
+  /** If product alerts are on. */
+  readonly wishers: Wishers | undefined;
+  /** Called with what was removed. */
+  readonly onSwept: (kind: Swept, entries: number) => void;
+  /** Called with what failed: it is tried again by the next sweep. */
+  readonly onFailed: (error: Error) => void;
+}
+
+export class Sweeper {
+  readonly #parts: SweeperParts;
+  readonly #everyMs: number;
+  readonly #graceMs: number;
+
+  /** @param everyMs @param graceMs other than in production in tests */
+  constructor(parts: SweeperParts, everyMs = EVERY_MS, graceMs = GRACE_MS) {
+    this.#parts = parts;
+    this.#everyMs = everyMs;
+    this.#graceMs = graceMs;
+  }
+
+  /** Sweeps whenever it is time and no other process does. @returns what ends it */
+  watch(): () => void {
+    const closing = new AbortController();
+    let isRunning = false;
+    const work = async () => {
+      if (isRunning) return;
+      isRunning = true;
+      await this.#sweepInTurn(closing.signal).catch(this.#parts.onFailed);
+      isRunning = false;
+    };
+    const timer = setInterval(() => void work(), this.#everyMs / 4);
+    timer.unref();
+    return () => {
+      closing.abort();
+      clearInterval(timer);
+    };
+  }
+
+  /** The turn's key ends when the next sweep is due. */
+  async #sweepInTurn(signal: AbortSignal): Promise<void> {
+    const { store } = this.#parts;
+    const taken = await store.call((client) => client.set(store.keys.sweep, '1', 'PX', this.#everyMs, 'NX'));
+    if (taken !== null) await this.#sweep(signal);
+  }
+
+  async #sweep(signal: AbortSignal): Promise<void> {
+    const { store, onFailed } = this.#parts;
+    const [prefix = ''] = store.keys.mark(0).split('{');
+    const nodes = await store.call(async (client) => mastersOf(client));
+    for (const node of nodes) {
+      let cursor = '0';
+      do {
+        const from = cursor;
+        const [after, found] = await store.call(() =>
+          node.scan(from, 'MATCH', `${prefix}{[sew]*`, 'COUNT', PAGE),
+        );
+        cursor = after;
+        for (const key of found) {
+          const [, kind, name] = SWEPT.exec(key.slice(prefix.length)) ?? [];
+          if (kind !== undefined) await this.#sweepKey(kind as Swept, name as string).catch(onFailed);
+          if (signal.aborted) return;
+        }
+        await sleep(PAUSE_MS, undefined, { ref: false });
+      } while (cursor !== '0' && !signal.aborted);
+    }
+  }
+
+  async #sweepKey(kind: Swept, name: string): Promise<void> {
+    const { shares, emails, wishers, onSwept } = this.#parts;
+    let removed = 0;
+    if (kind === 'share') removed = (await shares.forgetGone(name, this.#graceMs)) ? 1 : 0;
+    else if (kind === 'email') removed = await emails.sweep(name);
+    else removed = (await wishers?.sweep(name, this.#graceMs)) ?? 0;
+    if (removed > 0) onSwept(kind, removed);
+  }
+}

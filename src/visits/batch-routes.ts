@@ -1,0 +1,71 @@
+// POST /product/visit/batch: up to 500 visits in one request, for relays, edge workers and importers.
+
+import { ERRORS, ServiceError } from '../errors.js';
+import { visitBatchAnswer } from '../http/answer-schemas.js';
+import { type Operation, operation } from '../http/operation.js';
+import type { ManyVisits, VisitOutcome } from '../profiles/many-visits.js';
+import { readFlag, readVisitBatch } from '../validation/requests.js';
+import { visitBatchBody } from '../validation/schemas.js';
+import { COUNT_QUERY, answer as visitText } from './routes.js';
+
+/** Bytes of 500 visits. */
+const MAX_BODY = 512 * 1024;
+
+const EXAMPLE = {
+  visits: [
+    { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'blue-hat' },
+    { identity: { customerId: '42' }, productHandle: 'red-shoe' },
+  ],
+};
+
+export function visitBatchOperation(many: ManyVisits): Operation {
+  return operation({
+    method: 'post',
+    doc: {
+      id: 'countVisits',
+      tag: 'Visits',
+      summary: 'Counts up to 500 visits; with `?count=true` each result has its count',
+      query: { schema: COUNT_QUERY, example: { count: 'true' } },
+      body: { schema: visitBatchBody, example: EXAMPLE },
+      answer: visitBatchAnswer,
+    },
+    path: '/product/visit/batch',
+    accessGroup: 'administration',
+    maxBody: MAX_BODY,
+    weight: visitsIn,
+    read: readVisitBatch,
+    async handle(input, request) {
+      const wantsCount = readFlag(request.query(), 'count');
+      const visits = input.visits.map(({ identity, productHandle }) => ({
+        identity: request.actFor(identity),
+        productHandle,
+      }));
+      const kind = wantsCount ? 'count' : 'visit';
+      const outcomes = await many.count(kind, visits, request.caller.mayLink);
+      refuseWhereNoneIsCounted(outcomes);
+      const results = outcomes.map((outcome, i) => {
+        if (outcome instanceof ServiceError)
+          return JSON.stringify({ error: outcome.message, code: outcome.code });
+        const { productHandle } = visits[i] as (typeof visits)[number];
+        return visitText(outcome.profileId, productHandle, wantsCount ? outcome.count : undefined);
+      });
+      return `{"results":[${results.join()}]}`;
+    },
+  });
+}
+
+/** Counts a wrong body, too: to validate it takes time. */
+function visitsIn(body: unknown): number {
+  const visits = (body as { readonly visits?: unknown } | null | undefined)?.visits;
+  return Array.isArray(visits) ? Math.max(1, visits.length) : 1;
+}
+
+/** Errors of single visits, for which a retry of the whole batch does not help. */
+function refuseWhereNoneIsCounted(outcomes: readonly VisitOutcome[]): void {
+  let passing: ServiceError | undefined;
+  for (const outcome of outcomes) {
+    if (!(outcome instanceof ServiceError)) return;
+    if (ERRORS[outcome.code].retryable) passing ??= outcome;
+  }
+  if (passing !== undefined) throw passing;
+}

@@ -1,0 +1,32 @@
+// POST /product/visit/list: a visitor's counts of many products at once, for collection pages.
+
+import { visitListAnswer } from '../http/answer-schemas.js';
+import { MAX_BODY, type Operation, operation } from '../http/operation.js';
+import type { Visitors } from '../profiles/visitors.js';
+import { readVisitList } from '../validation/requests.js';
+import { visitListBody } from '../validation/schemas.js';
+
+const EXAMPLE = { identity: { sessionId: 's-1' }, productHandles: ['red-shoe', 'blue-hat'] };
+
+export function visitListOperation(visitors: Visitors): Operation {
+  return operation({
+    method: 'post',
+    doc: {
+      id: 'listVisitCounts',
+      tag: 'Visits',
+      summary: 'Reads the counts of up to 100 products',
+      body: { schema: visitListBody, example: EXAMPLE },
+      answer: visitListAnswer,
+    },
+    path: '/product/visit/list',
+    accessGroup: 'visits',
+    maxBody: MAX_BODY,
+    read: readVisitList,
+    async handle({ productHandles }, { caller, identity }) {
+      const { profileId, counts } = await visitors.readAll(identity, caller.mayLink, productHandles);
+      // Not JSON.stringify of an object, which would lose a handle named __proto__.
+      const fields = productHandles.map((handle, i) => `${JSON.stringify(handle)}:${counts[i]}`);
+      return `{"profileId":"${profileId}","counts":{${fields.join()}}}`;
+    },
+  });
+}

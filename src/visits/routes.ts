@@ -1,0 +1,177 @@
+// POST, GET and DELETE /product/visit.
+
+import { countAnswer, resetAnswer, visitAnswer } from '../http/answer-schemas.js';
+import { hasKey, IDEMPOTENCY_KEY, onceUnderKey } from '../http/idempotency.js';
+import { LATER, MAX_BODY, type Operation, operation, type Request } from '../http/operation.js';
+import { isRobot } from '../http/robots.js';
+import { CountRequest } from '../profiles/counting.js';
+import type { Visitors } from '../profiles/visitors.js';
+import type { RequestStore } from '../redis/requests.js';
+import { TurnQueue } from '../turn.js';
+import { readFlag, readVisitBody, readVisitQuery, type VisitRequest } from '../validation/requests.js';
+import { visitBody, visitQuery } from '../validation/schemas.js';
+import type { VisitKind } from './visit-batch.js';
+
+const PATH = '/product/visit';
+/** Visits looked up together: few enough to be in the processor's cache still. */
+const LOOKED_UP_TOGETHER = 64;
+export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
+const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
+const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
+
+/** @param onRobot called for each visit of a robot, which is answered but not counted */
+export function visitOperations(
+  visitors: Visitors,
+  requests: RequestStore,
+  onRobot: () => void,
+): Operation[] {
+  const lookUps = new TurnQueue<RequestedCount>(
+    'look-up',
+    (counts) => {
+      for (const count of counts) count.start(visitors);
+    },
+    LOOKED_UP_TOGETHER,
+  );
+  return [
+    operation({
+      method: 'post',
+      doc: {
+        id: 'countVisit',
+        tag: 'Visits',
+        refusals: ['too_many_products'],
+        summary: 'Counts a visit; with `?count=true` the answer has the count',
+        query: { schema: COUNT_QUERY, example: { count: 'true' } },
+        body: { schema: visitBody, example: EXAMPLE },
+        answer: visitAnswer,
+      },
+      path: PATH,
+      accessGroup: 'visits',
+      maxBody: MAX_BODY,
+      takesText: true,
+      headers: [IDEMPOTENCY_KEY],
+      read: readVisitBody,
+      handle(input, request) {
+        const { kind: callerKind } = request.caller;
+        const wantsCount = readFlag(request.query(), 'count');
+        const { productHandle } = input;
+        const isAnonymous = callerKind === 'anyone' || callerKind === 'browser';
+        if (isAnonymous && isRobot(request.head.userAgent)) {
+          onRobot();
+          lookUps.push(new RequestedCount(request, 'read', productHandle, wantsCount));
+          return LATER;
+        }
+        if (!hasKey(request)) {
+          const kind = wantsCount ? 'count' : 'visit';
+          lookUps.push(new RequestedCount(request, kind, productHandle, wantsCount));
+          return LATER;
+        }
+        return enterOnce('visit', request, input, wantsCount);
+      },
+    }),
+    operation({
+      method: 'get',
+      doc: {
+        id: 'getVisitCount',
+        tag: 'Visits',
+        summary: 'Reads the count',
+        query: { schema: visitQuery, example: EXAMPLE_QUERY },
+        answer: countAnswer,
+      },
+      path: PATH,
+      accessGroup: 'visits',
+      maxBody: 0,
+      read: (_, request) => readQuery(request),
+      handle({ productHandle }, request) {
+        lookUps.push(new RequestedCount(request, 'read', productHandle, true));
+        return LATER;
+      },
+    }),
+    operation({
+      method: 'delete',
+      doc: {
+        id: 'resetVisitCount',
+        tag: 'Visits',
+        summary: 'Resets the count; if a proxy drops the body, use the query',
+        query: { schema: { properties: visitQuery.properties }, example: {} },
+        body: { schema: visitBody, example: EXAMPLE, optional: true },
+        answer: resetAnswer,
+      },
+      path: PATH,
+      accessGroup: 'visits',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      // Some proxies drop the body of a DELETE; the query works as well.
+      read: (body, request) => (body === undefined ? readQuery(request) : readVisitBody(body)),
+      handle(input, request) {
+        if (hasKey(request)) return enterOnce('reset', request, input, false);
+        lookUps.push(new RequestedCount(request, 'reset', input.productHandle, false));
+        return LATER;
+      },
+    }),
+  ];
+
+  /** Counts a visit with an idempotency key. */
+  function enterOnce(
+    kind: 'visit' | 'reset',
+    request: Request,
+    input: VisitRequest,
+    wantsCount: boolean,
+  ): Promise<string> {
+    const { identity } = request;
+    const { mayLink } = request.caller;
+    const { productHandle } = input;
+    const place = () => visitors.likelyProfile(identity, mayLink);
+    // The stored answer has the count or not, so these are different operations.
+    const what = { operation: wantsCount ? `${kind} with count` : kind, input };
+    return onceUnderKey(requests, request, what, place, async (operation) => {
+      const { profileId, count } = await visitors.enterOnce(
+        kind,
+        identity,
+        mayLink,
+        productHandle,
+        operation,
+      );
+      return answer(profileId, productHandle, wantsCount ? count : undefined);
+    });
+  }
+}
+
+/** Answers its request with the count. */
+class RequestedCount extends CountRequest {
+  readonly #request: Request;
+  readonly #wantsCount: boolean;
+
+  constructor(request: Request, kind: VisitKind, productHandle: string, wantsCount: boolean) {
+    super(kind, productHandle, request.identity.device);
+    this.#request = request;
+    this.#wantsCount = wantsCount;
+  }
+
+  start(visitors: Visitors): void {
+    const { identity, caller } = this.#request;
+    try {
+      visitors.count(this, identity, caller.mayLink);
+    } catch (error) {
+      this.failed(error as Error);
+    }
+  }
+
+  counted(profileId: string, count: number): void {
+    this.#request.answer(answer(profileId, this.handle, this.#wantsCount ? count : undefined));
+  }
+
+  failed(error: Error): void {
+    this.#request.fail(error);
+  }
+}
+
+/** A storefront's signature names its customer, so the query need not. */
+function readQuery(request: Request): VisitRequest {
+  return readVisitQuery(request.query(), request.caller.customerId);
+}
+
+// Profile ids have no characters that JSON escapes.
+export function answer(profileId: string, productHandle: string, count?: number): string {
+  const fields = `{"profileId":"${profileId}","productHandle":${JSON.stringify(productHandle)}`;
+  return count === undefined ? `${fields}}` : `${fields},"count":${count}}`;
+}

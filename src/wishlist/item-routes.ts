@@ -1,0 +1,186 @@
+// POST /item/add, /item/remove, /item/list and /item/check.
+
+import { ServiceError } from '../errors.js';
+import { itemAddAnswer, itemCheckAnswer, itemListAnswer, itemRemoveAnswer } from '../http/answer-schemas.js';
+import { hasKey, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
+import { MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
+import { fitsBytes } from '../identity-rules.js';
+import { isPersonal, type Profiles } from '../profiles/profiles.js';
+import type { Visitors } from '../profiles/visitors.js';
+import type { KeyedOperation, RequestStore } from '../redis/requests.js';
+import { type ItemRequest, readItem, readItemCheck, readList, readRemoval } from '../validation/requests.js';
+import { itemAddBody, itemCheckBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
+import type { ItemContent } from './item-fields.js';
+import type { ItemLimit } from './item-limit.js';
+import type { Items } from './items.js';
+
+const IDENTITY = { sessionId: 's-1', device: 'desktop' };
+const EXAMPLE = {
+  identity: IDENTITY,
+  productId: 'gid://shopify/Product/1001',
+  variantId: 'gid://shopify/ProductVariant/2002',
+  productHandle: 'red-shoe',
+  productTitle: 'Red shoe',
+  variantTitle: '42',
+  image: 'https://cdn.shop.example/red-shoe.png',
+  price: '79.90',
+  compareAt: '99.90',
+  inventoryAvailable: true,
+  quantity: 1,
+  currencyCode: 'EUR',
+  countryCode: 'DE',
+  source: 'pdp',
+};
+
+export function itemOperations(
+  visitors: Visitors,
+  profiles: Profiles,
+  items: Items,
+  limit: ItemLimit,
+  requests: RequestStore,
+): Operation[] {
+  return [
+    operation({
+      method: 'post',
+      doc: {
+        id: 'addItem',
+        tag: 'Wishlist',
+        refusals: ['too_many_items'],
+        summary: 'Adds an item to the wishlist or updates it, with an `add` event',
+        body: { schema: itemAddBody, example: EXAMPLE },
+        answer: itemAddAnswer,
+      },
+      path: '/item/add',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read(body) {
+        const input = readItem(body);
+        const { properties } = input.content;
+        if (properties !== undefined && !fitsBytes(JSON.stringify(properties), MAX_PAYLOAD)) {
+          throw new ServiceError(
+            'payload_too_large',
+            `The properties are larger than ${MAX_PAYLOAD} bytes.`,
+            [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
+          );
+        }
+        limit.assertFitsAlone(input.content);
+        return input;
+      },
+      handle(input, request) {
+        if (isPersonal(request.identity) || hasKey(request)) return addStepwise(request, input);
+        return add(request, input.content);
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'removeItem',
+        tag: 'Wishlist',
+        summary: 'Removes an item, with a `remove` or `moveToCart` event',
+        body: {
+          schema: itemRemoveBody,
+          example: { identity: IDENTITY, productId: '1001', variantId: '2002', event: 'moveToCart' },
+        },
+        answer: itemRemoveAnswer,
+      },
+      path: '/item/remove',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readRemoval,
+      async handle(input, request) {
+        const { caller, identity } = request;
+        const { productId, variantId, event } = input;
+        const what = { operation: 'remove', input };
+        const place = () => visitors.likelyProfile(identity, caller.mayLink);
+        return once(requests, request, what, place, async (operation) => {
+          const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
+            items.remove(place, identity, productId, variantId, event, operation),
+          );
+          return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
+        });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'listItems',
+        tag: 'Wishlist',
+        summary: 'Lists the items of the wishlist, newest first',
+        body: { schema: itemListBody, example: { identity: IDENTITY } },
+        answer: itemListAnswer,
+      },
+      path: '/item/list',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      onlyReads: true,
+      read: readList,
+      async handle(_, { caller, identity }) {
+        const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
+          items.list(place),
+        );
+        return JSON.stringify({ profileId, items: answer });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'checkItems',
+        tag: 'Wishlist',
+        summary: 'Says which of up to 250 products are on the wishlist; without a variant any of them counts',
+        body: {
+          schema: itemCheckBody,
+          example: {
+            identity: IDENTITY,
+            products: [{ productId: '1001', variantId: '2002' }, { productId: '1003' }],
+          },
+        },
+        answer: itemCheckAnswer,
+      },
+      path: '/item/check',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      onlyReads: true,
+      read: readItemCheck,
+      async handle({ products }, { caller, identity }) {
+        const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
+          items.check(place, products),
+        );
+        return JSON.stringify({ profileId, items: answer });
+      },
+    }),
+  ];
+
+  function add(
+    { caller, identity }: Request,
+    content: ItemContent,
+    operation?: KeyedOperation,
+  ): Promise<string> {
+    return visitors
+      .change(
+        identity,
+        caller.mayLink,
+        (place) => items.add(place, identity, content, operation, caller.kind === 'browser'),
+        (places) => limit.assertFits(places, content),
+      )
+      .then(({ profileId, answer: { itemId } }) => {
+        const { productId, variantId, quantity } = content;
+        return JSON.stringify({ profileId, itemId, productId, variantId, quantity });
+      });
+  }
+
+  /** With facts of the visitor, or with a key. */
+  function addStepwise(request: Request, input: ItemRequest): Promise<string> {
+    const { caller, identity } = request;
+    const { content } = input;
+    const place = () => visitors.likelyProfile(identity, caller.mayLink);
+    return once(requests, request, { operation: 'add', input }, place, async (operation) => {
+      if (isPersonal(identity)) {
+        await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
+        await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
+      }
+      return add(request, content, operation);
+    });
+  }
+}

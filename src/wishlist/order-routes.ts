@@ -1,0 +1,176 @@
+// POST /webhook/purchase: the current state of an order, from Shopify or the shop's own server. Its lines are recorded for
+// analysts; if the setting is on, bought products leave the wishlist.
+//
+// The same order may arrive often and in any sequence: its rows have names and versions, and ClickHouse keeps the newest, so each
+// webhook is recorded. The wishlist changes once, with the first webhook that counts as a purchase; if that failed, the next
+// one finishes, since an item leaves once.
+//
+// An order names a customer, a session, or both. It creates their profiles but does not link them: the e-mail address of another
+// person at the checkout is no login.
+
+import { encodeOrderLine } from '../events/row.js';
+import { purchaseAnswer } from '../http/answer-schemas.js';
+import type { LeftOut } from '../http/left-out.js';
+import { type Operation, operation } from '../http/operation.js';
+import { admitDelivery, authenticBody, SIGNATURE, TOPIC } from '../http/webhook.js';
+import type { Identity } from '../identity-rules.js';
+import type { Profiles } from '../profiles/profiles.js';
+import type { FoundProfile, Visitors } from '../profiles/visitors.js';
+import { orderBody } from '../validation/schemas.js';
+import type { OrderNotes } from './order-notes.js';
+import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
+import type { Purchases } from './purchases.js';
+import type { SettingsStore } from './settings.js';
+
+/** Topics with an order. A shop's own server sends no topic. */
+const TOPICS = new Set([
+  '',
+  'orders/paid',
+  'orders/create',
+  'orders/updated',
+  'orders/edited',
+  'orders/cancelled',
+]);
+const PAID = 'orders/paid';
+/** Bytes: 500 lines of Shopify's Order take 1.2 MB. */
+const MAX_ORDER = 4 * 1024 * 1024;
+/** Lines recorded concurrently, so that an order leaves capacity to other requests. */
+const PAGE_SIZE = 1_000;
+/** Maximum faults of an answer. */
+const MAX_ISSUES = 50;
+
+const EXAMPLE = {
+  id: 820982911946154,
+  updated_at: '2026-11-18T12:06:40+01:00',
+  processed_at: '2026-11-18T12:06:38+01:00',
+  financial_status: 'paid',
+  customer: { id: 115310627314723 },
+  currency: 'EUR',
+  note_attributes: [{ name: 'wishlist_session_id', value: 's-1' }],
+  line_items: [{ id: 466157049, product_id: 1001, variant_id: 2002, quantity: 1, price: '79.90' }],
+};
+
+interface Parts {
+  readonly visitors: Visitors;
+  readonly profiles: Profiles;
+  readonly settings: SettingsStore;
+  readonly purchases: Purchases;
+  readonly notes: OrderNotes;
+  /** Called if no line is recorded. */
+  readonly onLeftOut: (reason: LeftOut, topic: string) => void;
+  /** Called with the paths of a signed order's wrong fields. */
+  readonly onFaults: (paths: readonly string[]) => void;
+}
+
+/** A visitor named by an order. */
+interface Named extends FoundProfile {
+  readonly who: Identity;
+}
+
+/** @param shopifySecrets any of which may have signed a webhook; empty if the shop is not on Shopify */
+export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
+  const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
+
+  /** @returns the reason if no line is recorded */
+  async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
+    const named = await Promise.all(
+      separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
+    );
+    const isSession = named.some(({ who, known }) => known && who.sessionId !== null);
+    const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
+    if (note.isDone && !named.some(({ known }) => known)) return 'erased';
+    const [first] = named as [Named];
+    // Use the buyer of the order's first webhook: that one may have created the profile of its session.
+    const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
+    await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
+    const isBought = order.state === 'bought';
+    if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
+      for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
+    for (const { who } of named) await visitors.resolve(who, false);
+    // Only for the first id: an e-mail address leads to all data of a profile, and the session may be another person's.
+    await profiles.keep(first.who, false, true);
+    if (!isBought) return order.state as LeftOut;
+    if (!order.isTest) await notes.markDone(order.orderId, note);
+    return order.lines.some(({ quantity }) => quantity > 0) ? undefined : 'nothing_left';
+  }
+
+  async function record(order: Order, identity: Identity, who: Identity, now: number): Promise<void> {
+    const lines = order.lines.length > 0 ? order.lines : [undefined];
+    for (let i = 0; i < lines.length; i += PAGE_SIZE)
+      await Promise.all(
+        lines
+          .slice(i, i + PAGE_SIZE)
+          .map((line) =>
+            visitors.record(who, false, (profileId) =>
+              encodeOrderLine(now, profileId, identity, order, line),
+            ),
+          ),
+      );
+  }
+
+  /** Removes bought products from a wishlist, and resets their visits, as if the visitor had removed them. */
+  async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
+    const { lines, orderId } = order;
+    const bought = lines.filter(({ quantity }) => quantity > 0);
+    const { answer } = await visitors.look(who, false, (place) => purchases.find(place, bought));
+    if (typeof answer === 'string') return;
+    // Before the items leave: a retry would not find them afterwards.
+    for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
+      await visitors.enter('reset', who, false, handle);
+    const change: Parameters<Purchases['remove']>[0] = (ask) => visitors.changeKnown(who, false, ask);
+    await purchases.remove(change, answer, buyer, identity, orderId);
+  }
+
+  async function outcomeOf({ order, issues }: ReadOrder, now: number): Promise<LeftOut | undefined> {
+    if (order === undefined || (order.lines.length === 0 && issues.length > 0)) return 'invalid';
+    if (order.identity === null) return 'no_visitor';
+    if (order.state === 'unpaid') return 'unpaid';
+    return take(order, order.identity, now);
+  }
+
+  return operation({
+    method: 'post',
+    doc: {
+      id: 'takePurchase',
+      tag: 'Webhooks',
+      summary:
+        "Takes Shopify's `orders/paid`, `create`, `updated`, `edited` and `cancelled`: records what was bought; with the setting on, it leaves the wishlist",
+      body: { schema: orderBody, example: EXAMPLE },
+      answer: purchaseAnswer,
+    },
+    path: '/webhook/purchase',
+    accessGroup: 'delivery',
+    maxBody: MAX_ORDER,
+    wantsBytes: true,
+    headers: [SIGNATURE, TOPIC],
+    admit: (request) => admitDelivery(request, shopifySecrets),
+    read(body, request) {
+      const bytes = authenticBody(body, request, shopifySecrets);
+      const topic = request.header(TOPIC);
+      const isTrusted = request.caller.kind === 'server';
+      const now = Date.now();
+      if (!TOPICS.has(topic)) return { now };
+      return { now, given: readOrder(bytes, isTrusted, isTrusted || topic === PAID, now) };
+    },
+    async handle({ given, now }, request) {
+      const issues = given?.issues ?? [];
+      const reason = given === undefined ? 'topic' : await outcomeOf(given, now);
+      if (reason !== undefined) onLeftOut(reason, request.header(TOPIC));
+      onFaults(issues.map(({ path }) => path));
+      const lines = given?.order?.lines ?? [];
+      return JSON.stringify({
+        recorded: reason === undefined ? lines.filter(({ quantity }) => quantity > 0).length : 0,
+        reason,
+        issues: issues.length > 0 ? issues.slice(0, MAX_ISSUES) : undefined,
+      });
+    },
+  });
+}
+
+/** One identity per id, the customer's first. */
+function separately(identity: Identity): Identity[] {
+  return [
+    { ...identity, sessionId: null },
+    { ...identity, customerId: null },
+  ].filter(({ customerId, sessionId }) => customerId !== null || sessionId !== null);
+}

@@ -1,0 +1,74 @@
+// POST /share and GET /share/:code/items.
+
+import { ServiceError } from '../errors.js';
+import { shareAnswer, sharedItemsAnswer } from '../http/answer-schemas.js';
+import { IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../http/operation.js';
+import { isByPerson, PREFETCH_HEADERS } from '../http/persons.js';
+import { isPersonal, type Profiles } from '../profiles/profiles.js';
+import type { Visitors } from '../profiles/visitors.js';
+import type { RequestStore } from '../redis/requests.js';
+import { readShare } from '../validation/requests.js';
+import { shareBody } from '../validation/schemas.js';
+import type { Items } from './items.js';
+import type { ShareOpens } from './share-opens.js';
+import { normaliseCode, type Shares } from './shares.js';
+
+export function shareOperations(
+  visitors: Visitors,
+  profiles: Profiles,
+  shares: Shares,
+  items: Items,
+  opens: ShareOpens,
+  requests: RequestStore,
+): Operation[] {
+  return [
+    operation({
+      method: 'post',
+      doc: {
+        id: 'shareWishlist',
+        tag: 'Sharing',
+        summary: "Gives the wishlist's share link, with a `share` event",
+        body: { schema: shareBody, example: { identity: { sessionId: 's-1' }, channel: 'Link' } },
+        answer: shareAnswer,
+      },
+      path: '/share',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readShare,
+      async handle(input, request) {
+        const { caller, identity } = request;
+        const what = { operation: 'share', input };
+        const place = () => visitors.likelyProfile(identity, caller.mayLink);
+        return once(requests, request, what, place, async (operation) => {
+          if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
+          const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
+            shares.share(place, identity, input.channel, operation),
+          );
+          return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
+        });
+      },
+    }),
+    {
+      method: 'get',
+      doc: {
+        id: 'listSharedItems',
+        tag: 'Sharing',
+        summary: 'Lists the items of a shared wishlist, newest first',
+        answer: sharedItemsAnswer,
+      },
+      path: '/share/:code/items',
+      accessGroup: 'wishlist',
+      maxBody: 0,
+      headers: PREFETCH_HEADERS,
+      async handle(_, request) {
+        const shareCode = normaliseCode(request.parameter);
+        const shared = await shares.read(shareCode, (place) => items.list(place));
+        if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+        if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
+        return JSON.stringify({ shareCode, profileId: shared.profileId, items: shared.answer });
+      },
+    },
+  ];
+}

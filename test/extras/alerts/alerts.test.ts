@@ -1,0 +1,407 @@
+// Each price drop and each restock is sent once to each visitor who saved the product: also to very many of them, by several
+// processes, and after one that left products half done. FAULTS=full: 100,000 of them.
+
+import t from 'tap';
+import { Wishers } from '../../../src/extras/alerts/wishers.js';
+import { createKeys } from '../../../src/redis/keys.js';
+import { runWishmeter, wishmeter } from '../../cli/wishmeter.js';
+import { eachRedis, startApp, TRUSTED } from '../../harness/app.js';
+import { connectToClickHouse } from '../../harness/clickhouse.js';
+import { Contract } from '../../harness/openapi.js';
+import { connectTo, startTestRedis } from '../../harness/redis.js';
+import { contentOf, storedItem } from '../../harness/samples.js';
+import { openStore } from '../../harness/store.js';
+import { startStores } from '../../harness/stores.js';
+import { until } from '../../harness/until.js';
+import { startTool } from '../receivers/fixtures.js';
+import { ALERTS, alertsOf, product, put, putAt } from './fixtures.js';
+
+/** A product without variants, wished at 80.00. */
+const PRICES: readonly {
+  readonly name: string;
+  readonly puts: readonly (readonly [price: string, drops: number])[];
+}[] = [
+  {
+    name: 'a fall is told once',
+    puts: [
+      ['70.00', 1],
+      ['70.00', 0],
+    ],
+  },
+  {
+    name: 'each further fall is told',
+    puts: [
+      ['70.00', 1],
+      ['60.00', 1],
+      ['59.99', 1],
+    ],
+  },
+  {
+    name: 'a rise that stays below is not told',
+    puts: [
+      ['60.00', 1],
+      ['65.00', 0],
+      ['64.00', 1],
+    ],
+  },
+  {
+    name: 'a fall after a rise is told',
+    puts: [
+      ['60.00', 1],
+      ['65.00', 0],
+      ['90.00', 0],
+      ['70.00', 1],
+    ],
+  },
+  {
+    name: 'a fall that stays above the price it was wished at is not',
+    puts: [
+      ['99.00', 0],
+      ['85.00', 0],
+      ['80.00', 0],
+      ['79.99', 1],
+    ],
+  },
+  {
+    name: 'figures count, and not texts',
+    puts: [
+      ['100.00', 0],
+      ['9.00', 1],
+      ['10.00', 0],
+      ['009.50', 1],
+    ],
+  },
+];
+/** Wished in stock, or not. */
+const STOCK: readonly {
+  readonly name: string;
+  readonly wished: boolean;
+  readonly puts: readonly (readonly [available: boolean, told: number])[];
+}[] = [
+  {
+    name: 'a restock is told once',
+    wished: false,
+    puts: [
+      [false, 0],
+      [true, 1],
+      [true, 0],
+    ],
+  },
+  {
+    name: 'each restock is told',
+    wished: true,
+    puts: [
+      [true, 0],
+      [false, 0],
+      [true, 1],
+      [false, 0],
+      [true, 1],
+    ],
+  },
+  { name: 'a restock is told where the sell-out was not seen', wished: false, puts: [[true, 1]] },
+];
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis, { env: ALERTS });
+  let next = 1;
+  const wish = async (changes: object = {}) => {
+    const productId = String(next++);
+    const sessionId = `s-${productId}`;
+    await app.shop.add({ sessionId }, { productId, price: '80.00', ...changes });
+    return { productId, sessionId };
+  };
+
+  for (const { name, puts } of PRICES)
+    t.test(name, async (t) => {
+      const { productId } = await wish();
+      for (const [price, drops] of puts) t.same(await putAt(app, productId, price), [drops, 0], price);
+    });
+
+  for (const { name, wished, puts } of STOCK)
+    t.test(name, async (t) => {
+      const { productId } = await wish({ inventoryAvailable: wished });
+      for (const [available, told] of puts)
+        t.same(await putAt(app, productId, '80.00', available), [0, told], String(available));
+    });
+
+  t.test('a fall and a restock at once are two', async (t) => {
+    const { productId } = await wish({ inventoryAvailable: false });
+    t.same(await putAt(app, productId, '70.00'), [1, 1]);
+    t.same(await putAt(app, productId, '70.00'), [0, 0]);
+  });
+
+  t.test('adding the item again is a new wish, at its own price and stock', async (t) => {
+    const { productId, sessionId } = await wish();
+    t.same(await putAt(app, productId, '70.00', false), [1, 0]);
+    await app.shop.add({ sessionId }, { productId, price: '70.00' });
+    t.same(await putAt(app, productId, '70.00', true), [0, 0]);
+    t.same(await putAt(app, productId, '69.00', true), [1, 0]);
+    await app.shop.add({ sessionId }, { productId, price: '80.00' });
+    t.same(await putAt(app, productId, '69.00', true), [1, 0]);
+    const ids = (await alertsOf(redis, app))
+      .filter(({ product_id }) => product_id === productId)
+      .map(({ event_id }) => event_id);
+    t.equal(new Set(ids).size, 3, 'under ids of their own');
+  });
+
+  t.test('prices of two currencies are not compared; stock is', async (t) => {
+    const { productId } = await wish({ currencyCode: 'EUR', inventoryAvailable: false });
+    t.same(await put(app, productId, { price: '70.00', currencyCode: 'USD' }), [0, 1]);
+    t.same(await put(app, productId, { price: '70.00', currencyCode: 'eur' }), [1, 0]);
+    t.same(await put(app, productId, { price: '60.00' }), [1, 0], "one that names none has the shop's");
+  });
+
+  t.test('an item follows its variant, and one without a variant the product', async (t) => {
+    const { productId } = await wish({ variantId: '11' });
+    const other = { sessionId: 's-other' };
+    await app.shop.add(other, { productId, price: '80.00', inventoryAvailable: false });
+    const [low, high] = [
+      { variantId: '12', price: '75.00' },
+      { variantId: 11, price: '85.00', inventoryAvailable: false },
+    ];
+    t.same(await put(app, productId, high, low), [1, 1], 'the lowest price, and any stock');
+    t.same(await put(app, productId, { ...high, price: '79.00' }, low), [1, 0], 'the variant');
+    t.same(await put(app, productId, { ...high, inventoryAvailable: true }, low), [0, 1]);
+    t.same(
+      await put(app, productId, { price: '76.00' }, { variantId: '11', price: '60.00' }),
+      [1, 0],
+      'its own line',
+    );
+    const usd = { variantId: '13', price: '1.00', currencyCode: 'USD' };
+    const eur = { variantId: '14', price: '74.00', currencyCode: 'EUR' };
+    t.same(await put(app, productId, usd, eur), [1, 0], "the lowest one of the item's currency");
+    const told = (await alertsOf(redis, app)).filter(({ session_id }) => session_id === other.sessionId);
+    t.same(told.map(({ type, price }) => [type, price]).sort(), [
+      ['backInStock', '75.00'],
+      ['priceDrop', '74.00'],
+      ['priceDrop', '75.00'],
+    ]);
+  });
+
+  t.test('all wishers are told, each once, and nobody else', async (t) => {
+    const productId = String(next++);
+    const names = Array.from({ length: 120 }, (_, i) => `many-${i}`);
+    await Promise.all(names.map((sessionId) => app.shop.add({ sessionId }, { productId, price: '80.00' })));
+    await app.shop.add({ sessionId: 'many-x' }, { productId: `${productId}0`, price: '80.00' });
+    t.same(await putAt(app, productId, '70.00'), [120, 0]);
+    const told = (await alertsOf(redis, app)).filter(({ product_id }) => product_id === productId);
+    t.same(told.map(({ session_id }) => session_id).sort(), names.sort());
+    t.ok(((await app.figure('events_total{type="priceDrop"}')) ?? 0) >= 120);
+  });
+});
+
+const WISHERS = process.env['FAULTS'] === 'full' ? 100_000 : 3_000;
+const PAGE = 1_000;
+t.test(`${WISHERS} wishers`, { timeout: 600_000 }, async (t) => {
+  const redis = await startTestRedis(t);
+  const app = await startApp(t, redis, { prefix: 'many', env: ALERTS });
+  const client = connectTo(t, redis.url);
+  const keys = createKeys(app.prefix);
+  const store = await openStore(t, redis, { keyPrefix: app.prefix });
+  const wishers = new Wishers(store);
+  const item = storedItem(
+    'i',
+    { ...contentOf('1'), variantId: '2', price: '80.00' },
+    '2026-03-01T00:00:00.000Z',
+  );
+  for (let from = 0; from < WISHERS; from += PAGE) {
+    const pipeline = client.pipeline();
+    const ids = Array.from({ length: PAGE }, (_, i) => `${(from + i).toString(36)}.sX${from + i}`);
+    for (const id of ids) pipeline.hset(keys.items(id), '1:2', item);
+    await pipeline.exec();
+    await Promise.all(ids.map((id) => wishers.add('1:2', id)));
+  }
+  await wishers.close();
+
+  /** Profiles that were told, one for each alert in the stream. */
+  const alerted = async () => {
+    const profiles: string[] = [];
+    for (let from = '-'; ; ) {
+      const page = await client.xrange(keys.events(0), from, '+', 'COUNT', PAGE);
+      for (const [, [, , , lines = '']] of page)
+        for (const line of lines.trim().split('\n')) {
+          const { origin, profile_id } = JSON.parse(line) as { origin: string; profile_id: string };
+          if (origin === 'alert') profiles.push(profile_id);
+        }
+      if (page.length < PAGE) return profiles;
+      from = `(${page.at(-1)?.[0]}`;
+    }
+  };
+  const told = async () => (await alerted()).length;
+  const body = {
+    ...{ id: 1, handle: 'p-1', title: 'A product', updated_at: '2026-03-02T00:00:00Z' },
+    variants: [{ id: 2, price: '70.00', inventory_management: null }],
+  };
+  t.equal((await app.post('/webhook/products', body, TRUSTED)).status, 200);
+  t.ok((await told()) < WISHERS, 'answered before all are told');
+  await app.close();
+  t.ok((await told()) < WISHERS, 'a process that ends leaves the rest to another');
+  const next = await startApp(t, redis, {
+    prefix: app.prefix,
+    env: { ...ALERTS, VISIT_LOG: 'off' },
+    timing: { productLookMs: 100 },
+  });
+  let visits = 0;
+  const untilStruckOut = () =>
+    until(
+      'it is struck out',
+      async () => {
+        await next.shop.visit({ sessionId: 'beside' });
+        visits++;
+        return (await client.exists(keys.products)) === 0;
+      },
+      300_000,
+    );
+  await untilStruckOut();
+  t.ok(visits > 1, `${visits} visits beside it`);
+  t.same([await told(), new Set(await alerted()).size], [WISHERS, WISHERS], 'each once');
+  t.equal((await next.post('/webhook/products', body, TRUSTED)).status, 200);
+  await untilStruckOut();
+  t.equal(await told(), WISHERS, 'a repeat tells nobody');
+});
+
+const LEFT = 2_300;
+t.test('products left open are all done, and one that fails is seen in the figures', async (t) => {
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
+  const prefix = 'open';
+  const { products } = createKeys(prefix);
+  const ids = Array.from({ length: LEFT }, (_, i) => String(1_000 + i));
+  const written = ids.flatMap((id) => [id, `1 0\n${JSON.stringify({ ...product('1.00'), productId: id })}`]);
+  await client.hset(products, ...written, 'faulty', '1 0\nno product');
+  const failures: string[] = [];
+  const app = await startApp(t, redis, {
+    ...{ prefix, env: ALERTS, timing: { productLookMs: 50 } },
+    onError: (line) => failures.push(line),
+  });
+  await until('all others are struck out', async () => (await client.hlen(products)) === 1, 300_000);
+  t.equal(await app.figure('products_open'), 1);
+  await until(
+    'its age grows from look to look',
+    async () => ((await app.figure('products_oldest_open_seconds')) ?? 0) > 1,
+  );
+  t.ok(failures.length > 0, 'its failure is logged');
+  await client.hdel(products, 'faulty');
+  t.equal(await app.figure('products_open'), 0);
+  t.equal(await app.figure('products_oldest_open_seconds'), 0);
+});
+
+const SETTINGS = { ...ALERTS, RECEIVERS_PRIVATE: 'allow', ERASURE_INTERVAL_S: '60' };
+t.test('the whole way', async (t) => {
+  const { redis, clickhouse, env } = await startStores(t, ['wishmeter']);
+  const app = await startApp(t, redis, {
+    prefix: 'wm',
+    env: { ...SETTINGS, CLICKHOUSE_URL: env.CLICKHOUSE_URL },
+  });
+  const settings = { ...env, ...SETTINGS };
+  runWishmeter(t, { args: ['flush'], env: settings });
+  runWishmeter(t, { args: ['deliver'], env: settings });
+  const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
+  const rows = async (query: string) => {
+    const answer = await client.query({ query, format: 'JSONEachRow' });
+    return await answer.json<Record<string, unknown>>();
+  };
+  const [tool, personal] = [await startTool(t), await startTool(t)];
+  const receiver = (url: string, includePersonal: boolean) =>
+    app.post('/receivers', { url, types: ['priceDrop', 'backInStock'], includePersonal }, TRUSTED);
+  const made = (await receiver(tool.url, false)).json;
+  [tool.secret, personal.secret] = [made.secret, (await receiver(personal.url, true)).json.secret];
+
+  const ids = { customerId: '7', sessionId: 's-1' };
+  const item = {
+    productId: '1001',
+    variantId: '2002',
+    price: '79.90',
+    currencyCode: 'EUR',
+    inventoryAvailable: false,
+  };
+  await app.shop.add({ sessionId: 's-1', email: 'ann@shop.example' }, item);
+  await app.shop.login(ids);
+  const { profileId } = await app.shop.add(
+    { sessionId: 's-2' },
+    { ...item, variantId: null, price: '60.00' },
+  );
+
+  await t.test('its wishers are sent it once, each receiver what it may have', async (t) => {
+    t.same(await put(app, '1001', { variantId: '2002', price: '59.90', currencyCode: 'EUR' }), [2, 2]);
+    await until('four deliveries', () => tool.delivered.length >= 4 && personal.delivered.length >= 4);
+    const contract = new Contract((await app.get('/openapi.json')).json);
+    for (const { body, id } of [...tool.delivered, ...personal.delivered]) {
+      t.equal(contract.deliveryFault('alert', body), undefined);
+      t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    }
+    const drops = tool.delivered.filter(({ body }) => body.type === 'priceDrop').map(({ body }) => body);
+    const common = {
+      productId: '1001',
+      productHandle: 'red-shoe',
+      productTitle: 'Red shoe',
+      price: '59.90',
+      currencyCode: 'EUR',
+    };
+    const byCustomer = drops.find(({ data }) => data.customerId === '7');
+    t.same(byCustomer?.data, {
+      ...{ profileId: byCustomer?.data.profileId, ...ids },
+      ...{ ...common, variantId: '2002', priceBefore: '79.90' },
+    });
+    t.same(drops.find(({ data }) => data.customerId === null)?.data, {
+      ...{ profileId, customerId: null, sessionId: 's-2' },
+      ...{ ...common, variantId: null, priceBefore: '60.00' },
+    });
+    t.same(Object.keys(byCustomer ?? {}), ['type', 'timestamp', 'data']);
+    t.same(Object.keys(byCustomer?.data), [
+      ...['profileId', 'customerId', 'sessionId', 'productId', 'variantId', 'productHandle', 'productTitle'],
+      ...['priceBefore', 'price', 'currencyCode'],
+    ]);
+    const told = personal.delivered.find(({ body }) => body.data.customerId === '7');
+    t.match(told?.body.data, { email: 'ann@shop.example', firstName: null, lastName: null });
+    t.equal(new Set(tool.delivered.map(({ id }) => id)).size, 4);
+    t.same([...tool.faults, ...personal.faults], []);
+  });
+
+  await t.test('analysts see it in product_alerts, and no wish more', async (t) => {
+    t.same(
+      await rows('SELECT * EXCEPT (occurred_at, profile_id) FROM product_alerts ORDER BY price_before, type'),
+      [
+        ['backInStock', null, 's-2', '', 60],
+        ['priceDrop', null, 's-2', '', 60],
+        ['backInStock', '7', 's-1', '2002', 79.9],
+        ['priceDrop', '7', 's-1', '2002', 79.9],
+      ].map(([type, customer_id, session_id, variant_id, price_before]) => ({
+        ...{ type, customer_id, session_id, product_id: '1001', variant_id, product_handle: 'red-shoe' },
+        ...{ price_before, price: 59.9, currency: 'EUR' },
+      })),
+    );
+    t.same(await rows('SELECT type, toUInt32(count()) AS n FROM events GROUP BY type'), [
+      { type: 'add', n: 2 },
+    ]);
+    t.same(await rows('SELECT DISTINCT step FROM steps_stored'), [{ step: 'add' }]);
+    t.same(await rows('SELECT toUInt32(sum(events)) AS n FROM events_per_day'), [{ n: 2 }]);
+    t.same(await rows('SELECT toUInt32(adds) AS adds FROM top_products'), [{ adds: 2 }]);
+  });
+
+  await t.test('an export has it, beside the events', async (t) => {
+    const { events, productAlerts } = await app.shop.exported({ customerId: '7' });
+    t.same(
+      events.map(({ type }: { type: string }) => type),
+      ['add'],
+    );
+    const byType = [...productAlerts].sort((one, other) => (one.type < other.type ? -1 : 1));
+    t.match(byType, [
+      { type: 'backInStock', price: 59.9 },
+      { type: 'priceDrop', price: 59.9, price_before: 79.9, customer_id: '7' },
+    ]);
+  });
+
+  await t.test('replay sends it again under the same id', async (t) => {
+    const before = tool.delivered.splice(0).map(({ id }) => id);
+    const asked = { args: ['receivers', 'replay', made.id, '--since', '1h'], env: settings };
+    t.equal((await wishmeter(asked)).code, 0);
+    await until('four deliveries', () => tool.delivered.length >= 4);
+    t.same(tool.delivered.map(({ id }) => id).sort(), before.sort());
+  });
+
+  await t.test('an erasure takes it', async (t) => {
+    await app.shop.erase({ customerId: '7' });
+    t.equal((await app.get('/profile?customerId=7', TRUSTED)).status, 404);
+    t.same((await app.shop.exported({ sessionId: 's-2' })).productAlerts.length, 2);
+  });
+});

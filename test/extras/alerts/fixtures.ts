@@ -1,0 +1,60 @@
+// Products as a shop's server puts them, the alerts that they cause, and the index of wishers as Redis has it.
+
+import { createKeys } from '../../../src/redis/keys.js';
+import { type TestApp, TRUSTED } from '../../harness/app.js';
+import { type Dump, dumpRedis } from '../../harness/dump.js';
+import { keyPattern } from '../../harness/key-pattern.js';
+import { type Row, rowsOf } from '../../harness/stream.js';
+
+export const ALERTS = { PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR' };
+
+export interface Redis {
+  readonly urls: readonly string[];
+}
+
+/** As the service reads it: a product without variants. */
+export const product = (price: string, inventoryAvailable = true) => ({
+  productId: '1',
+  productHandle: 'p-1',
+  productTitle: 'A product',
+  isPublished: true,
+  isWhole: true,
+  variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
+});
+
+/** Of ITEM's product. */
+export const productOf = (productId: string, ...variants: object[]) => ({
+  productId,
+  productHandle: 'red-shoe',
+  productTitle: 'Red shoe',
+  variants: variants.map((one) => ({ inventoryAvailable: true, ...one })),
+});
+
+/** @returns how many were told of a price drop, and of a restock */
+export async function put(app: TestApp, productId: string, ...variants: object[]): Promise<[number, number]> {
+  const answer = await app.send('PUT', '/products', productOf(productId, ...variants), TRUSTED);
+  if (answer.status !== 200) throw new Error(`PUT /products: ${answer.status} ${answer.text}`);
+  const { priceDrops, backInStock } = answer.json;
+  return [priceDrops, backInStock];
+}
+
+/** Of a product without variants. */
+export const putAt = (app: TestApp, productId: string, price: string, inventoryAvailable = true) =>
+  put(app, productId, { price, inventoryAvailable });
+
+/** Rows of alerts, in the order of the streams. */
+export async function alertsOf(redis: Redis, app: Pick<TestApp, 'prefix'>): Promise<Row[]> {
+  return (await rowsOf(redis, app)).filter(({ origin }) => origin === 'alert');
+}
+
+/** Each entry of the index: the profile. */
+export function wishersIn(dump: Dump, prefix: string): string[] {
+  const isIndex = keyPattern(createKeys(prefix).wishers('*'));
+  return Object.entries(dump)
+    .filter(([key]) => isIndex.test(key))
+    .flatMap(([, entries]) => Object.keys(entries ?? {}))
+    .sort();
+}
+
+export const wishersOf = async (redis: Redis, { prefix }: Pick<TestApp, 'prefix'>) =>
+  wishersIn(await dumpRedis(redis, prefix), prefix);

@@ -1,0 +1,483 @@
+// PUT /products and POST /webhook/products: what they take, who may send it, and that they keep nothing while alerts are off.
+
+import { createHmac } from 'node:crypto';
+import t, { type Test } from 'tap';
+import { createKeys } from '../../../src/redis/keys.js';
+import { type Headers, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
+import { dumpRedis } from '../../harness/dump.js';
+import { connectTo, startTestRedis } from '../../harness/redis.js';
+import { rowsOf } from '../../harness/stream.js';
+import { until } from '../../harness/until.js';
+import { ALERTS, alertsOf, productOf, put, putAt, wishersOf } from './fixtures.js';
+
+const PATH = '/webhook/products';
+const SECRET = 'hush-hush-hush-hush';
+const JSON_TYPE = { 'content-type': 'application/json' };
+const SIGNED = { ...ALERTS, SHOPIFY_SECRET: SECRET };
+
+/** As Shopify's products/update has it. */
+const shopifyProduct = (id: number | string, changes: object = {}, ...variants: object[]) => ({
+  id,
+  admin_graphql_api_id: `gid://shopify/Product/${id}`,
+  title: 'Red shoe',
+  handle: 'red-shoe',
+  status: 'active',
+  vendor: 'Shoes',
+  updated_at: '2026-11-18T12:06:40+01:00',
+  variants: variants.map((one) => ({
+    product_id: id,
+    title: '42',
+    price: '79.90',
+    compare_at_price: null,
+    inventory_management: 'shopify',
+    inventory_policy: 'deny',
+    inventory_quantity: 3,
+    ...one,
+  })),
+  ...changes,
+});
+
+function deliver(app: TestApp, product: object | string, headers: Headers = {}) {
+  const body = typeof product === 'string' ? product : JSON.stringify(product);
+  const signature = createHmac('sha256', SECRET).update(body).digest('base64');
+  return app.post(PATH, body, {
+    ...JSON_TYPE,
+    'x-shopify-topic': 'products/update',
+    'x-shopify-hmac-sha256': signature,
+    ...headers,
+  });
+}
+
+t.test('analysts are told of each version: its prices by currency, and its stock', async (t) => {
+  const redis = await startTestRedis(t);
+  const app = await startApp(t, redis, { env: { ...SIGNED, SHOP_CURRENCY: 'EUR' } });
+  const told = async () =>
+    (await rowsOf(redis, app))
+      .filter(({ origin }) => origin === 'product')
+      .map(({ type, profile_id, product_id, product_handle, payload }) => ({
+        ...{ type, profile_id, product_id, product_handle, payload: JSON.parse(String(payload)) },
+      }));
+  const row = { type: 'product', profile_id: '', product_id: '7', product_handle: 'red-shoe' };
+  await put(
+    app,
+    'gid://shopify/Product/7',
+    { variantId: '71', price: '19.99', currencyCode: 'usd' },
+    { variantId: '72', price: '18.00', inventoryAvailable: false },
+  );
+  const variants = [
+    ['71', 'USD', '19.99', true],
+    ['72', 'EUR', '18.00', false],
+    // Wishes without a currency are in the shop's.
+    ['72', '', '18.00', false],
+  ];
+  t.same(await told(), [{ ...row, payload: { productTitle: 'Red shoe', variants } }]);
+  const { updated_at, ...later } = shopifyProduct(7, {}, { id: 71, price: '15.00', inventory_quantity: 0 });
+  t.equal((await deliver(app, later)).status, 200);
+  await until('the webhook is told', async () => (await told()).length === 2);
+  t.same((await told())[1]?.payload.variants, [
+    ['71', 'EUR', '15.00', false],
+    ['71', '', '15.00', false],
+  ]);
+  t.same(await alertsOf(redis, app), [], 'and no wisher, since there is none');
+});
+
+t.test('with Redis', async (t) => {
+  const redis = await startTestRedis(t);
+  const app = await startApp(t, redis, { env: SIGNED });
+  const typesOf = async (productId: string) =>
+    (await alertsOf(redis, app)).filter((row) => row['product_id'] === productId).map(({ type }) => type);
+  /** Delivers a product, and waits until its wishers were told. */
+  const delivered = async (t: Test, product: { id: number | string }, headers?: Headers) => {
+    const answer = await deliver(app, product, headers);
+    t.equal(answer.status, 200);
+    t.equal(answer.text, '{}');
+    const { products } = createKeys(app.prefix);
+    await until('it is struck out', async () => (await dumpRedis(redis, app.prefix))[products] === undefined);
+    return typesOf(String(product.id));
+  };
+
+  t.test('PUT takes ids in every form, and says how many were told', async (t) => {
+    await app.shop.add({ sessionId: 'ids' }, { productId: '1001', variantId: '2002', price: '80.00' });
+    for (const [productId, variantId, price] of [
+      [1001, 2002, '70.00'],
+      ['gid://shopify/Product/1001', 'gid://shopify/ProductVariant/2002', '60.00'],
+      [' 1001 ', '2002', '50.00'],
+    ]) {
+      const body = { ...productOf('x', { variantId, price }), productId };
+      const answer = await app.send('PUT', '/products', body, TRUSTED);
+      t.same(answer.json, { productId: '1001', priceDrops: 1, backInStock: 0 });
+    }
+    const blank = productOf('1002', { variantId: '', price: '1.00', compareAt: '', currencyCode: ' ' });
+    t.same((await app.send('PUT', '/products', blank, TRUSTED)).json, {
+      productId: '1002',
+      priceDrops: 0,
+      backInStock: 0,
+    });
+  });
+
+  t.test('an alert has what the product is called now, and the prices as text', async (t) => {
+    await app.shop.add(
+      { sessionId: 'facts' },
+      { productId: '7', variantId: '8', price: '80.00', currencyCode: 'EUR' },
+    );
+    const body = {
+      ...productOf('7', { variantId: 8, price: '59.90', compareAt: '80.00' }),
+      productHandle: 'new-shoe',
+      productTitle: 'New\nshoe',
+    };
+    await app.send('PUT', '/products', body, TRUSTED);
+    const [row] = (await alertsOf(redis, app)).filter(({ product_id }) => product_id === '7');
+    t.match(row, {
+      ...{ type: 'priceDrop', origin: 'alert', session_id: 'facts', product_id: '7', variant_id: '8' },
+      ...{ product_handle: 'new-shoe', currency: 'EUR', price: '59.90', customer_id: undefined },
+    });
+    t.same(JSON.parse(String(row?.['payload'])), {
+      productId: '7',
+      variantId: '8',
+      productHandle: 'new-shoe',
+      productTitle: 'New shoe',
+      priceBefore: '80.00',
+      price: '59.90',
+      currencyCode: 'EUR',
+    });
+  });
+
+  t.test('what is wrong is 400 with every fault, and nothing is done', async (t) => {
+    const wrong = {
+      productId: 'gid://shopify/ProductVariant/1',
+      productHandle: '',
+      variants: [
+        { price: 59.9, inventoryAvailable: 'yes' },
+        {
+          price: '59.9',
+          inventoryAvailable: true,
+          currencyCode: 'EURO',
+          variantId: 'gid://shopify/Product/1',
+        },
+      ],
+    };
+    const answer = await app.send('PUT', '/products', wrong, TRUSTED);
+    t.equal(answer.status, 400);
+    t.same(
+      answer.json.issues.map(({ path }: { path: string }) => path).sort(),
+      [
+        ...[
+          '/productHandle',
+          '/productId',
+          '/productTitle',
+          '/variants/0/inventoryAvailable',
+          '/variants/0/price',
+        ],
+        ...['/variants/1/currencyCode', '/variants/1/price', '/variants/1/variantId'],
+      ].sort(),
+    );
+    for (const variants of [
+      [],
+      Array.from({ length: 2_049 }, () => ({ price: '1.00', inventoryAvailable: true })),
+    ])
+      t.match((await app.send('PUT', '/products', { ...productOf('1'), variants }, TRUSTED)).json, {
+        issues: [{ path: '/variants' }],
+      });
+    t.equal((await app.send('PUT', '/products', productOf('1', { price: '1.00' }))).status, 401);
+  });
+
+  t.test('the most variants that a product may have fit', async (t) => {
+    await app.shop.add({ sessionId: 'most' }, { productId: '9', variantId: '1000000002047', price: '80.00' });
+    const variants = Array.from({ length: 2_048 }, (_, i) => ({
+      ...{ variantId: `gid://shopify/ProductVariant/${1_000_000_000_000 + i}`, price: '70.00' },
+      ...{ compareAt: '80.00', currencyCode: 'EUR' },
+    }));
+    t.same(await put(app, '9', ...variants), [1, 0]);
+  });
+
+  t.test('under an Idempotency-Key a repeat is answered as the first time', async (t) => {
+    await app.shop.add({ sessionId: 'key' }, { productId: '10', price: '80.00' });
+    const ask = (price: string) =>
+      app.send('PUT', '/products', productOf('10', { price }), { ...TRUSTED, 'idempotency-key': 'k' });
+    t.equal((await ask('70.00')).json.priceDrops, 1);
+    t.equal((await ask('70.00')).json.priceDrops, 1);
+    t.equal((await ask('60.00')).status, 422);
+    t.same(await typesOf('10'), ['priceDrop']);
+  });
+
+  t.test('a stream at its high-water mark is 503, and the repeat tells the rest', async (t) => {
+    const { prefix } = app;
+    await app.shop.add({ sessionId: 'full' }, { productId: '11', price: '80.00' });
+    const small = await startApp(t, redis, { prefix, env: { ...SIGNED, STREAM_HIGH_WATER: '1' } });
+    const refused = await small.send('PUT', '/products', productOf('11', { price: '70.00' }), TRUSTED);
+    t.match([refused.status, refused.json.code], [503, 'overloaded']);
+    t.same(await typesOf('11'), []);
+    t.same(await putAt(app, '11', '70.00'), [1, 0]);
+  });
+
+  t.test("Shopify's product: price and stock of each variant", async (t) => {
+    const id = 5_400_000_000_001;
+    const wish = (variantId: string, changes = {}) =>
+      app.shop.add(
+        { sessionId: `v${variantId}` },
+        { productId: String(id), variantId, price: '79.90', ...changes },
+      );
+    await wish('1');
+    for (const variantId of ['2', '3', '4', '5', '6']) await wish(variantId, { inventoryAvailable: false });
+    const told = await delivered(
+      t,
+      shopifyProduct(
+        id,
+        {},
+        { id: 1, price: '59.9' },
+        { id: 2, inventory_quantity: 1 },
+        { id: 3, inventory_quantity: 0 },
+        { id: 4, inventory_quantity: -2, inventory_policy: 'continue' },
+        { id: 5, inventory_quantity: 0, inventory_management: null },
+        { id: 6, price: null },
+      ),
+    );
+    t.same(told.sort(), ['backInStock', 'backInStock', 'backInStock', 'priceDrop']);
+    const rows = (await alertsOf(redis, app)).filter(({ product_id }) => product_id === String(id));
+    t.same(rows.map(({ variant_id }) => variant_id).sort(), ['1', '2', '4', '5']);
+    t.equal(rows.find(({ type }) => type === 'priceDrop')?.['price'], '59.90');
+  });
+
+  t.test('stock is read from what a variant says, and one that says nothing changes nothing', async (t) => {
+    let productId = 5_000;
+    const [BACK, NOTHING] = [['backInStock'], []];
+    const none = {
+      inventory_management: undefined,
+      inventory_policy: undefined,
+      inventory_quantity: undefined,
+    };
+    for (const [variant, expected] of [
+      [{ inventory_quantity: 1 }, BACK],
+      [{ inventory_quantity: '1' }, BACK],
+      [{ inventory_quantity: 0 }, NOTHING],
+      [{ inventory_quantity: -1 }, NOTHING],
+      [{ inventory_policy: 'deny', inventory_quantity: 0 }, NOTHING],
+      [{ inventory_policy: 'continue' }, BACK],
+      [{ inventory_policy: 'continue', inventory_quantity: -3 }, BACK],
+      [{ inventory_management: null, inventory_quantity: 0 }, BACK],
+      [{ inventory_management: 'shopify', inventory_quantity: 0 }, NOTHING],
+      [{}, NOTHING],
+      [{ inventory_policy: 'deny' }, NOTHING],
+      [{ inventory_quantity: null }, NOTHING],
+    ] as const) {
+      const id = productId++;
+      for (const variantId of ['1', null])
+        await app.shop.add(
+          { sessionId: `stock-${variantId}` },
+          { productId: String(id), variantId, price: '79.90', inventoryAvailable: false },
+        );
+      const told = await delivered(t, shopifyProduct(id, {}, { id: 1, ...none, ...variant }));
+      t.same(told, [...expected, ...expected], JSON.stringify(variant));
+    }
+    const id = productId++;
+    await app.shop.add(
+      { sessionId: 'stock-kept' },
+      { productId: String(id), variantId: '1', price: '79.90' },
+    );
+    t.same(await delivered(t, shopifyProduct(id, {}, { id: 1, inventory_quantity: 0 })), NOTHING);
+    t.same(await delivered(t, shopifyProduct(id, {}, { id: 1, ...none })), NOTHING);
+    t.same(await delivered(t, shopifyProduct(id, {}, { id: 1, inventory_quantity: 5 })), BACK);
+    t.same(await delivered(t, shopifyProduct(id, {}, { id: 1, ...none })), BACK);
+    t.same(await delivered(t, shopifyProduct(id, {}, { id: 1, inventory_quantity: 4 })), BACK, 'no restock');
+  });
+
+  t.test(
+    'of a product that is not published nobody is told; published again, it is compared with what was told',
+    async (t) => {
+      const UNPUBLISHED = [{ status: 'draft' }, { status: 'archived' }, { published_at: null }];
+      for (const [i, changes] of UNPUBLISHED.entries()) {
+        const id = 1_200 + i;
+        const wish = { productId: String(id), variantId: '1', price: '79.90', inventoryAvailable: false };
+        await app.shop.add({ sessionId: 'draft' }, wish);
+        const sold = { id: 1, inventory_quantity: 0 };
+        t.same(await delivered(t, shopifyProduct(id, changes, { id: 1, price: '10.00' })), []);
+        t.same(await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })), ['priceDrop']);
+        t.same(await delivered(t, shopifyProduct(id, changes, { ...sold, price: '75.00' })), ['priceDrop']);
+        t.same(
+          await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })),
+          ['priceDrop'],
+          'as it was told',
+        );
+        const back = { published_at: '2026-11-18T12:06:40+01:00' };
+        t.same((await delivered(t, shopifyProduct(id, back, { id: 1, price: '70.00' }))).sort(), [
+          'backInStock',
+          'priceDrop',
+        ]);
+      }
+      await app.shop.add({ sessionId: 'hidden' }, { productId: '1210', price: '80.00' });
+      const ask = async (isPublished: unknown) =>
+        (
+          await app.send(
+            'PUT',
+            '/products',
+            { ...productOf('1210', { price: '70.00' }), isPublished },
+            TRUSTED,
+          )
+        ).json;
+      t.match(await ask(false), { productId: '1210', priceDrops: 0, backInStock: 0 });
+      t.match(await ask('no'), { issues: [{ path: '/isPublished' }] });
+      t.match(await ask(null), { priceDrops: 1 });
+    },
+  );
+
+  t.test('of a part of a product only the variants shown are judged', async (t) => {
+    const [id, productId] = [1_220, '1220'];
+    for (const variantId of ['1', '2', null])
+      await app.shop.add({ sessionId: `part-${variantId}` }, { productId, variantId, price: '79.90' });
+    const gids = (count: number) => ({
+      variant_gids: Array.from({ length: count }, (_, i) => ({
+        admin_graphql_api_id: `gid://shopify/ProductVariant/${i + 1}`,
+      })),
+    });
+    const told = async () =>
+      (await alertsOf(redis, app))
+        .filter((row) => row['product_id'] === productId)
+        .map(({ variant_id, price }) => [variant_id ?? null, price]);
+    await delivered(t, shopifyProduct(id, gids(2), { id: 1, price: '59.90' }));
+    t.same(await told(), [['1', '59.90']]);
+    await delivered(t, shopifyProduct(id, {}, { id: 1, price: '59.90' }, { id: 2, price: null }));
+    t.same(await told(), [['1', '59.90']], 'nor is the whole judged without the price of a variant');
+    await delivered(t, shopifyProduct(id, gids(1), { id: 1, price: '59.90' }));
+    t.same(await told(), [
+      ['1', '59.90'],
+      [null, '59.90'],
+    ]);
+  });
+
+  t.test(
+    'a price is compared within one currency; without SHOP_CURRENCY an unknown one is none',
+    async (t) => {
+      const unknown = await startApp(t, redis, { env: { ...SIGNED, SHOP_CURRENCY: '' } });
+      for (const [i, [ours, wished, offered, drops]] of (
+        [
+          [app, 'JPY', undefined, 0],
+          [app, 'eur', undefined, 1],
+          [app, undefined, 'EUR', 1],
+          [app, undefined, 'USD', 0],
+          [app, undefined, undefined, 1],
+          [unknown, 'EUR', undefined, 0],
+          [unknown, undefined, 'EUR', 0],
+          [unknown, undefined, undefined, 0],
+          [unknown, 'eur', 'Eur', 1],
+        ] as const
+      ).entries()) {
+        const productId = String(1_230 + i);
+        const wish = { productId, price: '3000.00', currencyCode: wished, inventoryAvailable: false };
+        await ours.shop.add({ sessionId: 'currency' }, wish);
+        const name = `wished in ${wished}, offered in ${offered}`;
+        t.same(await put(ours, productId, { price: '19.99', currencyCode: offered }), [drops, 1], name);
+      }
+      const items = (await app.shop.items({ sessionId: 'currency' })) as {
+        currencyCode: string | null;
+      }[];
+      t.same([...new Set(items.map(({ currencyCode }) => currencyCode))].sort(), ['EUR', 'JPY', null]);
+    },
+  );
+
+  t.test('an updated_at of the future does not outrank what comes later', async (t) => {
+    await app.shop.add({ sessionId: 'future' }, { productId: '1240', variantId: '1', price: '80.00' });
+    const at = (updated_at: string, price: string) => shopifyProduct(1240, { updated_at }, { id: 1, price });
+    const before = (await app.figure('products_of_future_total')) ?? 0;
+    t.same(await delivered(t, at('2099-01-01T00:00:00Z', '70.00')), ['priceDrop']);
+    t.equal(await app.figure('products_of_future_total'), before + 1);
+    t.same(await delivered(t, at(new Date(Date.now() + 1_000).toISOString(), '60.00')), [
+      'priceDrop',
+      'priceDrop',
+    ]);
+  });
+
+  t.test(
+    'of two deliveries the one that was updated earlier does nothing, and a repeat nothing more',
+    async (t) => {
+      await app.shop.add({ sessionId: 'late' }, { productId: '13', variantId: '1', price: '80.00' });
+      const at = (minute: number, price: string) =>
+        shopifyProduct(13, { updated_at: `2026-11-18T12:${minute}:00+01:00` }, { id: 1, price });
+      t.same(await delivered(t, at(20, '80.00')), []);
+      t.same(await delivered(t, at(10, '70.00')), [], 'an older one, of which nobody was told');
+      t.same(await delivered(t, at(20, '70.00')), ['priceDrop']);
+      t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'a repeat');
+      t.same(await delivered(t, at(10, '75.00')), ['priceDrop'], 'an older one');
+      t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'what the older one would have changed');
+      t.same(await delivered(t, at(30, '60.00')), ['priceDrop', 'priceDrop']);
+      t.same(await delivered(t, shopifyProduct(13, { updated_at: 'soon' }, { id: 1, price: '50.00' })), [
+        ...['priceDrop', 'priceDrop', 'priceDrop'],
+      ]);
+    },
+  );
+
+  t.test('ids of more digits than a number has stay as they are', async (t) => {
+    const productId = '820982911946154508';
+    await app.shop.add({ sessionId: 'long' }, { productId, variantId: productId, price: '80.00' });
+    const body = JSON.stringify(shopifyProduct(1, {}, { id: 1, price: '70.00' })).replaceAll(
+      '"id":1',
+      `"id":${productId}`,
+    );
+    t.equal((await deliver(app, body)).status, 200);
+    await until('it is told', async () => (await typesOf(productId)).length === 1);
+  });
+
+  t.test('it is authentic by its signature or by a secret key', async (t) => {
+    const product = shopifyProduct(14, {}, { id: 1 });
+    t.equal(
+      (await deliver(app, product, { 'x-shopify-hmac-sha256': 'A'.repeat(43).concat('=') })).status,
+      401,
+    );
+    t.equal((await deliver(app, product, { 'x-shopify-hmac-sha256': '' })).status, 401);
+    t.equal((await app.post(PATH, product, TRUSTED)).status, 200);
+  });
+
+  t.test('a body that is no product is 200, left out and counted', async (t) => {
+    const before = (await app.figure('products_left_out_total{reason="body"}')) ?? 0;
+    const bodies = ['{"id":', '[]', 'null', '', '{}', JSON.stringify({ id: 'gid://shopify/Order/1' })];
+    for (const body of bodies) t.match(await deliver(app, body), { status: 200, text: '{}' }, body);
+    t.equal(await app.figure('products_left_out_total{reason="body"}'), before + bodies.length);
+    t.equal((await deliver(app, '{"id":', { 'x-shopify-hmac-sha256': '' })).status, 401);
+  });
+
+  t.test('another topic is answered 200, left out and counted', async (t) => {
+    await app.shop.add({ sessionId: 'topic' }, { productId: '15', variantId: '1', price: '80.00' });
+    const product = shopifyProduct(15, {}, { id: 1, price: '70.00' });
+    const before = (await app.figure('products_left_out_total{reason="topic"}')) ?? 0;
+    t.same(await delivered(t, product, { 'x-shopify-topic': 'products/delete' }), []);
+    t.equal(await app.figure('products_left_out_total{reason="topic"}'), before + 1);
+    t.same(await delivered(t, product, { 'x-shopify-topic': 'products/create' }), ['priceDrop']);
+  });
+
+  t.test('what waits for the stream goes on by itself', async (t) => {
+    const prefix = 'wait';
+    const ours = await startApp(t, redis, { prefix, env: { ...SIGNED, STREAM_HIGH_WATER: '2000' } });
+    await ours.shop.add({ sessionId: 'w' }, { productId: '1', variantId: '1', price: '80.00' });
+    const keys = createKeys(prefix);
+    const client = connectTo(t, redis.url);
+    const bytes = Number(await client.hget(keys.eventsState(0), 'bytes'));
+    await client.hset(keys.eventsState(0), 'bytes', 2_000);
+    t.equal((await deliver(ours, shopifyProduct(1, {}, { id: 1, price: '70.00' }))).status, 200);
+    const told = async () => (await alertsOf(redis, { prefix })).length;
+    t.equal(await told(), 0);
+    await client.hset(keys.eventsState(0), 'bytes', bytes);
+    await until('it is told', async () => (await told()) === 1);
+    await until('it is struck out', async () => (await client.exists(keys.products)) === 0);
+  });
+});
+
+t.test('off: the same checks, no alert, and not one byte more', async (t) => {
+  const redis = await startTestRedis(t);
+  const [off, on] = [
+    await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } }),
+    await startApp(t, redis, { env: SIGNED }),
+  ];
+  for (const app of [off, on]) await app.shop.add({ sessionId: 's' }, { productId: '1', price: '80.00' });
+  const before = await dumpRedis(redis, off.prefix);
+  t.same(await putAt(off, '1', '70.00'), [0, 0]);
+  t.equal((await deliver(off, shopifyProduct(1, {}, { id: 1, price: '70.00' }))).status, 200);
+  t.equal((await off.send('PUT', '/products', {}, TRUSTED)).status, 400);
+  t.equal((await deliver(off, {}, { 'x-shopify-hmac-sha256': '' })).status, 401);
+  t.same(await dumpRedis(redis, off.prefix), before);
+  t.same(await wishersOf(redis, off), []);
+  const itemsOf = async (app: TestApp) => {
+    const entries = Object.entries(await dumpRedis(redis, app.prefix)).filter(([key]) => key.includes(':i:'));
+    return entries.map(([, items]) => Object.values(items as Record<string, string>)[0]?.split('\n')[1]);
+  };
+  t.match(await itemsOf(off), [/^\S+Z$/]);
+  t.match(await itemsOf(on), [/^\S+Z \[null,"s"\]$/]);
+});

@@ -1,0 +1,199 @@
+// The index of wishers follows the wishlists: through a login, a removal, a purchase, an erasure and a guest's end. It may have
+// more than they have, never less; what leads nowhere goes when the product changes next.
+
+import t from 'tap';
+import { Wishers } from '../../../src/extras/alerts/wishers.js';
+import { createKeys } from '../../../src/redis/keys.js';
+import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
+import { dumpRedis, tracesOf } from '../../harness/dump.js';
+import { connectToEach } from '../../harness/redis.js';
+import { openStore } from '../../harness/store.js';
+import { until } from '../../harness/until.js';
+import { ALERTS, alertsOf, putAt, wishersOf } from './fixtures.js';
+
+eachRedis(t, async (t, redis) => {
+  let visitors = 0;
+  /** A visitor of an app of its own, so that its index is seen alone. */
+  const start = async () => {
+    const n = ++visitors;
+    const ids = { customerId: `customer-${n}`, sessionId: `session-${n}` };
+    const app = await startApp(t, redis, { env: ALERTS });
+    return { app, ids, guest: { sessionId: ids.sessionId }, customer: { customerId: ids.customerId } };
+  };
+  const nodes = connectToEach(t, redis.urls);
+  /** On the node that has the key. */
+  const onNode = async (act: (node: (typeof nodes)[number]) => Promise<unknown>) => {
+    await Promise.all(nodes.map((node) => act(node).catch(() => undefined)));
+  };
+  /** As if all entries were noted long ago. */
+  const age = async (app: TestApp) => {
+    for (const [key, entries] of Object.entries(await dumpRedis(redis, app.prefix)))
+      if (key.includes('{wish:'))
+        for (const profile of Object.keys(entries as object))
+          await onNode((node) => node.hset(key, profile, 1));
+  };
+  const add = (app: TestApp, who: object, productId = '1') =>
+    app.shop.add(who, { productId, price: '80.00' });
+  const told = async (app: TestApp) =>
+    (await alertsOf(redis, app)).map((row) => [row['profile_id'], row['customer_id'], row['session_id']]);
+
+  t.test('an addition enters the profile, again it stays one entry', async (t) => {
+    const { app, guest } = await start();
+    const { profileId } = await add(app, guest);
+    await add(app, guest);
+    t.same(await wishersOf(redis, app), [profileId]);
+  });
+
+  t.test('a guest who logs in keeps the entry, and the alert names the customer', async (t) => {
+    const { app, ids, guest } = await start();
+    const { profileId } = await add(app, guest);
+    await app.shop.login(ids);
+    t.same(await wishersOf(redis, app), [profileId]);
+    t.same(await putAt(app, '1', '70.00'), [1, 0]);
+    t.same(await told(app), [[profileId, ids.customerId, ids.sessionId]]);
+  });
+
+  t.test('a merge moves the entries, and what was told goes along', async (t) => {
+    const { app, ids, guest, customer } = await start();
+    await add(app, guest);
+    await add(app, guest, '2');
+    t.same(await putAt(app, '1', '70.00'), [1, 0]);
+    const { profileId } = await add(app, customer, '3');
+    await app.shop.login(ids);
+    t.same(await wishersOf(redis, app), [profileId, profileId, profileId]);
+    t.same(await putAt(app, '1', '70.00'), [0, 0]);
+    t.same(await putAt(app, '2', '70.00'), [1, 0]);
+    t.same((await told(app)).at(-1), [profileId, ids.customerId, ids.sessionId]);
+  });
+
+  t.test('an entry of a profile that was merged is followed, and replaced', async (t) => {
+    const { app, ids, guest, customer } = await start();
+    const { profileId: old } = await add(app, guest);
+    const { profileId } = await add(app, customer, '3');
+    await app.shop.login(ids);
+    const dump = await dumpRedis(redis, app.prefix);
+    const [key = ''] = Object.keys(dump).filter(
+      (one) => one.includes('{wish:') && profileId in (dump[one] as object),
+    );
+    for (const one of Object.keys(dump).filter((name) => name.includes('{wish:')))
+      await onNode((node) => node.hdel(one, profileId));
+    t.not(key, '');
+    for (const one of Object.keys(dump).filter((name) => name.includes('{wish:')))
+      await onNode((node) => node.hset(one, old, 1));
+    t.same(await putAt(app, '1', '70.00'), [1, 0]);
+    t.same(await wishersOf(redis, app), [old, profileId].sort(), 'of the product that was put');
+  });
+
+  t.test('a removal takes the entry out, once it is older than an addition may take', async (t) => {
+    const { app, guest } = await start();
+    const { profileId } = await add(app, guest);
+    await app.shop.remove(guest, { productId: '1' });
+    t.same(await wishersOf(redis, app), [profileId], 'an addition may be on its way');
+    t.same(await putAt(app, '1', '70.00'), [0, 0]);
+    await age(app);
+    t.same(await putAt(app, '1', '70.00'), [0, 0]);
+    t.same(await wishersOf(redis, app), [], 'gone when the product came next');
+    await add(app, guest);
+    await age(app);
+    await app.shop.remove(guest, { productId: '1' });
+    t.same(await wishersOf(redis, app), []);
+  });
+
+  t.test('an entry stays where its item is there', async (t) => {
+    const { app, guest } = await start();
+    const { profileId } = await add(app, guest);
+    await age(app);
+    const store = await openStore(t, redis, { keyPrefix: app.prefix });
+    const wishers = new Wishers(store, undefined, 0);
+    await wishers.forget(['1:', '2:'], profileId);
+    t.same(await wishersOf(redis, app), [profileId]);
+    await wishers.close();
+  });
+
+  t.test('a purchase takes out what it removes', async (t) => {
+    const { app, guest } = await start();
+    await add(app, guest);
+    const { profileId } = await add(app, guest, '2');
+    await age(app);
+    await app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
+    const order = {
+      ...{
+        id: 1,
+        currency: 'EUR',
+        note_attributes: [{ name: 'wishlist_session_id', value: guest.sessionId }],
+      },
+      line_items: [{ product_id: 1, variant_id: null, quantity: 1, price: '80.00' }],
+    };
+    t.equal((await app.post('/webhook/purchase', order, TRUSTED)).status, 200);
+    t.same(await wishersOf(redis, app), [profileId]);
+  });
+
+  t.test('an erasure leaves nothing of the visitor', async (t) => {
+    const { app, ids, guest, customer } = await start();
+    const { profileId: guestProfile } = await add(app, guest);
+    t.same(await app.shop.erase(guest), { erased: true });
+    t.same(await wishersOf(redis, app), []);
+    await add(app, guest);
+    const { profileId } = await add(app, customer, '2');
+    await app.shop.login(ids);
+    t.same(await app.shop.erase(customer), { erased: true });
+    t.same(await wishersOf(redis, app), []);
+    const traces = await tracesOf(redis, app.prefix, guestProfile, profileId, ids.customerId, ids.sessionId);
+    t.same(traces, []);
+  });
+
+  t.test("a shop's erasure takes every index", async () => {
+    const { app, guest, customer } = await start();
+    await add(app, guest);
+    await add(app, customer);
+    await app.post('/webhook/shop/redact', { shop_domain: 'shop.myshopify.com' }, TRUSTED);
+    await until('nothing is in an index', async () => (await wishersOf(redis, app)).length === 0);
+  });
+
+  t.test('a guest who ended goes when the product changes next, and the others are told', async (t) => {
+    const { app, guest, customer } = await start();
+    const { profileId: ended } = await add(app, guest);
+    const { profileId } = await add(app, customer);
+    await age(app);
+    for (const key of createKeys(app.prefix).allOf(ended)) await onNode((node) => node.unlink(key));
+    t.same(await putAt(app, '1', '70.00'), [1, 0]);
+    t.same(await wishersOf(redis, app), [profileId]);
+  });
+
+  t.test('being told does not prolong the life of a guest', async (t) => {
+    const { app, guest } = await start();
+    const { profileId } = await add(app, guest);
+    const key = createKeys(app.prefix).items(profileId);
+    await onNode((node) => node.pexpire(key, 1_000_000));
+    t.same(await putAt(app, '1', '70.00'), [1, 0]);
+    const left = await Promise.all(nodes.map((node) => node.pttl(key).catch(() => 0)));
+    t.ok(Math.max(...left) > 0 && Math.max(...left) <= 1_000_000);
+  });
+
+  t.test(
+    'two servers put other prices at once: each is told at most once, and the last one stays',
+    async (t) => {
+      const { app, guest } = await start();
+      const other = await startApp(t, redis, { env: ALERTS, prefix: app.prefix });
+      const names = Array.from({ length: 60 }, (_, i) => `at-once-${i}`);
+      await Promise.all([guest.sessionId, ...names].map((sessionId) => add(app, { sessionId })));
+      const prices = ['70.00', '60.00', '75.00', '50.00', '65.00'];
+      await Promise.all(prices.map((price, i) => putAt(i % 2 === 0 ? app : other, '1', price)));
+      const rows = await alertsOf(redis, app);
+      for (const sessionId of names) {
+        const of = rows.filter((row) => row['session_id'] === sessionId).map(({ price }) => price);
+        t.equal(new Set(of).size, of.length, `${sessionId}: ${of}`);
+      }
+      // What was put last is in every item: nobody is told of it again, and of a lower one each is.
+      const items = Object.entries(await dumpRedis(redis, app.prefix)).filter(([key]) => key.includes(':i:'));
+      const last = items.map(([, all]) =>
+        Object.values(all as Record<string, string>)[0]
+          ?.split('\n')[1]
+          ?.split(' ')
+          .slice(2),
+      );
+      t.equal(new Set(last.map(String)).size, 1, String([...new Set(last.map(String))]));
+      t.same(await putAt(app, '1', '40.00'), [names.length + 1, 0]);
+    },
+  );
+});

@@ -1,0 +1,83 @@
+// A dashboard over the small shop of test/clickhouse/small-world.ts, asked as the user that `start` lets it be.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { ANALYST_TABLES } from '../../../src/clickhouse/analyst-tables.js';
+import { type DashboardOptions, startDashboard } from '../../../src/extras/dashboard/server.js';
+import type { ClickHouseSpec } from '../../../src/extras/embedded/clickhouse/start.js';
+import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
+import { dateOf, makeSmallWorld } from '../../clickhouse/small-world.js';
+import { connectToClickHouse, startTestClickHouse } from '../../harness/clickhouse.js';
+
+export const TOKEN = '0123456789abcdef';
+export const MONTH = { from: dateOf(1), to: dateOf(31) };
+
+/** A dashboard, asked over HTTP. */
+export async function openDashboard(
+  t: Test,
+  clickhouse: ClickHouseClient,
+  options: Partial<DashboardOptions> = {},
+) {
+  const log = pino({ level: 'silent' });
+  const dashboard = await startDashboard({
+    host: '127.0.0.1',
+    port: 0,
+    token: TOKEN,
+    clickhouse,
+    log,
+    timeZone: async () => 'UTC',
+    servicePort: 9_123,
+    basePath: '/api',
+    wrongMs: 1,
+    ...options,
+  });
+  t.teardown(() => dashboard.close());
+  const url = `http://127.0.0.1:${dashboard.port}`;
+  const post = (path: string, body: string, headers: Record<string, string> = {}) =>
+    fetch(url + path, { method: 'POST', body, headers });
+  const logIn = (token = TOKEN, headers: Record<string, string> = {}) =>
+    post('/login', JSON.stringify({ token }), headers);
+  return {
+    url,
+    post,
+    logIn,
+    logOut: (headers: Record<string, string>) => post('/logout', '', headers),
+    /** A new session's header `Cookie`. */
+    session: async () => cookieOf((await logIn()).headers.get('set-cookie')),
+  };
+}
+
+/** What requests of other sites' pages have; of the dashboard at `url`. */
+export const foreignHeaders = (url: string): Record<string, string>[] => [
+  { 'sec-fetch-site': 'cross-site' },
+  { 'sec-fetch-site': 'same-site' },
+  // Browsers leave Sec-Fetch-Site out where the address is neither https nor of this machine.
+  { origin: 'https://evil.example' },
+  { origin: `http://evil.${new URL(url).host}` },
+  { origin: 'null' },
+];
+
+export const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
+
+/** A dashboard, its ClickHouse with a month of a small shop, and the service's own client to compare with. */
+export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {}) {
+  const server = await startTestClickHouse(t, {
+    ...spec,
+    databases: ['shop'],
+    readable: { database: 'shop', tables: ANALYST_TABLES },
+  });
+  const client = connectToClickHouse(t, server.url, 'shop');
+  await makeSmallWorld(client);
+  const reader = connectToClickHouse(t, asDashboard(server.url), 'shop');
+  return {
+    ...(await openDashboard(t, reader)),
+    reader,
+    clickhouseUrl: server.url,
+    client,
+    stopClickHouse: server.stop,
+    get pid() {
+      return server.pid;
+    },
+  };
+}

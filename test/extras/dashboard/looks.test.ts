@@ -1,0 +1,290 @@
+// How the dashboard looks, measured in a browser, on a phone and at a desk: long titles, revenue of many digits in several
+// currencies and in none, one day, nothing at all, and more words of a device or a channel than a panel shows.
+
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { dateOf } from '../../clickhouse/small-world.js';
+import { findChromium, launchChromium } from '../../harness/chromium.js';
+import { needs } from '../../harness/needs.js';
+import { cells, newPage, openDrawn, WAIT_LIMIT } from './browser.js';
+import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
+
+const PHONE = { viewport: { width: 390, height: 844 } };
+const DESK = { viewport: { width: 1_440, height: 900 } };
+/** Orders of amounts as in a large shop, and wishes for 14 products with long titles. */
+const MUCH = [
+  `INSERT INTO purchases_stored (order_id, line, version, occurred_at, updated_at, profile_id, product_id, variant_id, quantity,
+    price, currency, amount)
+  SELECT concat('much', toString(number)), '1', 1, toDateTime64('${dateOf(1)}', 3, 'UTC') + toIntervalHour(9 * number) AS at, at,
+    concat('much', toString(number)), '1', '11', 1, 1234567.5, ['JPY', 'JPY', 'EUR', '', 'KWD'][1 + number % 5],
+    123456789.5 * (1 + number % 5)
+  FROM numbers(60)`,
+  `INSERT INTO events_stored (event_id, type, origin, occurred_at, profile_id, product_id, variant_id, product_handle, source,
+    price, currency, payload)
+  SELECT generateUUIDv4(), 'add', 'item', toDateTime64('${dateOf(1)}', 3, 'UTC') + toIntervalHour(9 * number),
+    concat('much', toString(number)), concat('much', toString(number % 14)), '11',
+    concat('a-handle-that-goes-on-and-on-without-an-end-', toString(number % 14)), 'collection', 1, 'EUR',
+    concat('{"productTitle":"Donaudampfschifffahrtselektrizitätenhauptbetriebswerk ', toString(number % 14), '"}')
+  FROM numbers(60)`,
+];
+/** Texts that leave what holds them. @param box a selector of what holds them */
+const leavingOf = (page: Page, box: string) =>
+  page.evaluate<string[]>(`[...document.querySelectorAll('${box}')].flatMap((box) => {
+    const room = box.getBoundingClientRect();
+    const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+    const leaving = [];
+    for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+      // What scrolls may hold more than it shows.
+      if (text.data.trim() === '' || text.parentElement.closest('.scroll, pre, [hidden]')) continue;
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      for (const { left, right, top, bottom } of range.getClientRects())
+        if (left < room.left || right > room.right + 0.5 || top < room.top || bottom > room.bottom + 0.5) leaving.push(text.data);
+    }
+    return leaving;
+  })`);
+/** Which pairs of two kinds of things in one holder lie over each other. */
+const crossingOf = (page: Page, holder: string, a: string, b: string) =>
+  page.evaluate<string[]>(`[...document.querySelectorAll('${holder}')].flatMap((holder) => {
+    const [x, y] = ['${a}', '${b}'].map((selector) => holder.querySelector(selector)?.getBoundingClientRect());
+    const isOver = x && y && x.left < y.right && y.left < x.right && x.top < y.bottom && y.top < x.bottom;
+    return isOver ? [holder.textContent] : [];
+  })`);
+/** Each place that Tab leads to, in order, with whether a ring is seen there. */
+async function tabThrough(page: Page) {
+  const places: { readonly name: string; readonly hasRing: boolean }[] = [];
+  // Not from where the last click was.
+  await page.locator('.skip').focus();
+  await page.evaluate("document.activeElement.dataset.reached = ''");
+  for (let i = 0; i < 200; i++) {
+    await page.keyboard.press('Tab');
+    const place = await page.evaluate<{ name: string; hasRing: boolean } | null>(`(() => {
+      const at = document.activeElement;
+      if (at === document.body) return null;
+      const { outlineStyle, outlineWidth } = getComputedStyle(at);
+      at.dataset.reached = '';
+      return { name: at.outerHTML.slice(0, 80), hasRing: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 };
+    })()`);
+    if (place === null) break;
+    places.push(place);
+  }
+  return places;
+}
+/** Whether the ring of what has the focus lies over the text of its label. */
+const isRingCrossing = (page: Page, field: string, label: string) =>
+  page.evaluate<boolean>(`(() => {
+    const input = document.querySelector('${field}');
+    const style = getComputedStyle(input);
+    const ring = parseFloat(style.outlineWidth) + parseFloat(style.outlineOffset);
+    const box = input.getBoundingClientRect();
+    const range = document.createRange();
+    range.selectNode(document.querySelector('${label}').firstChild);
+    const text = range.getBoundingClientRect();
+    return text.right > box.left - ring && text.bottom > box.top - ring && text.top < box.bottom + ring;
+  })()`);
+const chromium = findChromium();
+t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  const browser = await launchChromium(t, chromium.file);
+  const { client, url } = await dashboardOfShop(t);
+  for (const query of MUCH) await client.command({ query });
+
+  for (const [name, where] of [
+    ['on a phone', PHONE],
+    ['at a desk', DESK],
+  ] as const)
+    await t.test(`${name} no text leaves its tile or panel, and no name crosses its bar`, async (t) => {
+      const { page } = await openDrawn(t, browser, url, where);
+      t.same(await leavingOf(page, '.tile'), []);
+      t.same(await leavingOf(page, '.panel'), []);
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), where.viewport.width);
+      for (const part of ['.name', '.value']) t.same(await crossingOf(page, '.bars li', part, '.track'), []);
+      t.same(await crossingOf(page, '.bars li', '.name', '.value'), []);
+      const tops = await page
+        .locator('#range fieldset button:visible')
+        .evaluateAll((buttons) => buttons.map((button) => Math.round(button.getBoundingClientRect().top)));
+      t.equal(new Set(tops).size, 1, 'the range is one row');
+      const text = (await page.locator('body').textContent()) ?? '';
+      t.notMatch(text, /\d{1,2}\/\d{1,2}\/\d{2,4}/, 'days are written in one way');
+      t.same(
+        await page.locator('#range input[name]').evaluateAll((inputs) => inputs.map(({ type }) => type)),
+        ['text', 'text'],
+      );
+    });
+
+  await t.test('on a phone a table scrolls, says so, and keeps what a row is about in sight', async (t) => {
+    const { page } = await openDrawn(t, browser, url, PHONE);
+    const table = page.locator('[data-panel="products"] .table');
+    const scroll = table.locator('.scroll');
+    t.ok(await table.locator('.hint').isVisible());
+    t.equal(await scroll.getAttribute('tabindex'), '0');
+    await page.locator('[data-panel="products"] .scroll.has-more').waitFor(WAIT_LIMIT);
+    await scroll.evaluate((element) => element.scrollTo({ left: 9_999 }));
+    await page.locator('[data-panel="products"] .scroll:not(.has-more)').waitFor(WAIT_LIMIT);
+    const first = await table.locator('tbody td').first().boundingBox();
+    t.ok((first?.x ?? -1) >= 16, 'its title is there');
+  });
+
+  await t.test('at a desk a table that fits has no hint and is no stop of the keyboard', async (t) => {
+    const { page } = await openDrawn(t, browser, url, DESK);
+    t.notOk(await page.locator('[data-panel="products"] .hint').isVisible());
+    t.equal(await page.locator('[data-panel="products"] .scroll').getAttribute('tabindex'), null);
+  });
+
+  await t.test(
+    'a long table shows its first ten rows whole, and all of them when it is asked to',
+    async (t) => {
+      const { page } = await openDrawn(t, browser, url, DESK);
+      t.equal((await cells(page, 'products', 1)).length, 10);
+      const scroll = page.locator('[data-panel="products"] .scroll');
+      t.equal(
+        await scroll.evaluate((element) => element.scrollHeight - element.clientHeight),
+        0,
+        'no row is cut',
+      );
+      await page.locator('[data-panel="products"] .more', { hasText: 'Show all 17' }).click();
+      t.equal((await cells(page, 'products', 1)).length, 17);
+    },
+  );
+
+  await t.test('revenue of several currencies, and of none, says which is which', async (t) => {
+    const { page } = await openDrawn(t, browser, url, DESK);
+    t.equal(
+      await page.locator('[data-figure="revenue"] .name').textContent(),
+      'Revenue in JPY (also 3 others)',
+    );
+    t.match(await page.locator('[data-figure="revenue"] .value').textContent(), /^¥[\d,]+$/);
+    t.same((await cells(page, 'revenue', 1)).toSorted(), ['EUR', 'JPY', 'KWD', 'No currency']);
+    const row = page.locator('[data-panel="revenue"] tr', { hasText: 'No currency' });
+    t.match(await row.locator('td').nth(2).textContent(), /^[\d,]+\.\d\d$/);
+  });
+
+  await t.test('one day alone stands as a bar beside the day before', async (t) => {
+    const day = dateOf(5);
+    const { page } = await openDrawn(t, browser, url, PHONE, `from=${day}&to=${day}`);
+    t.equal(await page.locator('#chart canvas').count(), 0);
+    t.same(await page.locator('#chart .name').allTextContents(), [day, dateOf(4)]);
+    t.same(await page.locator('#chart strong').allTextContents(), ['6', '1']);
+    t.same(await leavingOf(page, '.panel'), []);
+  });
+
+  await t.test('everything is reached by Tab, with a ring that crosses no label', async (t) => {
+    const { page } = await openDrawn(t, browser, url, PHONE);
+    await page.locator('#dates').click();
+    const places = await tabThrough(page);
+    t.same(
+      places.filter(({ hasRing }) => !hasRing).map(({ name }) => name),
+      [],
+    );
+    const missed = await page.evaluate(`[...document.querySelectorAll('button, a[href], input, summary')]
+      .filter((one) => one.checkVisibility() && one.tabIndex >= 0 && !('reached' in one.dataset))
+      .map((one) => one.outerHTML.slice(0, 80))`);
+    t.same(missed, []);
+    for (const name of ['from', 'to']) {
+      await page.locator(`input[name="${name}"]`).focus();
+      t.notOk(await isRingCrossing(page, `input[name="${name}"]`, `label[for="${name}"]`), name);
+    }
+  });
+
+  await t.test("a day of the browser's calendar is written into its field", async (t) => {
+    const { page, said } = await openDrawn(t, browser, url, DESK);
+    await page.locator('[data-calendar="from"]').click();
+    await page.evaluate(`(() => {
+      const calendar = document.querySelector('[data-calendar="from"] + input');
+      calendar.value = '2025-03-09';
+      calendar.dispatchEvent(new Event('change', { bubbles: true }));
+    })()`);
+    t.equal(await page.locator('input[name="from"]').inputValue(), '2025-03-09');
+    t.same(said, []);
+  });
+
+  await t.test('the ring of the log-in crosses no label', async (t) => {
+    const { page } = await newPage(t, browser, url, PHONE);
+    await page.goto(url);
+    await page.locator('#login input[name="token"]:focus').waitFor(WAIT_LIMIT);
+    t.notOk(await isRingCrossing(page, '#login input[name="token"]', '#login label'));
+  });
+
+  await t.test('an empty shop says how its first figure comes, with the real address', async (t) => {
+    const { page, said } = await openDrawn(t, browser, url, PHONE, '');
+    const notice = page.locator('#no-figures');
+    t.ok(await notice.isVisible());
+    t.match(
+      await notice.textContent(),
+      '<script defer src="http://127.0.0.1:9123/api/beacon.js" data-product-handle="red-shoe"></script>',
+    );
+    t.notMatch(await notice.textContent(), /curl|POST|localhost:8080/);
+    t.equal(await page.locator('.panel:visible').count(), 0, 'and no panels without a row');
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+    t.same(said, []);
+  });
+
+  await t.test('earlier days without a figure lead back to the last ones', async (t) => {
+    const { page } = await newPage(t, browser, url);
+    await page.goto(`${url}/?from=2024-01-01&to=2024-01-31#token=${TOKEN}`);
+    await page.locator('#none-then').waitFor(WAIT_LIMIT);
+    t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
+    await page.locator('#to-last-days').click();
+    await page.locator('#no-figures').waitFor(WAIT_LIMIT);
+    await page.goto(`${url}/?from=${MONTH.from}&to=${MONTH.to}`);
+    await page.locator('[data-figure="visits"]').waitFor(WAIT_LIMIT);
+    t.notOk(await page.locator('.notice').first().isVisible());
+  });
+});
+
+/** Beyond what a call may have arguments: some 120,000. */
+const WORDS = 150_000;
+const { url, session, client } = await dashboardOfShop(t);
+const before = new Map<string, number>();
+for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
+  before.set(panel, await total(panel));
+await client.command({
+  query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+    SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
+    FROM numbers(${WORDS})`,
+});
+await client.command({
+  query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, product_id, product_handle, source, channel)
+    SELECT generateUUIDv4(), if(number % 2 = 0, 'add', 'share'), toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'),
+      concat('w', toString(number)), 'event', if(number % 2 = 0, '1', ''), if(number % 2 = 0, 'shoe', ''),
+      concat('source', number), concat('channel', number)
+    FROM numbers(2000)`,
+});
+async function rowsOf(panel: string): Promise<unknown[][]> {
+  const answer = await fetch(`${url}/panels/${panel}?from=${MONTH.from}&to=${MONTH.to}&handle=shoe`, {
+    headers: { cookie: await session() },
+  });
+  return ((await answer.json()) as { rows: unknown[][] }).rows;
+}
+async function total(panel: string): Promise<number> {
+  return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
+}
+t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
+  for (const [panel, sent] of [
+    ['devices', WORDS],
+    ['product_devices', WORDS],
+    ['sources', 1_000],
+    ['product_sources', 1_000],
+    ['channels', 1_000],
+  ] as const) {
+    const rows = await rowsOf(panel);
+    t.equal(rows.length, 20, panel);
+    t.same(
+      rows.map(([word]) => word === null),
+      [...new Array(19).fill(false), true],
+      panel,
+    );
+    t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
+  }
+});
+t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  const browser = await launchChromium(t, chromium.file);
+  const { page, said } = await openDrawn(t, browser, url);
+  t.same(said, []);
+  for (const panel of ['devices', 'sources', 'channels']) {
+    const names = page.locator(`[data-panel="${panel}"] .name`);
+    t.ok((await names.count()) <= 20, panel);
+    t.equal(await names.filter({ hasText: 'All others' }).count(), 1, panel);
+  }
+});

@@ -1,0 +1,331 @@
+// A supervised child process, and the embedded ClickHouse as one: its start, its restarts, its end, what is left after each
+// kind of end, and that it does not outlive its parent.
+
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { StartupError } from '../../../src/errors.js';
+import {
+  type ChildSpec,
+  type ChildState,
+  readyOverIpc,
+  startChild,
+} from '../../../src/extras/embedded/child.js';
+import { type EmbeddedClickHouse, startClickHouse } from '../../../src/extras/embedded/clickhouse/start.js';
+import { forFetch } from '../../harness/clickhouse.js';
+import { until } from '../../harness/until.js';
+import { groupIsAlive, groupOf, kill9, outsideAddress, startParent } from './processes.js';
+
+const root = await mkdtemp(join(tmpdir(), 'wm-embedded-clickhouse-'));
+t.teardown(() => rm(root, { recursive: true, force: true }));
+let folders = 0;
+const freshDir = () => join(root, String(++folders));
+
+// A second ClickHouse in a folder tries for as long as one whose parent was killed may have a query to end. Other tests run
+// meanwhile.
+const usedDir = freshDir();
+const first = await startClickHouse({ dir: usedDir });
+t.teardown(() => first.stop());
+const second = startClickHouse({ dir: usedDir }).catch((error: unknown) => error);
+
+const sh = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
+
+/** A program that says `up`, and what becomes of it. */
+const observed = (script: string, more: Partial<ChildSpec<number>> = {}) => {
+  const states: ChildState[] = [];
+  let starts = 0;
+  const spec: ChildSpec<number> = {
+    name: 'thing',
+    command: () => sh(script),
+    ready: (child, ended) =>
+      new Promise((up, failed) => {
+        child.stdout?.once('data', () => up(++starts));
+        ended.addEventListener('abort', () => failed(ended.reason));
+      }),
+    output: 'tail',
+    onState: (state) => states.push(state),
+    ...more,
+  };
+  return { spec, states, names: () => states.map(({ state }) => state) };
+};
+
+const WAIT = 'echo up; exec sleep 60';
+
+t.test('a Node child says that it is ready, or why it cannot start', async (t) => {
+  const saying = (message: string): ChildSpec<{ ready: true; port: number }> => ({
+    name: 'thing',
+    command: () => ({
+      file: process.execPath,
+      args: ['-e', `process.send(${message}); setInterval(() => {}, 1000)`],
+    }),
+    ready: readyOverIpc,
+    ipc: true,
+  });
+  const child = await startChild(saying('{ ready: true, port: 7 }'));
+  t.equal(child.ready.port, 7);
+  await child.stop();
+  t.equal(child.pid, undefined);
+  await t.rejects(startChild(saying("{ failed: 'Port 1 is taken.' }")), new StartupError('Port 1 is taken.'));
+});
+
+t.test('a child that never gets ready fails the start with the reason, and is not tried again', async (t) => {
+  const never: Partial<ChildSpec<number>> = {
+    ready: (_, ended) => new Promise((_, no) => ended.addEventListener('abort', () => no(ended.reason))),
+  };
+  const failing = observed('echo no such luck >&2; exit 3', never);
+  await t.rejects(
+    startChild(failing.spec),
+    new StartupError('thing did not start: exit code 3: no such luck.'),
+  );
+  t.same(failing.names(), ['starting']);
+  const slow = observed('exec sleep 60', { ...never, readyMs: 200 });
+  await t.rejects(startChild(slow.spec), new StartupError('thing did not start: not ready after 0.2 s.'));
+  const [begun] = slow.states;
+  const pid = begun?.state === 'starting' ? (begun.pid ?? 0) : 0;
+  await until('it is gone', () => !groupIsAlive(pid));
+  const nowhere = { ...never, command: () => ({ file: '/nowhere/thing', args: [] }) };
+  await t.rejects(startChild(observed('', nowhere).spec), {
+    name: 'StartupError',
+    message: /did not start: exit code 127: .*not found/,
+  });
+});
+
+t.test('a child that dies is started again, and told what it was when it was ready', async (t) => {
+  const lasts: (number | undefined)[] = [];
+  const { spec, states, names } = observed(WAIT);
+  const child = await startChild({
+    ...spec,
+    command: (last) => {
+      lasts.push(last);
+      return sh(WAIT);
+    },
+  });
+  const first = child.pid ?? 0;
+  process.kill(first, 'SIGKILL');
+  await until('it is ready again', () => child.ready === 2);
+  t.not(child.pid, first);
+  t.strictSame(lasts, [undefined, 1]);
+  t.match(states[2], { state: 'died', reason: 'SIGKILL: up' });
+  await child.stop();
+  t.strictSame(names(), ['starting', 'ready', 'died', 'starting', 'ready', 'stopped']);
+});
+
+t.test('restarts back off: each wait may be longer than the one before', async (t) => {
+  const { spec, states } = observed('echo up; exit 1');
+  const child = await startChild(spec);
+  await until('it has died four times', () => states.filter(({ state }) => state === 'died').length >= 4);
+  await child.stop();
+  const waits = states.flatMap((s) => (s.state === 'died' ? [s.restartInMs] : []));
+  for (const [i, ceiling] of [100, 200, 400, 800].entries()) {
+    const wait = waits[i] ?? 0;
+    t.ok(wait >= ceiling / 2 && wait <= ceiling, `${wait} is between ${ceiling / 2} and ${ceiling}`);
+  }
+});
+
+t.test('stop during the back-off ends it: nothing is started any more', async (t) => {
+  const { spec, names } = observed('echo up; exit 1');
+  const child = await startChild(spec);
+  await until('it has died', () => names().includes('died'));
+  await child.stop();
+  const count = names().length;
+  await sleep(500);
+  t.equal(names().length, count);
+});
+
+t.test('with restart off, a child that died stays dead, and stop still resolves', async (t) => {
+  const { spec, names } = observed(WAIT, { restart: false });
+  const child = await startChild(spec);
+  process.kill(child.pid ?? 0, 'SIGKILL');
+  await until('it has died', () => child.pid === undefined);
+  await sleep(400);
+  await child.stop();
+  t.strictSame(names(), ['starting', 'ready', 'stopped']);
+});
+
+t.test('stop is SIGTERM first: the child may finish what it does', async (t) => {
+  const { spec, states } = observed('trap "exit 0" TERM; echo up; while :; do sleep 0.1; done');
+  const child = await startChild(spec);
+  const pid = child.pid ?? 0;
+  await Promise.all([child.stop(), child.stop()]);
+  t.match(states.at(-1), { state: 'stopped', killed: false });
+  await until('its watcher is gone, too', () => !groupIsAlive(pid));
+});
+
+t.test('stop is SIGKILL after the deadline of that child', async (t) => {
+  const stubborn = `trap '' TERM; echo up; while :; do sleep 0.1; done`;
+  const { spec, states } = observed(stubborn, { stopMs: 200 });
+  const [child, patient] = await Promise.all([
+    startChild(spec),
+    startChild(observed(stubborn, { stopMs: 600_000 }).spec),
+  ]);
+  let isPatientStopped = false;
+  const stopping = patient.stop().then(() => {
+    isPatientStopped = true;
+  });
+  await child.stop();
+  t.match(states.at(-1), { state: 'stopped', killed: true });
+  t.notOk(isPatientStopped, 'one with a later deadline runs on');
+  process.kill(patient.pid ?? 0, 'SIGKILL');
+  await stopping;
+});
+
+t.test('what is stopped has left nothing: its watcher is gone, too', async (t) => {
+  const child = await startChild(observed(WAIT).spec);
+  const pid = child.pid ?? 0; // it leads a group of its own, so that Ctrl-C does not reach it
+  const watcher = groupOf(pid).find((member) => member !== pid) ?? 0;
+  process.kill(watcher, 'SIGSTOP');
+  let hasStopped = false;
+  const stopping = child.stop().then(() => {
+    hasStopped = true;
+  });
+  await until('the program has ended', () => !groupOf(pid).includes(pid));
+  await sleep(50);
+  t.notOk(hasStopped);
+  process.kill(watcher, 'SIGCONT');
+  await stopping;
+  await until('nothing is left', () => groupOf(pid).length === 0);
+});
+
+t.test('kill -9 of the parent ends a stubborn child at its deadline', async (t) => {
+  const [soon, late] = await Promise.all([
+    startParent('stubborn', '1000'),
+    startParent('stubborn', '600000'),
+  ]);
+  t.ok(groupIsAlive(soon.pid));
+  await Promise.all([kill9(soon.parent), kill9(late.parent)]);
+  await until('it is gone', () => !groupIsAlive(soon.pid));
+  t.ok(groupIsAlive(late.pid), 'one with a later deadline runs on');
+  process.kill(-late.pid, 'SIGKILL');
+  await until('it is gone', () => !groupIsAlive(late.pid));
+});
+
+async function ask(url: string, sql: string, params: Record<string, string> = {}): Promise<string> {
+  const { origin, headers } = forFetch(url);
+  const query = new URLSearchParams(params);
+  const answer = await fetch(`${origin}/?${query}`, { method: 'POST', body: sql, headers });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text);
+  return text.trimEnd();
+}
+
+const TABLE = `CREATE TABLE wishmeter.t (id UInt32) ENGINE = MergeTree ORDER BY id
+  SETTINGS non_replicated_deduplication_window = 100`;
+
+/** Queries that run now, this one among them. */
+const RUNNING = 'SELECT count() FROM system.processes';
+
+t.test('ClickHouse from one start to the next', async (t) => {
+  const dir = freshDir();
+  const token = { insert_deduplication_token: 'once' };
+  const insertTwo = (url: string) => ask(url, 'INSERT INTO wishmeter.t VALUES (1), (2)', token);
+
+  await t.test('it listens on loopback only, and ends its query before it stops', async (t) => {
+    const clickhouse = await startClickHouse({ dir });
+    t.equal(new URL(clickhouse.url).hostname, '127.0.0.1');
+    const outside = outsideAddress();
+    if (outside) await t.rejects(fetch(`http://${outside}:${new URL(clickhouse.url).port}/ping`));
+    await ask(clickhouse.url, 'CREATE DATABASE wishmeter');
+    await ask(clickhouse.url, TABLE);
+    await insertTwo(clickhouse.url);
+    await stopsAfterItsQuery(t, clickhouse);
+  });
+
+  await t.test('after a restart all rows are there, and a token is still known', async (t) => {
+    const clickhouse = await startClickHouse({ dir });
+    t.equal(await ask(clickhouse.url, 'SELECT count() FROM wishmeter.t'), '2');
+    await insertTwo(clickhouse.url);
+    t.equal(await ask(clickhouse.url, 'SELECT count() FROM wishmeter.t'), '2');
+    await losesNothingKilled(t, clickhouse);
+    await clickhouse.stop();
+  });
+});
+
+/** A query that runs when it is stopped ends well, and a new one is not taken. */
+async function stopsAfterItsQuery(t: Test, clickhouse: EmbeddedClickHouse): Promise<void> {
+  const running = ask(clickhouse.url, 'SELECT sleep(1.5)');
+  // One that has only begun to come would be refused.
+  await until('it runs', async () => (await ask(clickhouse.url, RUNNING)) === '2');
+  const stopping = clickhouse.stop();
+  t.equal(await running, '0');
+  await stopping;
+  await t.rejects(ask(clickhouse.url, 'SELECT 1'));
+}
+
+/** kill -9 loses no acknowledged insert; it comes back on its port, with its tokens. */
+async function losesNothingKilled(t: Test, clickhouse: EmbeddedClickHouse): Promise<void> {
+  const { url } = clickhouse;
+  const FIRST = 10;
+  let acknowledged = FIRST;
+  const insert = (i: number) =>
+    ask(url, `INSERT INTO wishmeter.t VALUES (${i})`, { insert_deduplication_token: String(i) });
+  const inserting = (async () => {
+    for (;;) {
+      await insert(acknowledged + 1);
+      acknowledged++;
+    }
+  })();
+  await until('some are acknowledged', () => acknowledged >= FIRST + 20);
+  const first = clickhouse.pid ?? 0;
+  process.kill(first, 'SIGKILL');
+  await t.rejects(inserting);
+
+  await until('another one is there', () => clickhouse.pid !== undefined && clickhouse.pid !== first);
+  await until('it answers again', () => ask(url, 'SELECT 1').catch(() => false as const));
+  const counted = `SELECT count() FROM wishmeter.t WHERE id > ${FIRST} AND id <= ${acknowledged}`;
+  t.equal(await ask(url, counted), String(acknowledged - FIRST));
+  const copies = (id: number) => ask(url, `SELECT count() FROM wishmeter.t WHERE id = ${id}`);
+  await insert(acknowledged);
+  t.equal(await copies(acknowledged), '1');
+  // The insert that got no answer may be sent again, too. Killed between its token and its row, ClickHouse then takes
+  // it for a duplicate: `flush` looks for its rows (src/clickhouse/stored.ts).
+  await insert(acknowledged + 1);
+  t.match(await copies(acknowledged + 1), /^[01]$/);
+}
+
+t.test(
+  'ClickHouse: a folder that it can not use, and a taken port, are refused with the reason',
+  async (t) => {
+    const dir = freshDir();
+    await mkdir(dir);
+    await writeFile(join(dir, 'config'), 'a file where a folder has to be');
+    await t.rejects(startClickHouse({ dir }), {
+      name: 'StartupError',
+      message: `ClickHouse did not start: exit code 1: EEXIST: file already exists, mkdir '${dir}/config'.`,
+    });
+    const other = createServer().listen(0, '127.0.0.1');
+    t.teardown(() => other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    await t.rejects(startClickHouse({ dir: freshDir(), port }), {
+      name: 'StartupError',
+      message: `Port ${port} of 127.0.0.1 is taken; set another CLICKHOUSE_PORT.`,
+    });
+  },
+);
+
+t.test('kill -9 of the parent leaves no ClickHouse running after the last query', async (t) => {
+  const dir = freshDir();
+  const { parent, pid, url } = await startParent('clickhouse', dir);
+  await ask(url, 'CREATE DATABASE wishmeter');
+  const last = ask(url, 'SELECT sum(sleepEachRow(1)) FROM numbers(2) SETTINGS max_block_size = 1');
+  await until('it runs', async () => (await ask(url, RUNNING)) === '2');
+  await kill9(parent);
+  const next = await startClickHouse({ dir });
+  t.equal(await last, '0');
+  t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
+  await until('it is gone', () => !groupIsAlive(pid));
+  await next.stop();
+});
+
+t.test('a second ClickHouse in a folder is refused', async (t) => {
+  t.match(await second, {
+    name: 'StartupError',
+    message:
+      /^ClickHouse did not start: exit code 1: [^|]*Another server instance [^|]+ already running[^|]+\| Failed to create connection [^|]+\.$/,
+  });
+});

@@ -1,0 +1,450 @@
+// Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the service's user
+// needs its password; no statement of either user reads, writes or runs anything outside of it, on this machine or on the
+// network, however it is spelled; and a page of another site, also in a real browser on this machine, reads and changes nothing.
+
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer, type RequestListener, request } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
+import { findChromium, launchChromium } from '../../harness/chromium.js';
+import { needs } from '../../harness/needs.js';
+import { analyst, openShop } from './fixtures.js';
+import { reachTheNetwork, readFilesOrWrite } from './statements.js';
+
+const CANARY = 'canary-4711';
+const outside = await mkdtemp(join(tmpdir(), 'wm-outside-'));
+t.teardown(() => rm(outside, { recursive: true, force: true }));
+const secret = join(outside, 'secret');
+await writeFile(secret, `${CANARY}\n`, { mode: 0o600 });
+
+process.env['SHOPIFY_SECRET'] = CANARY;
+process.env['API_KEYS'] = CANARY;
+const { server, origin, client, credentials, users, http, post, get } = await openShop(t);
+
+t.test('the analyst needs no password and no name; the service needs its password', async (t) => {
+  const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
+  const password = new URL(server.url).password;
+  const roleOf = async (headers: Record<string, string>, params: Record<string, string> = {}) => {
+    const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
+      method: 'POST',
+      body: 'SELECT currentRoles()[1]',
+      headers,
+    });
+    return answer.ok ? (await answer.text()).trim() : answer.status;
+  };
+  for (const headers of [{}, analyst, basic('analyst:'), basic('default:'), { 'x-clickhouse-user': '' }])
+    t.equal(await roleOf(headers), 'analyst', JSON.stringify(headers));
+  t.equal(await roleOf({}, { user: 'analyst' }), 'analyst');
+  t.equal(await roleOf(basic(`wishmeter:${password}`)), 'service');
+  t.equal(await roleOf({ 'x-clickhouse-user': 'wishmeter', 'x-clickhouse-key': password }), 'service');
+  t.equal(await roleOf({}, { user: 'wishmeter', password }), 'service');
+  t.match(password, /^[\w-]{32}$/);
+  const dashboard = new URL(asDashboard(server.url)).password;
+  t.equal(
+    await roleOf(basic(`dashboard:${dashboard}`)),
+    'analyst',
+    'the dashboard reads as the analyst does',
+  );
+  t.equal(await roleOf(basic(`wishmeter:${dashboard}`)), 403);
+  for (const [headers, params] of [
+    [basic('wishmeter:'), {}],
+    [basic(`wishmeter:${password}x`), {}],
+    [basic(`analyst:${password}`), {}],
+    [basic(`default:${password}`), {}],
+    [basic('service:'), {}],
+    [basic('dashboard:'), {}],
+    [basic(`dashboard:${password}`), {}],
+    [{ 'x-clickhouse-key': 'x' }, {}],
+    [{}, { user: 'admin' }],
+    [{}, { user: 'wishmeter', password: 'x' }],
+    [{ 'x-clickhouse-user': 'wishmeter' }, {}],
+  ] as [Record<string, string>, Record<string, string>][])
+    t.equal(await roleOf(headers, params), 403, JSON.stringify([headers, params]));
+});
+
+t.test('the password, and all else in the folder, is for its owner only', async (t) => {
+  const file = join(server.dir, 'service-url');
+  t.equal((await readFile(file, 'utf8')).trim(), server.url);
+  t.equal((await stat(file)).mode & 0o777, 0o600);
+  for (const name of await readdir(server.dir, { recursive: true })) {
+    const { mode } = await stat(join(server.dir, name)).catch(() => ({ mode: 0 })); // parts come and go
+    t.equal(mode & 0o077, 0, name);
+  }
+});
+
+t.test('the analyst reads what is shown, by GET and by POST', async (t) => {
+  for (const ask of [get, post]) {
+    t.equal((await ask(analyst, 'SELECT sum(a) FROM shop.shown')).text, '3\n');
+    t.equal((await ask(analyst, 'SELECT sum(a) FROM view_of_shown', { database: 'shop' })).text, '3\n');
+    t.equal((await ask(analyst, 'SELECT sum(a) FROM shop.shown_from(a = 2)')).text, '2\n');
+    t.equal((await ask(analyst, 'WITH x AS (SELECT 1 AS n) SELECT n FROM x')).text, '1\n');
+    t.equal((await ask(analyst, 'SELECT {a: UInt32} + 1', { param_a: '6' })).text, '7\n');
+    t.equal((await ask(analyst, 'SHOW TABLES FROM shop')).text, 'shown\nshown_from\nview_of_shown\n');
+    t.equal((await ask(analyst, 'EXISTS shop.shown')).text, '1\n');
+    t.match((await ask(analyst, 'DESCRIBE shop.shown')).text, /^a\tUInt32/);
+    t.match((await ask(analyst, 'EXPLAIN SELECT * FROM shop.shown')).text, /shown/);
+    t.match((await ask(analyst, "SHOW SETTINGS LIKE 'max_threads'")).text, /^max_threads/);
+    t.equal((await ask(analyst, 'SELECT count() FROM (VALUES (1), (2))')).text, '2\n');
+    t.equal((await ask(analyst, 'SELECT sum(number) FROM numbers(3)')).text, '3\n');
+    // As Grafana and the like give them.
+    const settings = {
+      max_execution_time: '60',
+      max_result_rows: '100',
+      output_format_json_quote_64bit_integers: '1',
+    };
+    t.equal((await ask(analyst, 'SELECT toUInt64(1) AS n FORMAT JSONEachRow', settings)).text, '{"n":"1"}\n');
+  }
+});
+
+t.test('and nothing else', async (t) => {
+  const before = (await post(credentials, 'SELECT database, name FROM system.tables')).text;
+  for (const sql of [
+    'SELECT * FROM shop.hidden',
+    'SELECT * FROM other.shown',
+    "SELECT * FROM merge('shop', '^hidden$')",
+    'SELECT * FROM shop.shown WHERE a IN (SELECT a FROM shop.hidden)',
+    'SHOW CREATE TABLE shop.hidden',
+    'SELECT * FROM system.users',
+    "INSERT INTO shop.shown VALUES (3, 'z')",
+    'INSERT INTO shop.shown SELECT 3, 1',
+    'INSERT INTO shop.shown FORMAT JSONEachRow {"a":3}',
+    '# a comment\nINSERT INTO shop.shown VALUES (3)',
+    'WITH 3 AS n INSERT INTO shop.shown SELECT n, 1',
+    'CREATE TABLE shop.mine (a UInt8) ENGINE = Memory',
+    'GRANT service TO analyst',
+    'DROP TABLE shop.shown',
+    'ALTER TABLE shop.shown DELETE WHERE 1',
+    'KILL QUERY WHERE 1',
+    'SYSTEM STOP MERGES shop.shown',
+    'SET ROLE service',
+    'SET DEFAULT ROLE service TO default',
+    'SET readonly = 0',
+    'EXECUTE AS default SELECT 1',
+    'SELECT 1; INSERT INTO shop.shown SELECT 3, 1',
+    'SELECT 1; SET ROLE service',
+    'SELECT 1 SETTINGS readonly = 0',
+    'SELECT 1 SETTINGS max_block_size = 7',
+    "SELECT * FROM (SELECT getSetting('max_execution_time') SETTINGS max_execution_time = 0)",
+    'SELECT 1 IN (SELECT a FROM shop.shown SETTINGS `max_memory_usage` = 0)',
+    "SHOW TABLES FROM shop WHERE name IN (SELECT '' SETTINGS max_threads = 512)",
+    "BACKUP TABLE shop.shown TO File('x')",
+  ]) {
+    for (const ask of [get, post]) {
+      const { status, text } = await ask(analyst, sql);
+      t.ok(status >= 400, `${sql}: ${status} ${text}`);
+    }
+  }
+  for (const name of ['format_schema', 'additional_result_filter', 'dialect', 'role', 'profile'])
+    t.ok((await post(analyst, 'SELECT 1', { [name]: 'x' })).status >= 400, name);
+  // None of them does harm; but the analyst's settings are an allow list, and they are not on it.
+  for (const name of ['allow_archive_path_syntax', 'allow_ddl', 'async_insert'])
+    t.match(
+      await post(analyst, 'SELECT 1', { [name]: '1' }),
+      { status: 403, text: /may not change the setting/ },
+      name,
+    );
+  t.equal((await post(credentials, 'SELECT database, name FROM system.tables')).text, before);
+  t.equal((await post(credentials, 'SELECT count(), sum(a) FROM shop.shown')).text, '2\t3\n');
+});
+
+t.test('a GET of either user changes nothing, and readonly can only be tightened', async (t) => {
+  const insert = "INSERT INTO shop.shown VALUES (9, 'x')";
+  for (const readonly of [undefined, '0', '2', '-0', 'false', '']) {
+    const params: Record<string, string> = readonly === undefined ? {} : { readonly };
+    for (const sql of [
+      insert,
+      'CREATE TABLE shop.got (a UInt8) ENGINE = Memory',
+      'DROP TABLE shop.shown',
+      'SELECT 1 SETTINGS readonly = 0',
+    ])
+      for (const headers of Object.values(users))
+        t.ok((await get(headers, sql, params)).status >= 400, `${sql} ${readonly}`);
+  }
+  const twice = await fetch(
+    `${origin}/?query=${encodeURIComponent('DROP TABLE shop.shown')}&readonly=1&readonly=0`,
+    {
+      headers: credentials,
+    },
+  );
+  t.equal(twice.status, 500);
+  t.equal((await get(credentials, 'SELECT 1 SETTINGS max_block_size = 7')).text, '1\n');
+  t.equal((await post(credentials, insert, { readonly: '1' })).status, 500);
+  t.equal((await post(credentials, insert, { readonly: '2' })).status, 500);
+  for (const [headers, asked, told] of [
+    [analyst, '0', '1'],
+    [analyst, '2', '1'],
+    [credentials, '0', '2'],
+    [credentials, '1', '1'],
+  ] as const)
+    t.equal((await get(headers, "SELECT getSetting('readonly')", { readonly: asked })).text, `${told}\n`);
+  t.equal((await post(credentials, 'SELECT count() FROM shop.shown')).text, '2\n');
+});
+
+t.test('a page of another site is refused, and no answer is a script', async (t) => {
+  const sql = 'SELECT 1';
+  for (const site of ['cross-site', 'same-site', 'CROSS-SITE', 'x'])
+    t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 403, site);
+  for (const site of ['none', 'same-origin'])
+    t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 200, site);
+  t.equal((await post({ ...analyst, origin: 'null' }, sql)).status, 403);
+  const status = (host: string) =>
+    new Promise<number | undefined>((done) => {
+      const sent = request(`${origin}/?query=SELECT+1`, { headers: { host } }, (answer) => {
+        answer.resume();
+        done(answer.statusCode);
+      });
+      sent.end();
+    });
+  for (const host of ['rebound.example:8123', 'localhost.evil.example', '127.0.0.1.evil.example'])
+    t.equal(await status(host), 403, host);
+  for (const path of ['/', '/ping', '/nowhere', '/?query=SELECT+1', '/?query=SELEC']) {
+    const { headers } = await fetch(origin + path);
+    t.equal(headers.get('x-content-type-options'), 'nosniff', path);
+    t.equal(headers.get('cross-origin-resource-policy'), 'same-origin', path);
+    t.equal(headers.get('access-control-allow-origin'), null, path);
+  }
+});
+
+t.test('no statement of any user reads, writes or runs a file', async (t) => {
+  const written = join(outside, 'written');
+  const statements = readFilesOrWrite(outside, secret, written);
+  const param_t = secret;
+  for (const [user, headers] of Object.entries(users)) {
+    for (const sql of statements) {
+      for (const ask of [get, post]) {
+        const { status, text } = await ask(headers, sql, { param_t });
+        t.ok(status >= 400, `${user}, ${sql}: ${status}`);
+        t.notMatch(text, CANARY, `${user}, ${sql}`);
+      }
+      const begun = await http(
+        { query: `${sql.slice(0, 12)}`, param_t },
+        { method: 'POST', body: sql.slice(12), headers },
+      );
+      t.ok(begun.status >= 400, `${user}, begun in the URL: ${sql}`);
+      t.notMatch(begun.text, CANARY);
+    }
+    for (const setting of ['format_template_row', 'format_template_resultset']) {
+      const answer = await post(headers, 'SELECT 1 AS x FORMAT Template', { [setting]: secret });
+      t.ok(answer.status >= 400, setting);
+      t.notMatch(answer.text, CANARY);
+    }
+    const plain = { query: 'INSERT INTO shop.shown FORMAT JSONEachRow' };
+    for (const end of ['', '; garbage(']) {
+      const body = `{"a":9}\n\nSELECT 1 INTO OUTFILE '${written}'${end}`;
+      t.ok(
+        (await http(plain, { method: 'POST', body, headers })).status >= 400,
+        `${user}, behind data${end}`,
+      );
+    }
+  }
+  t.same(await readdir(outside), ['secret']);
+  t.equal((await post(credentials, `SELECT count() FROM shop.shown WHERE s LIKE '%canary%'`)).text, '0\n');
+});
+
+t.test('no statement of any user reaches the network', async (t) => {
+  let connections = 0;
+  const listener = createServer((socket) => {
+    connections++;
+    socket.destroy();
+  });
+  await new Promise<void>((up) => listener.listen(0, '127.0.0.1', up));
+  t.teardown(() => listener.close());
+  const statements = reachTheNetwork((listener.address() as AddressInfo).port);
+  for (const [user, headers] of Object.entries(users)) {
+    for (const sql of statements) {
+      const { status, text } = await post(headers, sql);
+      t.ok(status >= 400, `${user}, ${sql}: ${status} ${text}`);
+    }
+  }
+  t.equal(connections, 0);
+});
+
+t.test('no user has a statement read by another parser than the one that judged it', async (t) => {
+  for (const [user, headers] of Object.entries(users))
+    for (const dialect of ['kusto', 'prql', 'promql', 'polyglot']) {
+      const answer = await post(headers, 'SELECT 1', { dialect });
+      t.match(answer.text, /ACCESS_DENIED|SETTING_CONSTRAINT_VIOLATION/, `${user}: ${dialect}`);
+    }
+});
+
+/** Of ClickHouse; they stay within the database. */
+const HARMLESS = /^(numbers(_mt)?|zeros(_mt)?|primes|generate_?series|sqlStandardValues|view|merge)$/i;
+
+t.test('a table function that is not known to be harmless is refused, whatever this build has', async (t) => {
+  const { text } = await post(credentials, 'SELECT name FROM system.table_functions');
+  const names = text.trimEnd().split('\n');
+  const reaching = names.filter((name) => !HARMLESS.test(name));
+  t.ok(reaching.length > 50 && reaching.includes('url'), `${reaching.length} of ${names.length}`);
+  for (const headers of Object.values(users))
+    for (const name of reaching) {
+      const args = name === 'viewIfPermitted' ? "SELECT 1 ELSE null('x Int8')" : "'x'";
+      t.match(await post(headers, `SELECT * FROM ${name}(${args})`), { text: /ACCESS_DENIED/ }, name);
+    }
+});
+
+t.test('its process has no secret in its environment', { skip: process.platform !== 'linux' }, async (t) => {
+  const environment = await readFile(`/proc/${server.pid}/environ`, 'utf8');
+  t.match(environment, 'UV_THREADPOOL_SIZE=');
+  t.notMatch(environment, CANARY);
+  const names = environment.split('\0').map((line) => line.split('=')[0]);
+  t.notOk(
+    names.some((name) => /KEY|SECRET|TOKEN|PASSWORD|URL|HOME/.test(name ?? '')),
+    names.join(' '),
+  );
+});
+
+/** What reaches out, evaluates a text, or is about the server; and what has no use without a dictionary or a model. */
+const REFUSED = new RegExp(
+  `^(${[
+    'ai\\w+|dict(Get|Has|IsIn)\\w*|region\\w+|__\\w+|filesystem\\w+|transaction\\w+|addressTo\\w+|obfuscateQuery\\w*',
+    'file|catboostEvaluate|hasColumnInTable|joinGet(OrNull)?|evalMLMethod|naiveBayesClassifier\\w*|stochastic\\w+Regression',
+    'arrayReduce(InRanges)?|initializeAggregation|structureTo(CapnProto|Protobuf)Schema|_CAST|nested|aggThrow|fuzzQuery|chdb',
+    'get(ClientHTTPHeader|Macro|MaxTableNameLengthForDatabase|MergeTreeSetting|OSKernelVersion|ServerPort|ServerSetting|TypeSerializationStreams)',
+    'FQDN|fullHostName|buildId|serverUUID|tcpPort|tid|demangle|logTrace|flameGraph|showCertificate|hasThreadFuzzer|highlightQuery',
+    'isMergeTreePartCoveredBy|mergeTreePartInfo|runningConcurrency|validateNestedArraySizes|zookeeperSessionUptime|generate(RandomStructure|SerialID)',
+  ].join('|')})$`,
+  'i',
+);
+
+t.test(
+  'a function that is not on the list of allowed ones is refused, whatever this build has',
+  async (t) => {
+    const { text } = await post(credentials, 'SELECT name FROM system.functions ORDER BY name');
+    const names = text.trimEnd().split('\n');
+    t.ok(names.length > 1_500);
+    const [refused, allowed] = [true, false].map((is) => names.filter((name) => REFUSED.test(name) === is));
+    for (const name of refused ?? [])
+      t.match(await post(analyst, `SELECT ${name}()`), { text: /ACCESS_DENIED/ }, name);
+    // A name is judged wherever it stands, so that one statement tries all.
+    const all = await post(
+      analyst,
+      `SELECT ${allowed?.map((name) => `1 AS \`${name}\``).join(', ')} FORMAT Null`,
+    );
+    t.equal(
+      all.text,
+      '',
+      'look at each new function: does it read a file, call a service or evaluate a text?',
+    );
+    for (const sql of [
+      "SELECT aiGenerate('x')",
+      "SELECT AIGenerate('x')",
+      "SELECT * APPLY(aiembed) FROM (SELECT 'x')",
+    ])
+      for (const headers of Object.values(users))
+        t.match(await post(headers, sql), { text: /ACCESS_DENIED/ }, sql);
+  },
+);
+
+t.test('every setting of this build was looked at, and those of a new one have to be', async (t) => {
+  // See FIXED_SETTINGS in src/extras/embedded/clickhouse/access.ts.
+  const { text } = await post(credentials, 'SELECT version()');
+  t.equal(text, '26.7.2.1\n', 'look for settings that reach out, then change this line');
+});
+
+const WRITE = "INSERT INTO shop.shown VALUES (8, 'written')";
+const WAIT_LIMIT = { timeout: 90_000 };
+
+const chromium = findChromium();
+t.test('an evil page', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  // What a TSVRaw answer would be as a script, if a browser took it for one.
+  const stolen = "window.stolen='session-4711'";
+  await client.insert({ table: 'shop.shown', values: [{ a: 7, s: stolen }], format: 'JSONEachRow' });
+
+  const listen = async (listener: RequestListener, host: string) => {
+    const server = createHttpServer(listener);
+    await new Promise<void>((up) => server.listen(0, '127.0.0.1', up));
+    t.teardown(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    return `http://${host}:${(server.address() as AddressInfo).port}`;
+  };
+  // Everything goes through a relay that notes what arrived and how it was answered: a page is not told.
+  const answers: { readonly what: string; readonly status: number | undefined }[] = [];
+  const relay = await listen((req, res) => {
+    const { method, url = '/', headers } = req;
+    const onward = request(new URL(url, origin), { method, headers }, (answer) => {
+      answers.push({ what: `${method} ${headers['sec-fetch-dest']} ${url}`, status: answer.statusCode });
+      res.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(res);
+    });
+    req.pipe(onward);
+  }, '127.0.0.1');
+  const to = (query: string) => `${relay}/?query=${encodeURIComponent(query)}`;
+  const read = to('SELECT s FROM shop.shown WHERE a = 7 FORMAT TSVRaw');
+  const write = to(WRITE);
+  /** Another site's page. */
+  const evil = (page: string) =>
+    listen((req, res) => {
+      res.writeHead(200, { 'Content-Type': 'text/html' }).end(req.url === '/' ? page : '');
+    }, 'localhost');
+  const written = async () => (await post(credentials, 'SELECT count() FROM shop.shown WHERE a = 8')).text;
+  const browser = await launchChromium(t, chromium.file);
+
+  t.test('no element and no script of another site reads or writes', async (t) => {
+    t.equal((await (await fetch(read)).text()).trim(), stolen, 'the analyst needs no password');
+    answers.length = 0;
+    const url = await evil(`<!doctype html>
+      <script src="${read}"></script>
+      <img src="${write}"><img src="${read}">
+      <link rel="stylesheet" href="${read}">
+      <iframe src="${read}"></iframe><iframe src="${write}"></iframe>
+      <script>
+        const outcome = async (send) => {
+          try { const answer = await send(); return answer.type + ' ' + (await answer.text()); }
+          catch (error) { return 'failed'; }
+        };
+        (async () => {
+          const seen = [String(window.stolen)];
+          for (const mode of ['no-cors', 'cors'])
+            for (const init of [{}, { method: 'POST', body: '' }, { method: 'POST', body: "${WRITE}" }])
+              for (const at of ["${read}", "${write}", "${relay}/"])
+                seen.push(await outcome(() => fetch(at, { mode, ...init })));
+          navigator.sendBeacon("${write}");
+          navigator.sendBeacon("${relay}/", "${WRITE}");
+          window.seen = seen;
+        })();
+      </script>`);
+    const page = await browser.newPage();
+    await page.goto(url);
+    await page.waitForFunction('window.seen', undefined, WAIT_LIMIT);
+    t.equal(await page.evaluate('String(window.stolen)'), 'undefined');
+    for (const frame of page.frames().slice(1))
+      t.notMatch(await frame.content().catch(() => ''), 'session-4711');
+    t.notMatch(await page.evaluate<string>('window.seen.join()'), 'session-4711');
+    const arrived = answers.splice(0);
+    for (const what of [/^GET script/, /^GET image .*INSERT/, /^GET style/, /^GET iframe/, /^\w+ empty/])
+      t.ok(
+        arrived.some((one) => what.test(one.what)),
+        `${what} did arrive`,
+      );
+    t.same(
+      arrived.filter(({ status }) => status !== 403),
+      [],
+      'and were refused',
+    );
+    t.equal(await written(), '0\n');
+  });
+
+  t.test('a form of another site is refused', async (t) => {
+    const url = await evil(`<!doctype html>
+      <form method="post" enctype="text/plain" action="${relay}/">
+        <input name="${WRITE} --" value="x">
+      </form><script>document.forms[0].submit()</script>`);
+    const page = await browser.newPage();
+    const answered = page.waitForResponse((answer) => answer.url().startsWith(relay), WAIT_LIMIT);
+    await page.goto(url).catch(() => {}); // its own navigation may go before
+    t.equal((await answered).status(), 403);
+    t.equal(await written(), '0\n');
+  });
+
+  t.test('the address bar of the machine’s own browser reads', async (t) => {
+    const page = await browser.newPage();
+    t.match(await (await page.goto(read.replace('TSVRaw', 'JSON')))?.text(), 'session-4711');
+    t.equal((await page.goto(write))?.status(), 403);
+  });
+});

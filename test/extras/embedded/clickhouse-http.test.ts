@@ -1,0 +1,423 @@
+// What curl, dashboards and @clickhouse/client may expect of ClickHouse's HTTP interface, asked of ours: where a query, its
+// settings, database and format come from, and what is answered; also to large bodies, and to many at once.
+
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
+import { ClickHouseError } from '@clickhouse/client';
+import t from 'tap';
+import { forFetch, startTestClickHouse } from '../../harness/clickhouse.js';
+import { openClickHouse } from './fixtures.js';
+
+const { server, origin, connect, client, http, post, rows, one, table } = await openClickHouse(t);
+
+t.test('parameters of requests at the same time are not mixed up', async (t) => {
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, (_, i) => post({ param_x: String(i) }, 'SELECT {x:UInt32}')),
+  );
+  t.strictSame(
+    answers.map(({ text }) => Number(text)),
+    answers.map((_, i) => i),
+  );
+});
+
+t.test('a setting counts for its query only', async (t) => {
+  const read = "SELECT getSetting('max_block_size'), getSetting('extremes') FORMAT TSV";
+  const before = await one(read);
+  t.match((await post({ max_block_size: '77', extremes: '1' }, read)).text, /^77\t/);
+  t.match((await post({}, `${read} SETTINGS max_block_size = 78`)).text, /^78\t/);
+  await post({}, 'SET max_block_size = 79');
+  await post({ max_block_size: '80' }, 'SELECT nope');
+  t.equal(await one(read), before);
+  for (const name of ['max_blok_size', 'x; DROP TABLE y'])
+    t.match(await post({ [name]: '1' }, 'SELECT 1'), {
+      status: 500,
+      text: /^Code: 115\..*\(UNKNOWN_SETTING\)/,
+    });
+  const log_comment = "'; SELECT 1; --\\";
+  const quoted = await post({ log_comment }, "SELECT getSetting('log_comment') FORMAT TSVRaw");
+  t.equal(quoted.text, `${log_comment}\n`);
+});
+
+t.test('the query may be in the URL, in the body, or begin in one and go on in the other', async (t) => {
+  t.equal((await http({ query: 'SELECT 1' })).text, '1\n');
+  t.equal((await post({}, 'SELECT 2')).text, '2\n');
+  t.equal((await post({ query: 'SELECT 3 +' }, '4')).text, '7\n');
+  const name = await table();
+  await post({ query: `INSERT INTO ${name} FORMAT JSONEachRow` }, '{"id":1,"s":"a"}\n{"id":2,"s":"b"}');
+  await post({}, `/* all of it */ INSERT INTO ${name} FORMAT TSV\n3\tc\n4\td\n`);
+  await post({}, `INSERT INTO ${name} (id, s) VALUES (5, 'e'), (6, 'f; g')`);
+  await post({}, `INSERT INTO ${name} SELECT number + 7, 'h' FROM numbers(2)`);
+  t.equal(
+    await one(`SELECT groupArray(s) FROM (SELECT s FROM ${name} ORDER BY id)`),
+    "['a','b','c','d','e','f; g','h','h']",
+  );
+});
+
+t.test('an INSERT may name its table and columns in any way', async (t) => {
+  const name = await table('id UInt32, s String, `a (b), c` UInt8, format UInt8, values UInt8');
+  for (const [sql, body] of [
+    [`insert into table ${name}(id,s)values(1,'it''s; x'),(2,'\\n\\nSELECT 1');`, ''],
+    [`-- a comment (FORMAT CSV)\n INSERT INTO \`${name}\` (\`id\`, s)\nFORMAT TSV`, '3\tc\n'],
+    [`INSERT INTO default.\`${name}\` (* EXCEPT(format, values, \`a (b), c\`)) FORMAT CSV`, '4,d\n'],
+    [`INSERT INTO ${name} (id, format, values) FORMAT jsoneachrow`, '{"id":5,"format":1,"values":1}'],
+    [`INSERT INTO ${name} (id) SELECT values + 5 FROM ${name} WHERE format = 1`, ''],
+  ] as const)
+    t.match(await post({ query: sql }, body), { status: 200, text: '' }, sql);
+  t.equal(
+    await one(`SELECT groupArray((id, s)) FROM (SELECT id, s FROM ${name} ORDER BY id)`),
+    `[(1,'it\\'s; x'),(2,'\\n\\nSELECT 1'),(3,'c'),(4,'d'),(5,''),(6,'')]`,
+  );
+  for (const sql of [
+    `INSERT INTO ${name} (id) SETTINGS max_threads = 1 VALUES (9)`,
+    `INSERT INTO ${name} (id) SELECT 9 FORMAT TSV`,
+    `INSERT INTO FUNCTION null('id UInt32') VALUES (9)`,
+    `INSERT INTO ${name} /* (' */ (id) VALUES (9) /* ') FORMAT TSV */`,
+    `INSERT INTO ${name} (id) VALUES (9); SELECT 1`,
+  ])
+    t.ok((await post({}, sql)).status >= 400, sql);
+  t.equal(await one(`SELECT count() FROM ${name} WHERE id = 9`), '0', 'refused, and not half done');
+});
+
+t.test('an INSERT takes no rows, and binary ones byte by byte', async (t) => {
+  const name = await table();
+  for (const body of ['', '\n'])
+    t.match(await post({ query: `INSERT INTO ${name} FORMAT JSONEachRow` }, body), { status: 200, text: '' });
+  const row = Buffer.from([1, 0, 0, 0, 4, 0xff, 0x00, 0xfe, 0x0a]);
+  t.equal((await post({ query: `INSERT INTO ${name} FORMAT RowBinary` }, row)).status, 200);
+  t.equal(await one(`SELECT hex(s) FROM ${name}`), 'FF00FE0A');
+  const { headers } = forFetch(server.url);
+  const back = await fetch(`${origin}/?query=SELECT+id,s+FROM+${name}+FORMAT+RowBinary`, { headers });
+  t.strictSame(Buffer.from(await back.arrayBuffer()), row);
+});
+
+t.test('the format is that of the query, the header, the URL, or TabSeparated', async (t) => {
+  const json = { default_format: 'JSON' };
+  const csv = { 'X-ClickHouse-Format': 'CSV' };
+  const cases: [Record<string, string>, string, Record<string, string>, format: string, type: string][] = [
+    [{}, 'SELECT 1', {}, 'TabSeparated', 'text/tab-separated-values; charset=UTF-8'],
+    [json, 'SELECT 1', {}, 'JSON', 'application/json; charset=UTF-8'],
+    [json, 'SELECT 1', csv, 'CSV', 'text/csv; charset=UTF-8; header=absent'],
+    [json, 'SELECT 1 FORMAT XML SETTINGS max_threads=1;', csv, 'XML', 'application/xml; charset=UTF-8'],
+  ];
+  for (const [params, sql, sent, format, type] of cases) {
+    const { headers } = await post(params, sql, sent);
+    t.same([headers.get('x-clickhouse-format'), headers.get('content-type')], [format, type]);
+  }
+  t.match(await post({}, 'SELECT 1 FORMAT Null'), { status: 200, text: '' }, 'its name is a keyword as well');
+  const named =
+    "SELECT 'a FORMAT TSV' AS `b FORMAT CSV SETTINGS c` SETTINGS max_threads = 1 FORMAT TSVWithNames";
+  t.equal((await post({}, named)).text, 'b FORMAT CSV SETTINGS c\na FORMAT TSV\n');
+  const show = await post({ default_format: 'CSVWithNames' }, "SHOW DATABASES LIKE 'system'");
+  t.equal(show.text, '"name"\n"system"\n');
+});
+
+t.test('gzip both ways: bodies that say so are unpacked, answers are packed where asked for', async (t) => {
+  const name = await table();
+  const sent = await post(
+    { query: `INSERT INTO ${name} FORMAT JSONEachRow` },
+    gzipSync('{"id":1,"s":"zipped"}\n'),
+    { 'Content-Encoding': 'gzip' },
+  );
+  t.equal(sent.status, 200);
+  const sql = `SELECT s FROM ${name}`;
+  const packed = await post({ enable_http_compression: '1' }, sql, { 'Accept-Encoding': 'gzip' });
+  t.equal(packed.headers.get('content-encoding'), 'gzip');
+  t.equal(packed.text, 'zipped\n');
+  const plain = await post({}, sql, { 'Accept-Encoding': 'gzip' });
+  t.equal(plain.headers.get('content-encoding'), null);
+
+  const zipping = connect({ compression: { request: true, response: true } });
+  await zipping.insert({ table: name, values: [{ id: 2, s: 'by client' }], format: 'JSONEachRow' });
+  t.strictSame(await rows(`SELECT s FROM ${name} ORDER BY id`, zipping), [
+    { s: 'zipped' },
+    { s: 'by client' },
+  ]);
+  await zipping.close();
+
+  t.match(await post({}, 'SELECT 1', { 'Content-Encoding': 'lzma' }), {
+    status: 500,
+    text: /\(UNKNOWN_COMPRESSION_METHOD\)/,
+  });
+  t.equal((await post({}, 'not gzip', { 'Content-Encoding': 'gzip' })).status, 500);
+});
+
+t.test('the database is that of the header or the URL, else default', async (t) => {
+  await client.command({ query: "CREATE DATABASE `o'd``d`" });
+  const sql = 'SELECT currentDatabase() FORMAT TSVRaw';
+  t.equal(await one(sql), 'default');
+  t.equal((await post({ database: "o'd`d" }, sql)).text, "o'd`d\n");
+  t.equal((await post({ database: 'default' }, sql, { 'X-ClickHouse-Database': 'system' })).text, 'system\n');
+  t.match(await post({ database: 'nowhere' }, sql), { status: 500, text: /\(UNKNOWN_DATABASE\)/ });
+  const other = connect({ database: 'system' });
+  t.strictSame(await rows('SELECT count() AS n FROM one', other), [{ n: 1 }]);
+  await other.close();
+});
+
+t.test('errors have the status, the header and the body of a server', async (t) => {
+  const cases: [sql: string, status: number, code: number, type: string][] = [
+    ['SELECT nope', 500, 47, 'UNKNOWN_IDENTIFIER'],
+    ['SELECT * FROM nowhere', 500, 60, 'UNKNOWN_TABLE'],
+    ['SELECT 1 FORMAT Nope', 500, 73, 'UNKNOWN_FORMAT'],
+    ['SELEC 1', 400, 62, 'SYNTAX_ERROR'],
+    ['SELECT 1; SELECT 2', 400, 62, 'SYNTAX_ERROR'],
+    ["SELECT toDate('x')", 500, 38, 'CANNOT_PARSE_DATE'],
+    ['SELECT {x:UInt8}', 500, 456, 'UNKNOWN_QUERY_PARAMETER'],
+    ['SELECT sleep(3) SETTINGS max_execution_time = 0.1', 408, 159, 'TIMEOUT_EXCEEDED'],
+    ["SELECT 1 INTO OUTFILE '/tmp/never'", 500, 358, 'INTO_OUTFILE_NOT_ALLOWED'],
+    ["INSERT INTO t SELECT * FROM input('x UInt8') FORMAT TSV\n1", 501, 48, 'NOT_IMPLEMENTED'],
+  ];
+  for (const [sql, status, code, type] of cases) {
+    const { headers, ...answer } = await post({}, sql);
+    const text = new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\) \\(version 26\\.`, 's');
+    t.match(answer, { status, text }, sql);
+    t.equal(headers.get('x-clickhouse-exception-code'), String(code), sql);
+  }
+});
+
+t.test('every answer carries the headers that clients read', async (t) => {
+  const { headers } = await post({ query_id: 'my-id' }, 'SELECT 1 FORMAT JSON');
+  for (const name of ['timezone', 'server-display-name']) t.ok(headers.get(`x-clickhouse-${name}`), name);
+  t.match(JSON.parse(headers.get('x-clickhouse-summary') ?? ''), { result_rows: '1', written_rows: '0' });
+  const idOf = async (sent = {}) => (await post({}, 'SELECT 1', sent)).headers.get('x-clickhouse-query-id');
+  t.equal(headers.get('x-clickhouse-query-id'), 'my-id');
+  t.equal(await idOf({ 'X-ClickHouse-Query-Id': 'by-header' }), 'by-header');
+  t.match(await idOf(), /^[0-9a-f-]{36}$/);
+});
+
+t.test('what is not supported is refused in words, never half done', async (t) => {
+  t.match(await post({ decompress: '1' }, 'SELECT 1'), { status: 501, text: /\(NOT_IMPLEMENTED\)/ });
+  t.match(await post({ role: 'r' }, 'SELECT 1'), { status: 501 });
+  const form = new FormData();
+  form.set('query', 'SELECT 1');
+  t.match(await http({}, { method: 'POST', body: form }), { status: 501, text: /form/ });
+});
+
+t.test('health checks are answered, and other paths and methods refused', async (t) => {
+  for (const method of ['GET', 'HEAD'])
+    for (const path of ['/ping', '/']) {
+      const answer = await fetch(origin + path, { method });
+      t.equal(answer.status, 200, `${method} ${path}`);
+      t.equal(await answer.text(), method === 'GET' ? 'Ok.\n' : '');
+    }
+  t.equal((await fetch(`${origin}/?query=SELECT+1`, { method: 'HEAD' })).status, 405);
+  const nowhere = await fetch(`${origin}/nowhere`);
+  t.equal(nowhere.status, 404);
+  t.match(await nowhere.text(), /^There is no handle \/nowhere/);
+  t.equal((await fetch(origin, { method: 'PUT', body: 'SELECT 1' })).status, 405);
+});
+
+t.test('ping, queries in any format, inserts of rows and of streams', async (t) => {
+  t.strictSame(await client.ping(), { success: true });
+  t.strictSame(await client.ping({ select: true }), { success: true });
+  t.strictSame(await rows('SELECT number AS n FROM numbers(2)'), [{ n: 0 }, { n: 1 }]);
+  const whole = await (await client.query({ query: 'SELECT 1 AS n' })).json();
+  t.match(whole, { meta: [{ name: 'n', type: 'UInt8' }], data: [{ n: 1 }], rows: 1 });
+
+  const name = await table();
+  const values = [
+    { id: 1, s: "it's" },
+    { id: 2, s: 'a\tb\n\u{1F600}' },
+  ];
+  const { summary, query_id } = await client.insert({ table: name, values, format: 'JSONEachRow' });
+  t.match(summary, { written_rows: '2' });
+  t.match(query_id, /^[0-9a-f-]{36}$/);
+  await client.insert({
+    table: name,
+    values: Readable.from(Array.from({ length: 1_000 }, (_, i) => ({ id: 10 + i, s: 'x' }))),
+    format: 'JSONEachRow',
+  });
+  await client.insert({
+    table: name,
+    values: Readable.from(['2000,"c"\n'], { objectMode: false }),
+    format: 'CSV',
+  });
+  t.strictSame(await rows(`SELECT id, s FROM ${name} ORDER BY id LIMIT 2`), values);
+  t.strictSame(await rows(`SELECT count() AS n FROM ${name}`), [{ n: 1_003 }]);
+});
+
+t.test("the client's errors have the code, the type and the text that a server gives", async (t) => {
+  const query = client.query({ query: 'SELECT nope' });
+  const message = /^Unknown expression identifier `nope`/;
+  await t.rejects(query, { constructor: ClickHouseError, code: '47', type: 'UNKNOWN_IDENTIFIER', message });
+  const name = await table();
+  const badRow = client.insert({ table: name, values: [{ id: 'x' }], format: 'JSONEachRow' });
+  await t.rejects(badRow, { code: '27', type: 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', message: /at row 1/ });
+  t.equal(await one(`SELECT count() FROM ${name}`), '0');
+});
+
+t.test('an error behind few rows has its status', async (t) => {
+  const sql = 'SELECT throwIf(number = 500) FROM numbers(1000) FORMAT';
+  for (const format of ['TSV', 'JSONEachRow', 'JSON'])
+    t.match(
+      await post({ max_block_size: '1' }, `${sql} ${format}`),
+      { status: 500, text: /^Code: 395\./ },
+      format,
+    );
+});
+
+t.test('an error behind the first rows ends the stream as that error', async (t) => {
+  const result = await client.query({
+    query: 'SELECT throwIf(number = 500000) FROM numbers(1000000)',
+    format: 'JSONEachRow',
+    clickhouse_settings: { max_block_size: '1000' },
+  });
+  let seen = 0;
+  const reading = async () => {
+    for await (const some of result.stream()) seen += some.length;
+  };
+  await t.rejects(reading(), { code: '395', type: 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO' });
+  t.ok(seen > 0);
+});
+
+t.test('parameters of every kind arrive as they were', async (t) => {
+  const query_params = {
+    u: 7,
+    s: "tab\tnewline\nquote'back\\slash {x}",
+    a: ['x', "y'"],
+    d: new Date('2025-06-01T12:00:00Z'),
+    n: null,
+    m: { k: 1 },
+    f: -1.5,
+    b: true,
+    i: 'system',
+  };
+  const result = await client.query({
+    query: `SELECT {u:UInt32} AS u, {s:String} AS s, {a:Array(String)} AS a, {d:DateTime('UTC')} AS d,
+      {n:Nullable(String)} AS n, {m:Map(String, UInt8)} AS m, {f:Float64} AS f, {b:Bool} AS b,
+      (SELECT count() > 0 FROM {i:Identifier}.one) AS i`,
+    query_params,
+    format: 'JSONEachRow',
+  });
+  t.strictSame(await result.json(), [{ ...query_params, d: '2025-06-01 12:00:00', i: 1 }]);
+});
+
+t.test('a document that is larger than a block is one document', async (t) => {
+  const sql = 'SELECT number FROM numbers(200000) FORMAT';
+  const json = JSON.parse((await post({}, `${sql} JSON`)).text) as { rows: number };
+  t.equal(json.rows, 200_000);
+  t.equal((await post({}, `${sql} CSVWithNames`)).text.split('"number"').length, 2);
+  const lines = (await post({}, `${sql} JSONEachRow`)).text.trimEnd().split('\n');
+  t.equal(lines.length, 200_000);
+  t.equal(lines.at(-1), '{"number":199999}');
+  const array = await post({ output_format_json_array_of_rows: '1' }, `${sql} JSONEachRow`);
+  t.equal((JSON.parse(array.text) as unknown[]).length, 200_000);
+  t.match(
+    (await post({}, 'SELECT number % 2 AS k, count() FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k'))
+      .text,
+    /\n\n0\t10\n$/,
+  );
+});
+
+t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
+  const name = await table('id UInt8, s String');
+  const limit = 64 * 1024 * 1024;
+  const row = (bytes: number) =>
+    Buffer.concat([Buffer.from('1\t'), Buffer.alloc(bytes - 3, 'x'), Buffer.from('\n')]);
+  const query = `INSERT INTO ${name} FORMAT TSV`;
+  t.equal((await post({ query }, row(limit))).status, 200);
+  t.match(await post({ query }, row(limit + 1)), { status: 413, text: /^Code: 229\..*67108864 bytes/ });
+  t.match(await post({ query }, gzipSync(row(limit + 1)), { 'Content-Encoding': 'gzip' }), { status: 413 });
+  t.equal(await one(`SELECT count() FROM ${name}`), '1');
+});
+
+t.test('there are no system logs that would grow', async (t) => {
+  t.equal(await one("SHOW TABLES FROM system LIKE '%\\_log'"), '');
+});
+
+const ROWS = 70_000; // more than one block as chDB cuts them on its own
+const LINES = linesOf(ROWS, (id) => `{"id":${id},"text":"schön \\"${id}\\"","unknown":[{}]}`);
+const TOTALS =
+  "SELECT count(), sum(id), sum(left_out), countIf(text = concat('schön \"', toString(id), '\"'))";
+const ALL = [ROWS, (ROWS * (ROWS - 1)) / 2, ROWS * 7, ROWS].join('\t');
+
+function linesOf(rows: number, line: (id: number) => string): string {
+  return Array.from({ length: rows }, (_, id) => `${line(id)}\n`).join('');
+}
+
+/** A new table, and inserts into it as `flush` sends them. */
+async function insertTable() {
+  const name = await table(
+    'id UInt64, text String, left_out UInt8 DEFAULT 7',
+    'SETTINGS non_replicated_deduplication_window = 100',
+  );
+  const insert = (body: string, settings: Record<string, string> = {}) =>
+    post(
+      {
+        query: `INSERT INTO ${name} FORMAT JSONEachRow`,
+        input_format_skip_unknown_fields: '1',
+        input_format_parallel_parsing: '0',
+        ...settings,
+      },
+      body,
+    );
+  return { name, insert };
+}
+
+t.test('a large insert is one block, or those it asks for, and the same token again adds none', async (t) => {
+  const { name, insert } = await insertTable();
+  // What inserts wrote, merged or not.
+  const blocks = () => one(`SELECT count() FROM system.parts WHERE table = '${name}' AND level = 0`);
+  const token = { insert_deduplication_token: 'once' };
+  const answer = await insert(LINES, token);
+  t.equal(answer.status, 200, answer.text);
+  t.match(JSON.parse(answer.headers.get('x-clickhouse-summary') ?? ''), { written_rows: String(ROWS) });
+  t.equal(await one(`${TOTALS} FROM ${name}`), ALL);
+  t.equal(await blocks(), '1');
+  for (const again of [token, token, { insert_deduplication_token: 'other' }, token])
+    t.equal((await insert(LINES, again)).status, 200);
+  t.equal(await one(`SELECT count() FROM ${name}`), String(2 * ROWS));
+  t.equal(await blocks(), '2');
+  const small = { max_insert_block_size: '10000', min_insert_block_size_rows: '10000' };
+  await insert(LINES, { ...small, min_insert_block_size_bytes: '0' });
+  t.equal(await blocks(), '9');
+  t.strictSame(await readdir(join(server.dir, 'bodies')), []);
+});
+
+t.test('a bad line refuses all of them, with its code, and without a path of ours', async (t) => {
+  const { name, insert } = await insertTable();
+  const answer = await insert(`${LINES}{"id":"x"}\n`);
+  t.match(answer, { status: 500, text: /^Code: 27\..*at row 70001.*CANNOT_PARSE_INPUT_ASSERTION_FAILED/s });
+  t.notMatch(answer.text, server.dir);
+  t.equal(await one(`SELECT count() FROM ${name}`), '0');
+  const missing = await insert(LINES, { database: 'nowhere' });
+  t.match(missing, { status: 500, text: /UNKNOWN_DATABASE/ });
+  t.strictSame(await readdir(join(server.dir, 'bodies')), []);
+});
+
+t.test('a body that an earlier process left is gone', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-left-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  await mkdir(join(dir, 'bodies'));
+  await writeFile(join(dir, 'bodies', '1'), LINES);
+  await startTestClickHouse(t, { dir });
+  t.strictSame(await readdir(join(dir, 'bodies')), []);
+});
+
+t.test('a folder may have a name that chDB would read as a pattern', async (t) => {
+  const parent = await mkdtemp(join(tmpdir(), 'wm-pattern-'));
+  const { url } = await startTestClickHouse(t, { dir: join(parent, '{a,b}*?') });
+  t.teardown(() => rm(parent, { recursive: true, force: true }));
+  const { origin, headers } = forFetch(url);
+  const ask = async (query: string, body = '') => {
+    const path = `${origin}/?${new URLSearchParams({ query })}`;
+    return (await fetch(path, { method: 'POST', headers, body })).text();
+  };
+  await ask('CREATE DATABASE d');
+  await ask('CREATE TABLE d.t (id UInt8) ENGINE = Memory');
+  t.equal(await ask('INSERT INTO d.t FORMAT JSONEachRow', '{"id":7}'), '');
+  t.equal(await ask('SELECT id FROM d.t'), '7\n');
+});
+
+t.test('many at once do not get at each other', async (t) => {
+  const { name, insert } = await insertTable();
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, n) =>
+      insert(linesOf(3_000, (id) => `{"id":${id},"text":"of ${n}, and long"}`)),
+    ),
+  );
+  t.ok(answers.every(({ status }) => status === 200));
+  t.equal(await one(`SELECT count(), uniqExact(text), uniqExact(id, text) FROM ${name}`), '36000\t12\t36000');
+});

@@ -1,0 +1,284 @@
+// Limits of an analyst's statement in the embedded ClickHouse, of time and of memory, which it can only tighten; and no request
+// waits for statements that go on for ever, whose clients may have left.
+
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { eraseRows } from '../../../src/clickhouse/erase.js';
+import { insertEvents } from '../../../src/clickhouse/insert.js';
+import { VisitorRowReader } from '../../../src/clickhouse/visitor-rows.js';
+import { never } from '../../clickhouse/databases.js';
+import { eventRow, lineOf } from '../../flush/fixtures.js';
+import { until } from '../../harness/until.js';
+import { dashboardOfShop, MONTH } from '../dashboard/fixtures.js';
+import { analyst, openClickHouse } from './fixtures.js';
+
+// In the second one nothing ends by its limit.
+const [{ server, origin, credentials, client, post, one, table }, shop] = await Promise.all([
+  openClickHouse(t, { analystSeconds: 1, restart: false }),
+  dashboardOfShop(t, { analystSeconds: 86_400, restart: false }),
+]);
+// A stream whose client has left would keep each of them from ending for seconds.
+t.teardown(() => {
+  for (const pid of [server.pid, shop.pid]) if (pid !== undefined) process.kill(pid, 'SIGKILL');
+});
+
+/** Clients that do not read, more than the analyst has places for: these are free some seconds later. Other tests run meanwhile. */
+const UNREAD = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
+const stalled = Array.from({ length: 4 }, async () => {
+  const sent = request(`${origin}/?user=analyst`, { method: 'POST' });
+  sent.on('error', () => {});
+  sent.end(UNREAD);
+  const [response] = await once(sent, 'response');
+  response.on('error', () => {});
+  return sent;
+});
+await Promise.all(stalled.slice(0, 3));
+const afterStalled = post({}, 'SELECT 1', analyst);
+
+t.test('a large result streams, and a client that leaves in the middle of it keeps no place', async (t) => {
+  // More than there are places for reads.
+  for (let i = 0; i < 8; i++) {
+    const { left, answer } = send('SELECT number FROM numbers(1000000000) FORMAT TSV');
+    const first = await answer.then(({ body }) => body?.getReader().read());
+    t.equal(first?.done, false);
+    await left();
+  }
+  t.equal(await one('SELECT 1'), '1');
+});
+
+t.test('inserts do not queue behind SELECTs that do not end', async (t) => {
+  const name = await table();
+  const sql =
+    'SELECT count(sleepEachRow(1)) FROM numbers(100000) SETTINGS max_threads = 1, max_block_size = 1';
+  const selects = [await endless(sql), await endless(sql), await endless(sql)];
+  // More than there are places for, which nothing can look at then; they have a moment to take the last one.
+  for (let i = 0; i < 7; i++) selects.push(send(sql));
+  await sleep(200);
+  t.equal((await post({ query: `INSERT INTO ${name} FORMAT TSV` }, '1\tx\n')).status, 200);
+  for (const { hasEnded } of selects) t.notOk(hasEnded(), 'it is still at work');
+  await Promise.all(selects.map(({ left }) => left()));
+  await until('none of them runs', async () => (await running()) === 0);
+});
+
+t.test('a query whose planning does not end keeps no other request waiting', async (t) => {
+  await client.command({
+    query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
+  });
+  for (const sql of [
+    'SELECT (SELECT count() FROM numbers(10000000000000)) SETTINGS max_threads = 1',
+    'SELECT count() FROM keyed WHERE k IN (SELECT max(number) FROM numbers(10000000000000)) SETTINGS max_threads = 1',
+  ]) {
+    const { hasEnded, left } = await endless(sql);
+    for (let i = 0; i < 20; i++) t.equal((await fetch(`${origin}/ping`)).status, 200);
+    t.notOk(hasEnded(), 'its planning goes on');
+    await left();
+    await until('it runs no longer', async () => (await running()) === 0);
+  }
+});
+
+const cookie = await shop.session();
+let profiles = 0;
+
+/** By whole results and by streams, at work and asleep, as the plan is made and after it; none ends in a day. */
+const ENDLESS = [
+  'SELECT count() FROM numbers(10000000000000)',
+  'SELECT count() FROM numbers(10000000000000) FORMAT JSON',
+  'SELECT sleepEachRow(1) FROM numbers(100000)',
+  'SELECT count(sleepEachRow(1)) FROM numbers(100000)',
+  'SELECT (SELECT count() FROM numbers(10000000000000))',
+  'SELECT number FROM numbers(10000000000000) FORMAT JSONEachRow',
+  'SELECT number, count() FROM numbers(10000000000000) GROUP BY number % 10 AS number',
+];
+
+function ask(sql: string, signal?: AbortSignal): Promise<Response> {
+  const settings = new URLSearchParams({ user: 'analyst', max_block_size: '1', max_threads: '1' });
+  return fetch(`${new URL(shop.clickhouseUrl).origin}/?${settings}`, {
+    method: 'POST',
+    body: sql,
+    ...(signal ? { signal } : {}),
+  });
+}
+
+async function runningInShop(): Promise<number> {
+  const query = `SELECT toUInt32(count()) AS n FROM system.processes
+    WHERE query LIKE '%100000%' AND query NOT LIKE '%system.processes%'`;
+  const answer = await shop.client.query({ query, format: 'JSONEachRow' });
+  return (await answer.json<{ n: number }>())[0]?.n ?? 0;
+}
+
+/** More statements than there are places for. @returns what makes their clients leave */
+async function occupy(sent: readonly string[]): Promise<() => void> {
+  const clients = new AbortController();
+  for (const sql of sent) ask(sql, clients.signal).catch(() => {});
+  await until('statements of the analyst run', async () => (await runningInShop()) >= 3);
+  return () => clients.abort();
+}
+
+async function othersGoOn(t: Test): Promise<void> {
+  const panel = await fetch(`${shop.url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
+    headers: { cookie },
+  });
+  t.equal(panel.status, 200, 'the dashboard');
+  const profileId = `1a.s${'A'.repeat(15)}${++profiles}`;
+  const row = eventRow({ profile_id: profileId, occurred_at: new Date(0).toISOString() });
+  await insertEvents(shop.client, Buffer.from(lineOf(row)), never);
+  const reader = new VisitorRowReader(() => shop.clickhouseUrl, 'shop');
+  t.teardown(() => reader.close());
+  const exported = async () => {
+    const owners = { profiles: [profileId], names: [], erased: new Map() };
+    let rows = 0;
+    for await (const texts of (await reader.read('events', owners, never)) ?? []) rows += texts.length;
+    return rows;
+  };
+  t.equal(await exported(), 1, 'the export');
+  const now = Date.now();
+  await eraseRows(shop.client, new Map([[profileId, { until: { server: now, redis: now } }]]));
+  t.equal(await exported(), 0, 'an erasure');
+}
+
+t.test('statements that their clients left hold up nothing', async (t) => {
+  const leave = await occupy(ENDLESS);
+  leave();
+  t.equal(await (await ask('SELECT 1')).text(), '1\n');
+  await othersGoOn(t);
+  await until('none of them runs', async () => (await runningInShop()) === 0);
+});
+
+t.test('statements that go on leave places for the dashboard, exports and erasures', async (t) => {
+  const leave = await occupy([...ENDLESS, ...ENDLESS]);
+  await othersGoOn(t);
+  t.not(await runningInShop(), 0);
+  leave();
+});
+
+t.test('a client that does not read its answer keeps no place', async (t) => {
+  t.equal((await afterStalled).text, '1\n');
+  for (const sent of await Promise.all(stalled)) sent.destroy();
+  await until('none of them runs', async () => (await running('7777777)')) === 0);
+});
+
+const TOLD = /Code: 159\. DB::Exception: Timeout exceeded: .* analyst may run 1 s; see ANALYST_MAX_SECONDS/;
+
+t.test(
+  'a statement of the analyst ends at ANALYST_MAX_SECONDS, and says so; one of the service does not',
+  async (t) => {
+    const block = { max_block_size: '1' };
+    const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
+    const whole = 'SELECT count(sleepEachRow(0.01)) FROM numbers(100000) FORMAT JSON';
+    const busy = 'SELECT count() FROM numbers(10000000000000)';
+    const endless = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
+    const behind = await post({}, endless, analyst);
+    const [unlimited, longer, streamed, ofService] = await Promise.all([
+      post({ ...block, max_execution_time: '0' }, whole, analyst),
+      post({ ...block, max_execution_time: '86400' }, busy, analyst),
+      post(block, asleep, analyst),
+      one('SELECT sleep(2)'),
+    ]);
+    t.equal(ofService, '0');
+    t.match(unlimited, { status: 408, text: TOLD });
+    t.match(longer, { status: 408, text: TOLD });
+    t.match(streamed, { status: 408, text: TOLD });
+    t.match(behind.text, /^0\n/);
+    t.match(behind.text, TOLD, 'behind the rows that were sent already');
+    const shorter = await post({ ...block, max_execution_time: '0.1' }, asleep, analyst);
+    t.match(shorter.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
+  },
+);
+
+t.test('the memory, threads and temporary files of a statement of the analyst are bounded', async (t) => {
+  const setting = async (name: string, asked?: string) =>
+    Number(
+      (await post(asked ? { [name]: asked } : {}, `SELECT toUInt64(getSetting('${name}'))`, analyst)).text,
+    );
+  for (const name of ['max_memory_usage', 'max_threads', 'max_temporary_data_on_disk_size_for_query']) {
+    const bound = await setting(name);
+    t.ok(bound > 0, name);
+    for (const more of ['0', '18446744073709551615', '-1', 'x', '1e30', 'auto'])
+      t.equal(await setting(name, more), bound, `${name} = ${more}`);
+    t.equal(await setting(name, '1'), 1, `${name} can be less`);
+  }
+  const most = await setting('max_memory_usage');
+  const inAll = Number(
+    await one("SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'"),
+  );
+  t.ok(most <= inAll / 8, 'six of them leave a quarter of it to the service');
+  const greedy = await post(
+    { max_memory_usage: '0' },
+    'SELECT groupArray(number) FROM numbers(1000000000)',
+    analyst,
+  );
+  t.match(greedy.text, /MEMORY_LIMIT_EXCEEDED|ANALYST_MAX_SECONDS/);
+  for (const name of ['max_memory_usage_for_user', 'max_untracked_memory'])
+    t.match(await post({ [name]: '1' }, 'SELECT 1', analyst), { status: 403 }, name);
+});
+
+t.test(
+  'a result is as long as it is, in a format that makes one document as well, and is not held in memory',
+  async (t) => {
+    const memory = async () =>
+      Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024;
+    const before = await memory();
+    const sql = "SELECT repeat('x', 1000) AS x FROM numbers(500000) FORMAT JSONCompact";
+    const answer = await fetch(`${origin}/?max_block_size=1000`, {
+      method: 'POST',
+      body: sql,
+      headers: credentials,
+    });
+    let bytes = 0;
+    let most = 0;
+    let last = Buffer.alloc(0);
+    for await (const chunk of answer.body ?? []) {
+      if (bytes >> 26 !== (bytes + chunk.length) >> 26) most = Math.max(most, await memory());
+      bytes += chunk.length;
+      last = Buffer.from(chunk);
+    }
+    t.ok(bytes > 500_000_000, `${bytes} bytes`);
+    t.match(last.toString(), /"rows": 500000,/, 'to its end');
+    t.ok(most - before < 250, `${before} MiB and then ${most}`);
+  },
+);
+
+t.test('a result is cut short where a request asks for it', async (t) => {
+  const sql = 'SELECT number FROM numbers(1000001) FORMAT JSONCompact';
+  for (const mode of ['throw', 'break']) {
+    const asked = { result_overflow_mode: mode, max_threads: '1', max_result_rows: '1' };
+    const { text } = await post(asked, sql, analyst);
+    t.match(text, mode === 'throw' ? /TOO_MANY_ROWS_OR_BYTES/ : /"rows": 65/, mode);
+  }
+});
+
+/** A query that runs until its client leaves. Resolves once ClickHouse has begun it. */
+async function endless(sql: string) {
+  const before = await running();
+  const sent = send(sql);
+  await until('it runs', async () => (await running()) > before);
+  return sent;
+}
+
+function send(sql: string) {
+  const client = new AbortController();
+  let ended = false;
+  const answer = fetch(origin, { method: 'POST', headers: credentials, body: sql, signal: client.signal });
+  const over = answer.then(
+    () => {
+      ended = true;
+    },
+    () => {},
+  );
+  return {
+    answer,
+    hasEnded: () => ended,
+    left: async () => {
+      client.abort();
+      await over;
+    },
+  };
+}
+
+async function running(part = '00000)'): Promise<number> {
+  const sql = `SELECT count() FROM system.processes WHERE query LIKE '%${part}%' AND query NOT LIKE '%processes%'`;
+  return Number(await one(sql));
+}

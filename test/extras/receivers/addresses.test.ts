@@ -1,0 +1,223 @@
+// Nobody is reached by accident: a receiver is at a public address, however it is written and whatever DNS says, when it is
+// made and at each connection. A slow name server delays no other host. RECEIVERS_PRIVATE is checked in each process.
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { readConfig } from '../../../src/config.js';
+import { Addresses, isPublic } from '../../../src/extras/receivers/address.js';
+import { deliver, openReceivers } from '../../../src/extras/receivers/deliver.js';
+import { Connection } from '../../../src/extras/receivers/post.js';
+import { createResolve, type Resolve, type ResolverOptions } from '../../../src/extras/receivers/resolver.js';
+import { startNameServer } from '../../harness/dns.js';
+import { startTestRedis } from '../../harness/redis.js';
+import { until } from '../../harness/until.js';
+import { openDeliveries, startTool } from './fixtures.js';
+
+const PRIVATE = [
+  ...['0.0.0.0', '10.1.2.3', '100.64.0.1', '127.0.0.1', '127.255.255.254', '169.254.169.254', '172.16.0.1'],
+  ...['172.31.255.255', '192.0.0.8', '192.0.2.1', '192.168.1.1', '198.18.0.1', '198.51.100.1', '203.0.113.9'],
+  ...['224.0.0.1', '240.0.0.1', '255.255.255.255', '192.88.99.1'],
+  ...[
+    '::',
+    '::1',
+    '::ffff:127.0.0.1',
+    '::ffff:a9fe:a9fe',
+    '::ffff:8.8.8.8',
+    '::7f00:1',
+    '64:ff9b::a9fe:a9fe',
+  ],
+  ...['fe80::1', 'fec0::1', 'fc00::1', 'fd00:ec2::254', 'ff02::1', '100::1', '2001:db8::1', '3fff::1'],
+  ...['2001::1', '2002:7f00:1::', '2002:a9fe:a9fe::1'],
+];
+const PUBLIC = [
+  '1.1.1.1',
+  '8.8.8.8',
+  '100.128.0.1',
+  '172.32.0.1',
+  '192.169.0.1',
+  '2606:4700::1111',
+  '2a00:1450::1',
+];
+t.test('which addresses are public', async (t) => {
+  for (const address of PRIVATE) t.notOk(isPublic(address), address);
+  for (const address of PUBLIC) t.ok(isPublic(address), address);
+});
+/** DNS that knows one host, with these answers one after the other. */
+const answering = (...answers: readonly string[][]): Resolve => {
+  let asked = 0;
+  return async () => {
+    const addresses = answers[Math.min(asked++, answers.length - 1)] ?? [];
+    return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  };
+};
+t.test('a private address is refused in each way of writing it', async (t) => {
+  const addresses = new Addresses(false, answering(['8.8.8.8']));
+  for (const host of [
+    '127.0.0.1',
+    '127.1',
+    '2130706433',
+    '0x7f.0.0.1',
+    '0177.0.0.1',
+    '169.254.169.254',
+    '①②⑦.0.0.1',
+  ])
+    await t.rejects(addresses.check(`https://${host}/`), { message: /public address/ }, host);
+  for (const host of ['[::1]', '[::ffff:127.0.0.1]', '[0:0:0:0:0:ffff:a9fe:a9fe]', '[fe80::1]'])
+    await t.rejects(addresses.check(`https://${host}/`), { message: /public address/ }, host);
+  for (const url of [
+    'http://shop.example/',
+    'ftp://shop.example/',
+    'file:///etc/passwd',
+    'gopher://x/',
+    'x',
+    '',
+  ])
+    await t.rejects(addresses.check(url), { message: /^must b/ }, url);
+  for (const url of ['https://a@shop.example/', 'https://a:b@shop.example/', 'https://:b@shop.example/'])
+    await t.rejects(addresses.check(url), { message: /no user/ }, url);
+  await t.rejects(addresses.check(`https://shop.example/${'x'.repeat(2_048)}`), { message: /2048/ });
+  await t.resolves(addresses.check('https://shop.example/hook'));
+  await t.resolves(addresses.check('https://1.1.1.1:8443/hook'));
+});
+t.test(
+  'a host with one private address among others is refused, and so is one that does not resolve',
+  async (t) => {
+    for (const answer of [['127.0.0.1'], ['8.8.8.8', '10.0.0.1'], ['8.8.8.8', '::1'], ['::ffff:10.0.0.1']])
+      await t.rejects(new Addresses(false, answering(answer)).check('https://shop.example/'), {
+        message: /public address/,
+      });
+    await t.rejects(new Addresses(false, answering([])).check('https://shop.example/'), {
+      message: /resolve/,
+    });
+    const unknown: Resolve = () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' }));
+    await t.rejects(new Addresses(false, unknown).check('https://shop.example/'), { message: /ENOTFOUND/ });
+  },
+);
+t.test('DNS that changes between the check and the connection reaches no one', async (t) => {
+  const tool = await startTool(t);
+  const port = new URL(tool.url).port;
+  const addresses = new Addresses(false, answering(['8.8.8.8'], ['127.0.0.1']));
+  const url = `https://shop.example:${port}/hook`;
+  await t.resolves(addresses.check(url));
+  const connection = new Connection(addresses);
+  t.teardown(() => connection.close());
+  t.match(await connection.post(url, {}, '{}'), { error: /public address/ });
+  // And where an address is in the URL, which no one looks up.
+  t.match(await connection.post(`https://127.0.0.1:${port}/`, {}, '{}'), { error: /public address/ });
+  t.match(await connection.post(tool.url, {}, '{}'), { error: /https/ });
+  t.same(tool.delivered, []);
+});
+
+const LONG_MS = 600_000;
+/** More than there are threads that dns.lookup could block. */
+const SILENT = Array.from({ length: 8 }, (_, i) => `silent-${i}.example`);
+t.test('receivers that are slow, or whose name server is silent, delay no other', async (t) => {
+  const names = { 'good.example': '127.0.0.1', 'slow.example': '127.0.0.1' };
+  const dns = await startNameServer(t, {
+    ...names,
+    ...Object.fromEntries(SILENT.map((name) => [name, null])),
+  });
+  const resolve = createResolve({ servers: [dns.at], questionMs: LONG_MS, limitMs: LONG_MS });
+  const deliveries = await openDeliveries(t, await startTestRedis(t), 'names', resolve);
+  const [good, slow] = [await startTool(t), await startTool(t)];
+  slow.answer = () => {};
+  const at = (host: string, { url } = good) => Object.assign(new URL(url), { hostname: host }).href;
+  const { client, keys } = deliveries.store;
+  const make = async (url: string) => {
+    // As it was made while its name was known.
+    const made = await deliveries.receiver({ ...good });
+    await client.hset(keys.receivers, made.id, JSON.stringify({ ...made, url }));
+    return made;
+  };
+  const silent = await Promise.all(SILENT.map((name) => make(at(name))));
+  await make(at('slow.example', slow));
+  const { secret } = await make(at('good.example'));
+  await deliveries.send(0, ...Array(50).fill({}));
+  deliveries.deliverer({ answerMs: LONG_MS });
+  await until('each silent name was asked for', () => SILENT.every((name) => dns.asked.includes(name)));
+  await until('the slow one has deliveries', () => slow.delivered.length === 16);
+  good.secret = secret;
+  await deliveries.send(0, ...Array(50).fill({}));
+  await until('all arrive', () => good.delivered.length >= 100);
+  for (const { id } of silent)
+    t.match(
+      await deliveries.receivers.standOf(id),
+      { failures: 0, delivered: 0, pending: 100 },
+      'it still waits',
+    );
+});
+async function withFiles(t: Test, options: ResolverOptions & { hosts?: string; conf?: string }) {
+  const dir = t.testdir({});
+  const [hostsFile, resolvConf] = [join(dir, 'hosts'), join(dir, 'resolv.conf')];
+  await writeFile(hostsFile, options.hosts ?? '');
+  await writeFile(resolvConf, options.conf ?? '');
+  return createResolve({ hostsFile, resolvConf, ...options });
+}
+t.test(
+  "the system's own names are found without a name server, and are as private as their address",
+  async (t) => {
+    const dns = await startNameServer(t, { localhost: null });
+    const resolve = createResolve({ servers: [dns.at] });
+    await t.resolves(new Addresses(true, resolve).check('http://localhost/'));
+    await t.rejects(new Addresses(false, resolve).check('https://localhost/'), { message: /public address/ });
+    t.same(dns.asked, []);
+  },
+);
+t.test('names of /etc/hosts come before those of DNS', async (t) => {
+  const dns = await startNameServer(t, { 'b.example': '127.0.0.9' });
+  const hosts =
+    '# b.example\n\n10.0.0.1 a.example A2 # c\n10.0.0.2\ta.example\nfd00::1 a.example\nx b.example\n';
+  const resolve = await withFiles(t, { hosts, servers: [dns.at] });
+  const addresses = async (name: string) => (await resolve(name)).map(({ address }) => address);
+  t.same(await addresses('a.example'), ['10.0.0.1', '10.0.0.2', 'fd00::1']);
+  t.same(await addresses('a2'), ['10.0.0.1']);
+  t.same(await addresses('b.example'), ['127.0.0.9']);
+  await t.rejects(resolve('c'), { code: 'ENOTFOUND' });
+});
+t.test('short names are asked for under the search list, long ones first as they are', async (t) => {
+  const dns = await startNameServer(t, {
+    'n8n.tools.svc': '127.0.0.1',
+    'a.b': '127.0.0.2',
+    'a.b.tools.svc': '127.0.0.3',
+  });
+  const found = async (conf: string, name: string) => {
+    dns.asked.length = 0;
+    const [first] = await (await withFiles(t, { conf, servers: [dns.at] }))(name);
+    return [first?.address, [...new Set(dns.asked)]];
+  };
+  const search = 'nameserver 127.0.0.1\nsearch svc tools.svc\n';
+  t.same(await found(search, 'n8n'), ['127.0.0.1', ['n8n.svc', 'n8n.tools.svc']]);
+  t.same(await found(search, 'a.b'), ['127.0.0.2', ['a.b']]);
+  t.same(await found(`${search}options timeout:1 ndots:5\n`, 'a.b'), [
+    '127.0.0.3',
+    ['a.b.svc', 'a.b.tools.svc'],
+  ]);
+  t.same(await found(search, 'a.b.'), ['127.0.0.2', ['a.b']]);
+  await t.rejects(found(search, 'nobody'), { code: 'ENOTFOUND' });
+  await t.rejects(found('', 'n8n'), { code: 'ENOTFOUND' });
+});
+t.test('a name whose server is silent is given up after a time, and said so', async (t) => {
+  const dns = await startNameServer(t, { 'silent.example': null });
+  const addresses = new Addresses(true, createResolve({ servers: [dns.at], limitMs: 300 }));
+  await t.rejects(addresses.check('http://silent.example/'), { message: 'does not resolve (ETIMEOUT)' });
+});
+
+t.test('without RECEIVERS_PRIVATE neither `deliver` nor a command reaches a private address', async (t) => {
+  const server = await startTestRedis(t);
+  const deliveries = await openDeliveries(t, server, 'private');
+  const tool = await startTool(t);
+  const { id } = await deliveries.receiver(tool);
+  await deliveries.send(0, {});
+  const config = readConfig({ REDIS_URL: server.urls.join(','), KEY_PREFIX: 'private' });
+  const log = pino({ level: 'silent' });
+  const delivering = await deliver(config, log);
+  t.teardown(() => delivering.close());
+  const opened = await openReceivers(config, log, config.REDIS_URL);
+  t.teardown(() => opened.close());
+  const lastError = () => opened.receivers.standOf(id).then((stand) => stand.lastError);
+  t.match(await until('it has failed', lastError), /must begin with https/);
+  t.match(await opened.receivers.test(id), { error: /must begin with https/ });
+  t.same(tool.delivered, []);
+});

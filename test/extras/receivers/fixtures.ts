@@ -1,0 +1,131 @@
+// A shop's tool as receivers are: an HTTP server that verifies each delivery with `standardwebhooks`. And deliverers in this
+// process, on a store of their own.
+
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { pino } from 'pino';
+import { Webhook } from 'standardwebhooks';
+import { openIdentityAlone } from '../../../src/app/opening.js';
+import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
+import { Addresses } from '../../../src/extras/receivers/address.js';
+import { type DelivererSpec, startDeliverer } from '../../../src/extras/receivers/deliverer.js';
+import { type HandOver, openHandOver } from '../../../src/extras/receivers/hand-over.js';
+import type { NewReceiver, Receiver } from '../../../src/extras/receivers/receiver.js';
+import { Receivers } from '../../../src/extras/receivers/receivers.js';
+import type { Resolve } from '../../../src/extras/receivers/resolver.js';
+import type { Store } from '../../../src/redis/store.js';
+import type { Scope, TestRedis } from '../../harness/redis.js';
+import { openStore } from '../../harness/store.js';
+
+const HIGH_WATER = 1_000_000;
+
+export interface Delivered {
+  readonly id: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+  readonly body: any;
+  readonly headers: IncomingMessage['headers'];
+}
+
+type Answer = (res: ServerResponse, delivered: Delivered) => void;
+
+export interface Tool {
+  readonly url: string;
+  /** All that came with a good signature, in their order. */
+  readonly delivered: Delivered[];
+  /** What has signed it; none until it is known, and then nothing is verified. */
+  secret: string | undefined;
+  /** What is answered; 200 by default. */
+  answer: Answer;
+  /** The most that were under way at the same time. */
+  mostAtOnce: number;
+  readonly faults: string[];
+}
+
+/** Until `t` ends. */
+export async function startTool(t: Scope): Promise<Tool> {
+  const ok: Answer = (res) => void res.end('{}');
+  let underWay = 0;
+  const server = createServer(async (req, res) => {
+    tool.mostAtOnce = Math.max(tool.mostAtOnce, ++underWay);
+    res.once('close', () => underWay--);
+    const raw = await text(req);
+    const headers = req.headers as Record<string, string>;
+    try {
+      if (tool.secret !== undefined) new Webhook(tool.secret).verify(raw, headers);
+    } catch (error) {
+      tool.faults.push((error as Error).message);
+      return void res.writeHead(401).end();
+    }
+    const delivered = { id: headers['webhook-id'] ?? '', body: JSON.parse(raw), headers };
+    tool.delivered.push(delivered);
+    tool.answer(res, delivered);
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const tool: Tool = { url, delivered: [], secret: undefined, answer: ok, mostAtOnce: 0, faults: [] };
+  return tool;
+}
+
+export interface Deliveries {
+  readonly store: Store;
+  readonly receivers: Receivers;
+  readonly handOver: HandOver;
+  /** Makes a receiver at a tool, which verifies from then on. */
+  receiver(tool: Tool, changes?: Partial<NewReceiver>): Promise<Receiver>;
+  /** Hands events over, as the flusher does. @returns their ids */
+  send(stream: number, ...events: Partial<NewEvent>[]): Promise<string[]>;
+  deliverer(changes?: Partial<DelivererSpec>): { close(deadlineMs?: number): Promise<void> };
+}
+
+const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
+let events = 0;
+
+/** Local addresses are allowed, and retries come soon. @param resolve other than the system's names */
+export async function openDeliveries(
+  t: Scope,
+  redis: TestRedis,
+  prefix: string,
+  resolve?: Resolve,
+): Promise<Deliveries> {
+  const store = await openStore(t, redis, { keyPrefix: prefix });
+  const receivers = new Receivers(store, new Addresses(true, resolve), HIGH_WATER);
+  const log = pino({ level: 'silent' });
+  const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
+  const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
+  const { redirects } = openIdentityAlone(store, settings, (close) => t.teardown(close));
+  return {
+    store,
+    receivers,
+    handOver,
+    async receiver(tool, changes = {}) {
+      const asked = { url: tool.url, types: ['*'], includePersonal: false } as const;
+      const made = await receivers.add({ ...asked, ...changes });
+      tool.secret = made.secret;
+      return made;
+    },
+    async send(stream, ...given) {
+      const lines = given.map((event) =>
+        encodeEvent({
+          ...{ type: 'add', origin: 'item', profileId: `1.sX${events++}`, payload: {} },
+          identity: { customerId: null, sessionId: 's-1', ...NO_NAMES },
+          ...event,
+        }),
+      );
+      await handOver.handOver(stream, Buffer.from(lines.join('')), []);
+      return lines.map((line) => (JSON.parse(line) as { event_id: string }).event_id);
+    },
+    deliverer(changes = {}) {
+      const deliverer = startDeliverer({
+        ...{ store, redirects, receivers, log },
+        ...{ retriesMs: [50, 50, 50], ...changes },
+      });
+      t.teardown(() => deliverer.close(0));
+      return deliverer;
+    },
+  };
+}

@@ -1,0 +1,210 @@
+// The operations of /receivers: who may call them, what they take, that a secret is shown once, and how deliveries are signed.
+
+import { Webhook } from 'standardwebhooks';
+import t from 'tap';
+import { changeReceiver, createReceiver, signedHeaders } from '../../../src/extras/receivers/receiver.js';
+import { startApp, TRUSTED } from '../../harness/app.js';
+import { startTestRedis } from '../../harness/redis.js';
+import { until } from '../../harness/until.js';
+import { openDeliveries, startTool } from './fixtures.js';
+
+const redis = await startTestRedis(t);
+const ALLOWED = { RECEIVERS_PRIVATE: 'allow' };
+const url = 'http://127.0.0.1:9/hook';
+t.test('a receiver is made, read, changed and removed; its secret is shown when it is made', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const made = await app.post('/receivers', { url, types: ['add', 'add', 'purchase'] }, TRUSTED);
+  t.equal(made.status, 200);
+  const { secret, ...shown } = made.json;
+  t.match(secret, /^whsec_/);
+  t.same(shown, {
+    ...{ id: shown.id, url, types: ['add', 'purchase'], includePersonal: false, isEnabled: true },
+    ...{ createdAt: shown.createdAt, pending: 0, lastSuccessAt: null, lastFailureAt: null, lastError: null },
+  });
+  const path = `/receivers/${shown.id}`;
+  t.same((await app.get(path, TRUSTED)).json, shown);
+  t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [shown] });
+
+  const paused = await app.send('PATCH', path, { isEnabled: false, types: ['*'] }, TRUSTED);
+  t.same(paused.json, { ...shown, isEnabled: false, types: ['*'] });
+  const rotated = await app.send('PATCH', path, { rotateSecret: true, isEnabled: true }, TRUSTED);
+  t.match(rotated.json.secret, /^whsec_/);
+  t.not(rotated.json.secret, secret);
+  t.same((await app.get(path, TRUSTED)).json, { ...shown, types: ['*'] });
+
+  t.same((await app.del(path, undefined, TRUSTED)).json, { deleted: true });
+  for (const answer of [
+    await app.get(path, TRUSTED),
+    await app.del(path, undefined, TRUSTED),
+    await app.send('PATCH', path, { isEnabled: true }, TRUSTED),
+    await app.post(`${path}/test`, undefined, TRUSTED),
+  ])
+    t.match(answer, { status: 404, json: { code: 'not_found' } });
+  t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
+});
+t.test('only a secret key may', async (t) => {
+  const app = await startApp(t, redis, {
+    env: { ...ALLOWED, PUBLISHABLE_KEYS: 'pk_test_0123456789', ALLOWED_ORIGINS: 'https://shop.example' },
+  });
+  const browser = { 'x-api-key': 'pk_test_0123456789', origin: 'https://shop.example' };
+  t.equal((await app.get('/receivers')).status, 401);
+  t.equal((await app.get('/receivers', browser)).status, 403);
+  t.equal((await app.post('/receivers', { url, types: ['add'] }, browser)).status, 403);
+  t.equal((await app.send('PATCH', '/receivers/x', {}, browser)).status, 403);
+  t.equal((await app.del('/receivers/x', undefined, browser)).status, 403);
+});
+t.test('what is wrong with a receiver is 400, each fault by its field, and makes none', async (t) => {
+  const app = await startApp(t, redis);
+  const faults = async (body: object) => {
+    const { status, json } = await app.post('/receivers', body, TRUSTED);
+    t.equal(status, 400);
+    return json.issues.map(({ path }: { path: string }) => path);
+  };
+  t.same(await faults({}), ['/url', '/types']);
+  t.same(await faults({ url: 'http://shop.example/', types: ['sold'] }), ['/url', '/types/0']);
+  t.same(await faults({ url: 'https://127.0.0.1/', types: ['*', 'add'] }), ['/url', '/types']);
+  const types = ['add'];
+  for (const wrong of [
+    'http://shop.example/',
+    'https://user:password@shop.example/',
+    'https://127.0.0.1/',
+    'https://[::1]/',
+    'https://169.254.169.254/latest/meta-data',
+    'https://localhost/',
+    'shop',
+  ])
+    t.same(await faults({ url: wrong, types }), ['/url'], wrong);
+  for (const wrong of [[], ['visit'], ['*', 'add'], 'add'])
+    t.ok((await faults({ url, types: wrong })).length > 0, JSON.stringify(wrong));
+  t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
+  const { id } = (await app.post('/receivers', { url: 'https://8.8.8.8/', types }, TRUSTED)).json;
+  for (const wrong of [
+    { url: 'https://127.0.0.1/' },
+    { url: 'https://user:password@shop.example/' },
+    { types: [] },
+    { types: ['*', 'add'] },
+    { isEnabled: 'no' },
+  ]) {
+    const changed = await app.send('PATCH', `/receivers/${id}`, wrong, TRUSTED);
+    t.match(changed, { status: 400, json: { code: 'invalid_request' } }, JSON.stringify(wrong));
+  }
+  t.match((await app.get(`/receivers/${id}`, TRUSTED)).json, {
+    url: 'https://8.8.8.8/',
+    types,
+    isEnabled: true,
+  });
+});
+t.test('there are at most twenty, also where several are made at once', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const make = () => app.post('/receivers', { url, types: ['add'] }, TRUSTED);
+  const answers = await Promise.all(Array.from({ length: 24 }, make));
+  t.equal(answers.filter(({ status }) => status === 200).length, 20);
+  t.equal(answers.filter(({ status }) => status === 400).length, 4);
+  t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 20);
+});
+t.test(
+  'under an idempotency key a receiver is made once, also where the server ended before it answered',
+  async (t) => {
+    const app = await startApp(t, redis, { env: ALLOWED });
+    const { store } = await openDeliveries(t, redis, app.prefix);
+    const make = () =>
+      app.post('/receivers', { url, types: ['add'] }, { ...TRUSTED, 'idempotency-key': 'crash' });
+    const first = await make();
+    t.same((await make()).json, first.json);
+    const [record = ''] = await store.client.keys(store.keys.request('*').replace(/[{}]/g, '?'));
+    t.equal(await store.client.hdel(record, 'answer'), 1);
+    t.match(await make(), { status: 200, json: first.json });
+    t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
+  },
+);
+t.test('at its maxmemory a receiver can be removed, which makes room, and paused', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const deliveries = await openDeliveries(t, redis, app.prefix);
+  const { id } = await deliveries.receiver(await startTool(t));
+  await deliveries.store.client.config('SET', 'maxmemory', '1mb');
+  t.teardown(() => deliveries.store.client.config('SET', 'maxmemory', '0'));
+  t.match(await app.send('PATCH', `/receivers/${id}`, { isEnabled: false }, TRUSTED), { status: 200 });
+  t.match(await app.del(`/receivers/${id}`, undefined, TRUSTED), { json: { deleted: true } });
+});
+t.test('a removal that ended half way is finished by the next one', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const deliveries = await openDeliveries(t, redis, app.prefix);
+  const { id } = await deliveries.receiver(await startTool(t));
+  await deliveries.send(0, {});
+  const { client, keys } = deliveries.store;
+  await client.hdel(keys.receivers, id);
+  t.equal((await app.del(`/receivers/${id}`, undefined, TRUSTED)).status, 404);
+  t.equal(await client.exists(...Object.values(keys.deliveries(0, id))), 0);
+});
+t.test('a test says what the receiver answered, or why there was no answer', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const tool = await startTool(t);
+  const { id, secret } = (await app.post('/receivers', { url: tool.url, types: ['add'] }, TRUSTED)).json;
+  tool.secret = secret;
+  const test = async () => (await app.post(`/receivers/${id}/test`, undefined, TRUSTED)).json;
+  t.same(await test(), { status: 200 });
+  t.match(tool.delivered[0]?.body, { type: 'test', data: Object });
+  tool.answer = (res) => void res.writeHead(302, { location: 'http://169.254.169.254/' }).end();
+  t.same(await test(), { status: 302 });
+  await app.send('PATCH', `/receivers/${id}`, { url: 'http://127.0.0.1:1/' }, TRUSTED);
+  t.same(await test(), { error: 'ECONNREFUSED' });
+  t.same(
+    (await app.get(`/receivers/${id}`, TRUSTED)).json.lastError,
+    null,
+    'it is not one of the deliveries',
+  );
+});
+t.test('how a receiver stands: what waits, the last success and failure', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const deliveries = await openDeliveries(t, redis, app.prefix);
+  const tool = await startTool(t);
+  const { id } = await deliveries.receiver(tool);
+  await deliveries.send(0, {}, {});
+  const read = async () => (await app.get(`/receivers/${id}`, TRUSTED)).json;
+  t.match(await read(), { pending: 2, lastSuccessAt: null });
+  const late = () => app.figure(`receiver_oldest_due_seconds{receiver="${id}"}`);
+  await until('it shows that they wait', async () => ((await late()) ?? 0) > 0);
+  let answers = 0;
+  tool.answer = (res) => void res.writeHead(answers++ === 0 ? 503 : 200).end();
+  deliveries.deliverer();
+  await until('both were delivered', async () => (await read()).pending === 0);
+  for (const [name, expected] of Object.entries({ enabled: 1, deliveries_total: 2, failures_total: 1 }))
+    t.equal(await app.figure(`receiver_${name}{receiver="${id}"}`), expected, name);
+  t.equal(await app.figure(`receiver_pending_deliveries{receiver="${id}"}`), 0);
+  await until('nothing is due', async () => (await late()) === 0);
+  await deliveries.receivers.change(id, { isEnabled: false });
+  await deliveries.send(0, {});
+  await until('it is paused', async () => (await app.figure(`receiver_enabled{receiver="${id}"}`)) === 0);
+  t.equal(await late(), undefined, 'nothing is due to a receiver that is paused');
+  await deliveries.receivers.change(id, { isEnabled: true });
+  const stand = await read();
+  t.equal(stand.lastError, 'answered 503');
+  t.ok(Date.parse(stand.lastSuccessAt) >= Date.parse(stand.createdAt));
+  t.ok(Date.parse(stand.lastFailureAt) >= Date.parse(stand.createdAt));
+});
+
+const DAY = 24 * 60 * 60_000;
+const NEW = { url: 'https://shop.example/hook', types: ['add'], includePersonal: false } as const;
+t.test('after a rotation the old secret signs beside the new one for a day', async (t) => {
+  const before = createReceiver(NEW);
+  const now = Date.now();
+  const after = changeReceiver(before, { rotateSecret: true }, now);
+  t.not(after.secret, before.secret);
+  const headers = signedHeaders(after, 'id-1', '{}', now);
+  for (const { secret } of [before, after]) t.same(new Webhook(secret).verify('{}', headers), {});
+  const signaturesAt = (at: number) =>
+    signedHeaders(after, 'id-1', '{}', at)['webhook-signature']?.split(' ');
+  t.equal(signaturesAt(now + DAY - 1)?.length, 2);
+  t.equal(signaturesAt(now + DAY)?.length, 1);
+});
+t.test('a rotation that is repeated, as its answer was lost, leaves the first secret its day', async (t) => {
+  const now = Date.now();
+  const first = createReceiver(NEW);
+  let receiver = first;
+  for (let i = 0; i < 2; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + i);
+  t.same(new Webhook(first.secret).verify('{}', signedHeaders(receiver, 'id-1', '{}', now + 2)), {});
+  for (let i = 0; i < 99; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + 2);
+  t.equal(receiver.previous.length, 4, 'no more than a header has room for');
+  const later = changeReceiver(receiver, { rotateSecret: true }, now + 2 * DAY);
+  t.same(later.previous, [{ secret: receiver.secret, until: now + 3 * DAY }]);
+});

@@ -1,0 +1,165 @@
+// A backup that runs while visitors log in: whatever it reads between two steps of a merge, what it restores has each count and
+// each item once.
+
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { dumpRedis } from '../../src/extras/backup/dump-redis.js';
+import { restoreRedis, verifyRedis } from '../../src/extras/backup/restore-redis.js';
+import { Merger } from '../../src/profiles/merge.js';
+import { Pending } from '../../src/profiles/pending.js';
+import { connectRedis, type RedisClient } from '../../src/redis/client.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { tempDir } from '../cli/wishmeter.js';
+import { eachRedis } from '../harness/app.js';
+import { allKeys } from '../harness/dump.js';
+import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
+import { add, products, type Redis, type Server, startServer } from '../wishlist/fixtures.js';
+
+const HANDLE = 'x';
+const SESSIONS = ['s1', 's2', 's3'];
+/** Of three sessions and two customers: every sum of some of them is another number. */
+const VISITS = { s1: 1, s2: 2, s3: 4, c: 8, d: 16 };
+const ROUNDS = 24;
+const READS = ['callBuffer', 'hmget', 'hscan', 'hget', 'zscan'];
+
+const whoIs = (name: string) => identityOf(name.startsWith('s') ? { sessionId: name } : { customerId: name });
+
+/** A client whose reads come one after the other; `before` is called with the number of each. */
+function slowed(client: RedisClient, before: (read: number) => Promise<void>): RedisClient {
+  let reads = 0;
+  let last: Promise<unknown> = Promise.resolve();
+  return new Proxy(client, {
+    get(target, name) {
+      const value = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      if (!READS.includes(String(name))) return value.bind(target);
+      return (...args: unknown[]) => {
+        const read = last.then(() => before(reads++)).then(() => value.apply(target, args));
+        last = read.catch(() => {});
+        return read;
+      };
+    },
+  });
+}
+
+async function begin(server: Server): Promise<void> {
+  for (const [name, visits] of Object.entries(VISITS)) {
+    for (let i = 0; i < visits; i++) await server.visitors.enter('visit', whoIs(name), true, HANDLE);
+    await add(server, whoIs(name), `of-${name}`);
+  }
+}
+
+/** Counts and items of all visitors together, each profile once. */
+async function sumOf(server: Server): Promise<{ count: number; items: string[] }> {
+  const found = new Map<string, { count: number; items: readonly string[] }>();
+  for (const name of Object.keys(VISITS)) {
+    const { profileId, count } = await server.visitors.read(whoIs(name), true, HANDLE);
+    found.set(profileId, { count, items: await products(server, whoIs(name)) });
+  }
+  const all = [...found.values()];
+  return {
+    count: all.reduce((sum, { count }) => sum + count, 0),
+    items: all.flatMap(({ items }) => items).sort(),
+  };
+}
+
+const ALL = {
+  count: 31,
+  items: Object.keys(VISITS)
+    .map((name) => `of-${name}`)
+    .sort(),
+};
+
+/** A backup of a deployment into an empty one. @param before called with the number of each read */
+async function copy(
+  t: Test,
+  from: Server,
+  to: Redis,
+  prefix: string,
+  before: (read: number) => Promise<void>,
+) {
+  const folder = await tempDir(t);
+  const paths = [join(folder, 'all'), join(folder, 'again')] as const;
+  const keys = createKeys(prefix);
+  const onProgress = () => {};
+  await dumpRedis(slowed(from.store.client, before), keys, prefix, paths, onProgress);
+  const client = await connectRedis({ urls: to.urls, name: 'restore', timeoutMs: 20_000 }, () => {});
+  await restoreRedis({ client, keys, prefix, paths, onProgress });
+  await verifyRedis({ client, prefix, paths, onProgress });
+  client.disconnect();
+}
+
+const link = (server: Server, sessionId: string, customerId: string) =>
+  server.visitors.link({ sessionId, customerId });
+
+/** A customer's profile goes into another one's, as a failover may make it necessary. */
+async function mergeCustomers(server: Server): Promise<void> {
+  const [from, into] = await Promise.all(['c:d', 'c:c'].map((name) => server.redirects.stateOf(name)));
+  const [its, theirs] = [from?.link, into?.link];
+  if (its === undefined || theirs === undefined || its.field === theirs.field) return;
+  const merger = new Merger(
+    server.store,
+    server.links,
+    new Pending(server.store),
+    async () => {},
+    server.belongings,
+  );
+  const source = { profileId: its.profileId, generation: its.generation, owner: 'c:d', name: 'c:d' };
+  await server.links.join(theirs, its.profileId, `+${its.generation} c:d`);
+  await merger.merge(source, theirs);
+}
+
+const unfinished = async (redis: Redis, prefix: string) =>
+  (await allKeys(redis, prefix)).filter((key) => /}:(x|j.|z.):/.test(key));
+
+let worlds = 0;
+
+eachRedis(t, async (t, redis) => {
+  const target = redis.urls.length === 1 ? await startTestCluster(t) : await startTestRedis(t);
+
+  let acted = 0;
+  /** @param acts take place before reads of the backup, each so many reads after the one before */
+  const backUp = async (
+    t: Test,
+    round: number,
+    acts: (server: Server, other: Server) => (() => Promise<unknown>)[],
+  ) => {
+    const prefix = `b${worlds++}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await begin(server);
+    const left = acts(server, other);
+    const all = left.length;
+    const [first, gap] = [1 + (round % 9), 1 + (round % 4)];
+    await copy(t, other, target, prefix, async (read) => {
+      if (read >= first && (read - first) % gap === 0) await left.shift()?.();
+    });
+    acted += all - left.length;
+    const restored = await startServer(t, target, prefix);
+    return { prefix, restored };
+  };
+
+  t.test('of merges has all once, whichever of their steps it lies between', async (t) => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const steps = 1 + ((round * 5) % 14);
+      const stop = async (server: Server, act: () => Promise<unknown>) => {
+        server.crashAfter(steps, true);
+        await act().catch(() => {});
+        server.recover();
+      };
+      const { prefix, restored } = await backUp(t, round, (server, other) => [
+        () => stop(server, () => link(server, 's1', 'c')),
+        ...(round % 3 === 0 ? [] : [() => link(other, 's1', 'c')]),
+        () => link(other, 's2', 'd'),
+        () => stop(server, () => mergeCustomers(server)),
+        () => link(other, 's3', 'c'),
+      ]);
+      t.same(await sumOf(restored), ALL, `round ${round}`);
+      for (let scan = 0; scan < 2; scan++) await restored.resume.run();
+      t.same(await unfinished(target, prefix), [], 'nothing is left unfinished');
+      for (const session of SESSIONS) await link(restored, session, 'c');
+      t.same(await sumOf(restored), ALL, `round ${round}, all logged in`);
+    }
+    t.ok(acted > 3 * ROUNDS, `${acted} steps during backups`);
+  });
+});

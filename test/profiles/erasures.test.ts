@@ -1,0 +1,582 @@
+// Erasures: by e-mail address they are of exactly the visitor who gave it, also beside a login and after a crash; with
+// thousands of open requests or visitors Redis is asked for little at a time, and data requests keep nothing of who was erased.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import t, { type Test } from 'tap';
+import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
+import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
+import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
+import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
+import { loadScript, runScript } from '../../src/redis/scripts.js';
+import { eachRedis } from '../harness/app.js';
+import { allKeys } from '../harness/dump.js';
+import { monitorRedis } from '../harness/monitor.js';
+import { startTestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
+import { until } from '../harness/until.js';
+import { newVisitor, type Server, startServer } from '../wishlist/fixtures.js';
+
+const DATA_REQUESTS = 2_000;
+const ERASURES = 50;
+/** Requests that Redis gives at once, profiles that it is asked for at once, and what is added to them in a command. */
+const PAGE = 100;
+const MOST_WORDS = 300;
+/** Commands about open requests that one erasure takes, in scripts or alone; and each request that it changes. */
+const EACH = 12;
+
+/** Of a shop. */
+const VISITORS = 3_000;
+/** Of them by their profile alone. */
+const KNOWN = 200;
+/** Commands that are about as many as there are. */
+const UNBOUNDED = /^(keys|hgetall|hkeys|hvals|smembers|lrange|flushdb|flushall|sort)$/i;
+const unboundedOf = (commands: readonly string[][]) =>
+  commands.flatMap(([name = '', key = '']) => (UNBOUNDED.test(name) && !key.endsWith(':meta') ? [name] : []));
+
+const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dataRequestId: '1' } as const;
+const REDACT = { kind: 'customers/redact', at: 1, shop: null, orders: 0, dataRequestId: null } as const;
+const digestOf = (n: number) => `digest-${n}`;
+
+const OWN = loadScript('extras/privacy/leaseRequests');
+/** A deadline that does not pass. */
+const LATE = Number.MAX_SAFE_INTEGER;
+const redis = await startTestRedis(t);
+
+async function open(t: Test, prefix: string) {
+  const server = await startServer(t, redis, prefix);
+  const compliance = new Compliance(server.store, (error) => t.fail(error.message));
+  const { store, eraser, shopEraser } = server;
+  const onError = (error: Error) => t.fail(error.message);
+  const worker = new ComplianceWorker(store, compliance, eraser, shopEraser, onError);
+  let deliveries = 0;
+  const take = (request: ComplianceRequest) => compliance.take(`delivery ${++deliveries}`, request);
+  const dataRequests = async () =>
+    (await compliance.list())
+      .filter(({ request }) => request.kind === DATA.kind)
+      .map(({ request }) => request);
+  return { server, compliance, worker, take, dataRequests };
+}
+
+/** The sizes of the pages that were asked for by SCAN and HSCAN; 10 where none was said. */
+const pagesOf = (commands: readonly string[][]) =>
+  commands.flatMap((command) => {
+    const at = command.findIndex((word) => word.toUpperCase() === 'COUNT');
+    return /^h?scan$/i.test(command[0] ?? '') ? [at < 0 ? 10 : Number(command[at + 1])] : [];
+  });
+
+/** What Redis is asked while something is done. @param key only about this one, without calls of scripts: the commands in them are there */
+async function asked(t: Test, { store }: Server, act: () => Promise<unknown>, key?: string) {
+  const commands: string[][] = [];
+  const end = await monitorRedis(redis.url, (command) => commands.push(command));
+  t.teardown(end);
+  await act();
+  await store.client.echo('over');
+  await until('all commands were seen', () => commands.some(([, word]) => word === 'over'));
+  end();
+  if (key === undefined) return commands;
+  return commands.filter((command) => command.includes(key) && !/^eval/i.test(command[0] as string));
+}
+
+t.test(
+  'thousands of data requests, and erasures: linear, and no visitor who was erased is kept',
+  async (t) => {
+    const { server, worker, take, dataRequests } = await open(t, 'linear');
+    for (let n = 0; n < DATA_REQUESTS; n++)
+      await take({ ...DATA, customerId: n % 2 ? null : String(n), email: n % 2 ? digestOf(n) : null });
+    const visit = (customerId: string) =>
+      server.visitors.enter('count', identityOf({ customerId }), true, 'p');
+    for (let n = 0; n < ERASURES; n++) {
+      await visit(String(2 * n));
+      await take({ ...REDACT, customerId: String(2 * n), email: digestOf(2 * n + 1) });
+    }
+
+    const { compliance } = server.store.keys;
+    const commands = await asked(t, server, () => worker.run(), compliance);
+    const pages = Math.ceil((DATA_REQUESTS + ERASURES) / PAGE);
+    const sizes = pagesOf(commands);
+    // SCAN may give a few more pages than are full.
+    t.ok(sizes.length > 0 && sizes.length <= 2 * pages, `${sizes.length} pages`);
+    t.same(
+      sizes.filter((size) => size > MOST_WORDS),
+      [],
+    );
+    t.ok(commands.length <= 2 * pages + ERASURES * EACH, `${commands.length} commands`);
+    t.same(unboundedOf(commands), []);
+    t.same(
+      commands.filter((command) => command.length > MOST_WORDS),
+      [],
+    );
+
+    const kept = await dataRequests();
+    t.equal(kept.length, DATA_REQUESTS, 'they stay for the merchant');
+    const isOfErased = (n: number) => n < 2 * ERASURES;
+    for (const [n, { customerId, email, erased = false }] of kept.entries()) {
+      const expected = isOfErased(n)
+        ? [null, null, true]
+        : n % 2
+          ? [null, digestOf(n), false]
+          : [`${n}`, null, false];
+      if (JSON.stringify([customerId, email, erased]) !== JSON.stringify(expected))
+        t.same([customerId, email, erased], expected, `data request ${n}`);
+    }
+  },
+);
+
+t.test('data requests that arrive during a run are redacted, too', async (t) => {
+  const { server, worker, take, dataRequests } = await open(t, 'meanwhile');
+  for (const customerId of ['1', '2']) await take({ ...REDACT, customerId, email: null });
+  const { eraser } = server;
+  const erase = eraser.erase.bind(eraser);
+  eraser.erase = async (name, onErasing) => {
+    await sleep(2);
+    const at = Date.now();
+    for (const customerId of ['1', '2', '3']) await take({ ...DATA, customerId, email: null, at });
+    return erase(name, onErasing);
+  };
+  await worker.run();
+  // In the order in which they came: with the first erasure, and with the second.
+  t.same(
+    (await dataRequests()).map(({ customerId }) => customerId),
+    [null, null, '3', '1', null, '3'],
+    'of those who were erased before, nothing is kept; what came afterwards names a new visitor',
+  );
+});
+
+t.test('all data requests are without their visitor once the shop is erased', async (t) => {
+  const { worker, take, dataRequests } = await open(t, 'shop');
+  await take({ ...DATA, customerId: '1', email: null });
+  await take({ ...DATA, customerId: '2', email: digestOf(2) });
+  await take({ ...REDACT, kind: 'shop/redact', customerId: null, email: null });
+  await worker.run();
+  const gone = { customerId: null, email: null, erased: true };
+  t.match(await dataRequests(), [gone, gone]);
+});
+
+t.test('a request that was answered meanwhile stays closed', async (t) => {
+  const { server, compliance, worker, take, dataRequests } = await open(t, 'answered');
+  await take({ ...DATA, customerId: '1', email: null });
+  await take({ ...REDACT, customerId: '1', email: null });
+  const { eraser } = server;
+  const erase = eraser.erase.bind(eraser);
+  eraser.erase = async (name, onErasing) => {
+    const [first] = await compliance.list();
+    if (first !== undefined) await compliance.settle(first, undefined);
+    return erase(name, onErasing);
+  };
+  await worker.run();
+  t.same(await dataRequests(), []);
+});
+
+t.test('thousands of erasures that wait for ClickHouse are looked at together', async (t) => {
+  const { server, compliance, worker, take } = await open(t, 'waiting');
+  const { client, keys } = server.store;
+  const profilesOf = (n: number) => [`1.s${n}`, `1.t${n}`];
+  // One visitor alone may have had thousands of profiles.
+  const many = Array.from({ length: 1_000 }, (_, i) => `2.s${i}`);
+  const waiting = [...Array.from({ length: 1_000 }, (_, n) => profilesOf(n)), many];
+  for (const profiles of waiting)
+    await take({ ...REDACT, customerId: null, email: null, erased: true, profiles });
+  const all = waiting.flat();
+  await client.hset(keys.erasures, Object.fromEntries(all.map((profileId) => [profileId, '1 1'])));
+
+  const commands = await asked(t, server, () => worker.run(), keys.erasures);
+  t.ok(commands.length <= 2 * (all.length / PAGE), `${commands.length} commands`);
+  t.same(
+    commands.filter((command) => command.length > MOST_WORDS).map(([name]) => name),
+    [],
+  );
+  t.equal((await compliance.list()).length, waiting.length, 'all of them wait');
+
+  await client.hdel(keys.erasures, ...profilesOf(7), profilesOf(8)[0] as string);
+  await worker.run();
+  const left = (await compliance.list()).map(({ request }) => request.profiles?.[0]);
+  t.equal(left.length, waiting.length - 1);
+  t.notOk(left.includes(profilesOf(7)[0]), 'closed, since no row of it is left');
+});
+
+t.test('where a worker dies, another one goes on after half a minute', async (t) => {
+  const { store } = await startServer(t, redis, 'dies');
+  const { client, keys } = store;
+  const own = (worker: string) => runScript(client, OWN, [keys.complianceOwner], [LATE, worker, 30_000]);
+  t.equal(await own('dies'), 1);
+  t.equal(await own('other'), 0);
+  const ttl = await (client as Redis).pttl(keys.complianceOwner);
+  t.ok(ttl > 0 && ttl <= 30_000, `${ttl} ms`);
+});
+
+t.test('what is asked for while the worker works is done after it', async (t) => {
+  const { compliance, worker, take } = await open(t, 'poked');
+  const run = worker.run.bind(worker);
+  let runs = 0;
+  worker.run = async () => {
+    const isFirst = runs++ === 0;
+    await run();
+    if (!isFirst) return;
+    await take({ ...REDACT, customerId: '2', email: null });
+    worker.poke();
+  };
+  await take({ ...REDACT, customerId: '1', email: null });
+  worker.poke();
+  await until('both are erased', async () => {
+    const open = await compliance.list();
+    return open.length === 2 && open.every(({ request }) => request.erased);
+  });
+  t.equal(runs, 2);
+});
+
+t.test('a stop waits for the step that is under way, and for no erasure after it', async (t) => {
+  const { server, compliance, worker, take } = await open(t, 'stopped');
+  const asked = ['1', '2', '3'];
+  for (const customerId of asked) await take({ ...REDACT, customerId, email: null });
+  const { eraser } = server;
+  const erase = eraser.erase.bind(eraser);
+  let stopping: Promise<void> | undefined;
+  eraser.erase = (...call) => {
+    stopping ??= stop();
+    return erase(...call);
+  };
+  const stop = worker.watch();
+  await until('an erasure is under way', () => stopping !== undefined);
+  await stopping;
+  const left = (await compliance.list()).map(({ request }) => request.customerId);
+  t.same(left, asked, 'the next process does them');
+});
+
+t.test("every step of a shop's erasure is bounded, and nothing is left", async (t) => {
+  const server = await startServer(t, redis, 'bounded');
+  const { keys, client } = server.store;
+  const filling = (client as Redis).pipeline();
+  for (let i = 0; i < VISITORS; i++) {
+    const guest = server.links.defaultProfile(identityName('s', `guest-${i}`));
+    filling.hset(keys.identity(guest), 'p', 1);
+  }
+  for (let i = 0; i < KNOWN; i++) {
+    const name = identityName('s', `known-${i}`);
+    filling.hset(keys.profile(server.links.defaultProfile(name)), 'known', '1');
+  }
+  await filling.exec();
+
+  const commands = await asked(t, server, () => server.shopEraser.erase());
+  t.same(
+    (await allKeys(redis, 'bounded')).filter((key) => /\}:(v|p)/.test(key)),
+    [],
+  );
+
+  const sizes = pagesOf(commands);
+  t.ok(sizes.length > VISITORS / MOST_WORDS, `${sizes.length} pages`);
+  t.same(
+    sizes.filter((size) => size > MOST_WORDS),
+    [],
+  );
+  t.same(
+    commands.filter((command) => command.length > MOST_WORDS).map(([name]) => name),
+    [],
+  );
+  t.same(unboundedOf(commands), []);
+});
+
+t.test('one erasure of a shop stands for all, and beside a look at merges, too', async (t) => {
+  for (const [prefix, isLookedAt] of [
+    ['alone', false],
+    ['looked-at', true],
+  ] as const) {
+    const server = await startServer(t, redis, prefix);
+    const { keys, client } = server.store;
+    const linked = Array.from({ length: 40 }, (_, i) => server.linker.link(`c:${i}`, `s:${i}`));
+    await Promise.all(linked);
+    // What merges note, and what an erasure has left that ended on its way.
+    await server.visitors.enter('visit', identityOf({ sessionId: 'guest' }), true, 'p');
+    t.match(await server.linker.link('c:0', 's:guest'), { merged: true });
+    await client.hset(keys.leftovers(server.links.defaultProfile('s:left'), 'g1'), 's:left', '');
+    let isOver = false;
+    const look = async () => {
+      while (isLookedAt && !isOver) await server.resume.run();
+    };
+    const looking = look();
+    await server.shopEraser.erase();
+    isOver = true;
+    await looking;
+    const written = await client.hkeys(keys.erasures);
+    t.same(written, [EVERY_PROFILE], prefix);
+    const left = await allKeys(redis, prefix);
+    t.same(
+      left.filter(
+        (key) => !key.endsWith(':erasures') && !/:(lane|events|visits)(:|$)|:(meta|mark)$/.test(key),
+      ),
+      [],
+      prefix,
+    );
+  }
+});
+
+const EMAIL = 'erased@rights.example';
+let prefixes = 0;
+
+eachRedis(t, async (t, redis) => {
+  const visit = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    (await server.visitors.enter('count', identityOf(ids), true, 'p')).count;
+  const count = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    (await server.visitors.read(identityOf(ids), true, 'p')).count;
+  /** Two servers, and a guest with an address. */
+  const open = async (t: Test) => {
+    const prefix = `mailed${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await visit(server, { sessionId: 's' });
+    const profileId = server.links.defaultProfile('s:s');
+    await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true, true);
+    return { server, other, profileId, digest: server.emails.digest(EMAIL) };
+  };
+  /** Lets something happen after a place was found, and before what is there is erased. */
+  const inBetween = ({ emails }: Server, act: () => Promise<unknown>) => {
+    const givenAt = emails.givenAt.bind(emails);
+    let hasHappened = false;
+    emails.givenAt = async (...call) => {
+      const place = await givenAt(...call);
+      if (!hasHappened) {
+        hasHappened = true;
+        await act();
+      }
+      return place;
+    };
+  };
+
+  const exporterOf = (
+    { store, links, redirects, emails, belongings }: Server,
+    readRows: ReadRows = async () => undefined,
+  ) => new Exporter(store, links, redirects, emails, readRows, belongings);
+  const told = async (
+    exporter: Exporter,
+    named: { readonly names?: readonly string[]; readonly digest?: string },
+  ): Promise<Record<string, unknown> | undefined> => {
+    const text = await exporter.exportNamed({ names: [], digest: undefined, ...named });
+    if (text === undefined) return undefined;
+    let json = '';
+    for await (const piece of text) json += piece;
+    return JSON.parse(json);
+  };
+
+  t.test(
+    'an address of a visitor who was erased just now leads to nobody, and is removed when it is met',
+    async (t) => {
+      const { server } = await open(t);
+      const digest = server.emails.digest('late@rights.example');
+      await server.emails.index(digest, server.links.defaultProfile('s:s'));
+      t.same(await server.emails.findGiven(digest), []);
+      t.same(await server.emails.find(digest), []);
+    },
+  );
+
+  t.test('an export has the rows of every given identity, also of one without a visitor', async (t) => {
+    const { server, digest } = await open(t);
+    const read: (readonly string[])[] = [];
+    const exporter = exporterOf(server, async (table, { names }) => {
+      if (table === 'purchases' && names.length > 1) read.push(names);
+      return undefined;
+    });
+    await told(exporter, { names: ['s:s', 'c:nobody'] });
+    await told(exporter, { names: ['c:nobody'], digest });
+    t.same(
+      read.map((names) => [...names].sort()),
+      [
+        ['c:nobody', 's:s'],
+        ['c:nobody', 's:s'],
+      ],
+    );
+  });
+
+  t.test('an export finds a guest, also after a login', async (t) => {
+    const { server, other, profileId, digest } = await open(t);
+    t.match(await told(exporterOf(other), { digest }), { profileId, visits: { p: 1 } });
+    await visit(server, { customerId: '7' });
+    const { profileId: linked } = await server.linker.link('c:7', 's:s');
+    t.match(await told(exporterOf(other), { digest }), { profileId: linked, visits: { p: 2 } });
+  });
+
+  for (const isKnown of [false, true])
+    t.test(
+      `an export beside a login of ${isKnown ? 'a known' : 'an unknown'} customer has the counts`,
+      async (t) => {
+        const { server, other } = await open(t);
+        if (isKnown) await visit(other, { customerId: '7' });
+        const { links } = server;
+        const look = links.look.bind(links);
+        // The visitor's link was read, and its counts were not yet.
+        links.look = async (name) => {
+          links.look = look;
+          const found = await look(name);
+          await other.linker.link('c:7', 's:s');
+          return found;
+        };
+        const found = await told(exporterOf(server), { names: ['s:s'] });
+        const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
+        t.equal(found?.['profileId'], profileId);
+        t.strictSame(found?.['visits'], { p: isKnown ? 2 : 1 });
+      },
+    );
+
+  t.test('an address is found though a merge takes it along while it is looked for', async (t) => {
+    const { server, other, digest } = await open(t);
+    await visit(other, { customerId: '7' });
+    const { redirects } = server;
+    const placeOf = redirects.placeOf.bind(redirects);
+    redirects.placeOf = async (profileId) => {
+      redirects.placeOf = placeOf;
+      const place = await placeOf(profileId);
+      await other.linker.link('c:7', 's:s');
+      return place;
+    };
+    t.equal(await server.eraser.eraseByEmail(digest), true);
+    t.equal(await count(other, { customerId: '7' }), 0);
+  });
+
+  t.test(
+    'rows of a session stay that is linked to another customer while its visitor is erased',
+    async (t) => {
+      const { server, other } = await open(t);
+      await visit(server, { customerId: '1' });
+      await server.linker.link('c:1', 's:s');
+      const { store, eraser } = server;
+      const queued = () => store.call((client) => client.hgetall(store.keys.erasures));
+      const erase = eraser.erase.bind(eraser);
+      let before: Awaited<ReturnType<typeof queued>> = {};
+      eraser.erase = async (name) => {
+        const erased = await erase(name);
+        await other.linker.link('c:2', 's:s');
+        before = await queued();
+        await sleep(2);
+        return erased;
+      };
+      t.equal(await eraser.eraseNamed({ names: ['c:1', 's:s'], digest: undefined }), true);
+      t.ok('s:s' in before);
+      t.same(await queued(), before);
+    },
+  );
+
+  t.test('an address that is given again while its entry is removed is indexed', async (t) => {
+    for (const remove of ['erase', 'findGiven'] as const) {
+      const { server, other, profileId, digest } = await open(t);
+      const comeBack = async () => {
+        await visit(other, { sessionId: 's' });
+        await other.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true, true);
+      };
+      if (remove === 'erase') {
+        inBetween(server, comeBack);
+        t.equal(await server.eraser.erase('s:s'), true);
+      } else {
+        await server.emails.index(digest, profileId);
+        await server.store.call((client) => client.del(server.store.keys.members(profileId)));
+        inBetween(server, comeBack);
+        await server.emails.findGiven(digest);
+      }
+      t.same(await other.emails.find(digest), [profileId], remove);
+    }
+  });
+
+  for (const isKnown of [false, true]) {
+    t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
+      const { server, other, digest } = await open(t);
+      if (isKnown) await visit(other, { customerId: '7' });
+      inBetween(server, () => other.linker.link('c:7', 's:s'));
+      t.equal(await server.eraser.eraseByEmail(digest), true);
+      t.equal(await count(other, { sessionId: 's' }), 0);
+      t.equal(await count(other, { customerId: '7' }), 0);
+      t.same(await server.emails.find(digest), []);
+      t.equal(await visit(other, { sessionId: 's' }), 1, 'a later visit is that of a new visitor');
+    });
+  }
+
+  t.test('an erasure that ended at any step is completed by the next one of the same visitor', async (t) => {
+    const prefix = `ended${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    // The line that says that the erasure is under way goes with the next looks.
+    const left = async () =>
+      (await allKeys(redis, prefix)).filter(
+        (key) => !/:(lane|meta|mark|events|erasures|e|pending)(:|$)/.test(key),
+      );
+    for (let steps = 1, wasEnded = true; wasEnded; steps++) {
+      const { ids } = newVisitor();
+      const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
+      for (const one of [session, customer]) await visit(server, one);
+      await server.linker.link(`c:${ids.customerId}`, `s:${ids.sessionId}`);
+      server.crashAfter(steps, true);
+      const name = steps % 2 === 0 ? `c:${ids.customerId}` : `s:${ids.sessionId}`;
+      await server.eraser.erase(name).catch(() => {});
+      wasEnded = server.recover();
+      await other.eraser.erase(name);
+      t.same(await left(), [], `ended after step ${steps}`);
+    }
+    for (let look = 0; look < 2; look++) await other.resume.run();
+    t.notOk((await allKeys(redis, prefix)).some((key) => key.endsWith(':pending')));
+  });
+
+  t.test('an erasure that ended at any step is completed by a request of one of its sessions', async (t) => {
+    const prefix = `found${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    let found = 0;
+    for (let steps = 1, wasEnded = true; wasEnded; steps++) {
+      const { ids } = newVisitor();
+      const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
+      // Merged, or only linked.
+      for (const one of steps % 2 === 0 ? [session, customer] : [customer]) await visit(server, one);
+      await server.linker.link(`c:${ids.customerId}`, `s:${ids.sessionId}`);
+      server.crashAfter(steps, true);
+      await server.eraser.erase(`c:${ids.customerId}`).catch(() => {});
+      wasEnded = server.recover();
+      const { link } = await other.links.look(`s:${ids.sessionId}`);
+      if (link === undefined || (await other.links.ownerOf(link)) !== undefined) {
+        await other.eraser.erase(`c:${ids.customerId}`);
+        continue;
+      }
+      found++;
+      t.equal(await visit(other, session), 1, 'a new visitor');
+      const left = (await allKeys(redis, prefix)).filter((key) => /:(zg|pending)(:|$)/.test(key));
+      t.same(left, [], `ended after step ${steps}`);
+    }
+    t.ok(found >= 3, `${found} dead links`);
+  });
+
+  t.test('a login that ended at any step: what leads to a profile is among its members', async (t) => {
+    const prefix = `member${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    for (const known of [[], ['c'], ['s'], ['c', 's']])
+      for (let steps = 1, wasEnded = true; wasEnded; steps++) {
+        const { customer, guest, ids } = newVisitor();
+        const names = [`c:${ids.customerId}`, `s:${ids.sessionId}`] as const;
+        for (const one of known)
+          await server.visitors.enter('visit', one === 'c' ? customer : guest, true, 'p');
+        server.crashAfter(steps, true);
+        await server.linker.link(...names).catch(() => {});
+        wasEnded = server.recover();
+        for (const name of names) {
+          const { link } = await other.links.look(name);
+          if (link === undefined || link.task !== '') continue;
+          const members = other.store.keys.members(link.profileId);
+          const isMember = await other.store.call((client) => client.hexists(members, name));
+          const isOwner = (await other.links.ownerOf(link)) === name;
+          t.ok(isMember === 1 || isOwner, `known: ${known}; ended after step ${steps}; ${name}`);
+        }
+      }
+  });
+
+  for (const isLinked of [false, true]) {
+    t.test(
+      `an index entry left by a crash, and a new ${isLinked ? 'customer' : 'guest'} under the same session`,
+      async (t) => {
+        const { server, other, profileId, digest } = await open(t);
+        // Its server ended right before it forgot the index.
+        server.emails.forgetGone = async () => {
+          throw new Error('ended');
+        };
+        await t.rejects(server.eraser.eraseByEmail(digest), { message: 'ended' });
+        t.equal(await visit(other, { sessionId: 's' }), 1);
+        if (isLinked) await other.linker.link('c:7', 's:s');
+        t.same(await other.emails.find(digest), [profileId], 'the index leads to the new visitor');
+        t.equal(await told(exporterOf(other), { digest }), undefined, 'of whom nothing is told');
+        t.equal(await other.eraser.eraseByEmail(digest), false);
+        t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address and is kept');
+        t.same(await other.emails.find(digest), [], 'the index entry is removed');
+      },
+    );
+  }
+});

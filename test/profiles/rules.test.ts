@@ -1,0 +1,143 @@
+// The rules of ids and names, as functions.
+
+import fc from 'fast-check';
+import t from 'tap';
+import { fitsBytes, identityName, isPlainText, isVisitorId, normaliseId } from '../../src/identity-rules.js';
+import { createProfileIds } from '../../src/profiles/profile-id.js';
+import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { slotOf } from '../../src/redis/marks.js';
+
+const anyText = fc.oneof(
+  fc.string(),
+  fc.string({ unit: 'binary' }),
+  fc.string({ unit: fc.constantFrom('a', 'é', '€', '😀', '\ud800', '\udc00', '\u0000', '\n', ' ') }),
+);
+
+t.test('fitsBytes counts UTF-8', async () => {
+  fc.assert(
+    fc.property(anyText, fc.nat(300), (text, max) => fitsBytes(text, max) === Buffer.byteLength(text) <= max),
+  );
+});
+
+t.test('plain text has no control characters and survives UTF-8', async () => {
+  const isControl = (c: number) => c < 0x20 || (c >= 0x7f && c < 0xa0);
+  fc.assert(
+    fc.property(anyText, (text) => {
+      const survives = Buffer.from(text).toString() === text;
+      const clean = ![...text].some((c) => isControl(c.codePointAt(0) as number));
+      return isPlainText(text) === (survives && clean);
+    }),
+  );
+});
+
+t.test(
+  'normalising is trimming and taking the digits of a Shopify gid, and doing it twice is doing it once',
+  async (t) => {
+    for (const [id, expected] of [
+      [' a b ', 'a b'],
+      ['gid://shopify/ProductVariant/042', '042'],
+      ['gid://shopify/Customer/42?x=1', 'gid://shopify/Customer/42?x=1'],
+      ['gid://Shopify/Customer/42', 'gid://Shopify/Customer/42'],
+      ['\ufeff\u00a042\u3000', '42'],
+    ] as const) {
+      t.equal(normaliseId(id), expected);
+    }
+    fc.assert(fc.property(anyText, (text) => normaliseId(normaliseId(text)) === normaliseId(text)));
+  },
+);
+
+t.test('an id that is taken has 1 to 255 bytes after normalising, and is no junk', async (t) => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      const id = normaliseId(text);
+      if (isVisitorId(text))
+        return Buffer.byteLength(id) >= 1 && Buffer.byteLength(id) <= 255 && isPlainText(id);
+      return true;
+    }),
+  );
+  for (const good of ['00', 'nullable', 'guest1', '[object]', 'a'.repeat(255)])
+    t.equal(isVisitorId(good), true, good.slice(0, 20));
+  for (const junk of [
+    'null',
+    'UNDEFINED',
+    'NaN',
+    '0',
+    '-1',
+    'None',
+    'gUEST',
+    ' anonymous ',
+    '[OBJECT OBJECT]',
+    'True',
+    'false',
+  ])
+    t.equal(isVisitorId(junk), false, junk);
+});
+
+t.test('names of identities differ where identities do, and fit a listpack', async (t) => {
+  const id = fc.string({ minLength: 1, maxLength: 255 });
+  fc.assert(
+    fc.property(id, id, (a, b) => {
+      const names = [identityName('c', a), identityName('s', a), identityName('c', b)];
+      if (names.some((name) => Buffer.byteLength(name) > 64)) return false;
+      return names[0] !== names[1] && (names[0] === names[2]) === (a === b);
+    }),
+    { numRuns: 200 },
+  );
+  t.equal(identityName('c', 'x'.repeat(62)), `c:${'x'.repeat(62)}`);
+  t.match(identityName('c', 'x'.repeat(63)), /^C:[A-Za-z0-9_-]{43}$/);
+  t.match(identityName('s', 'é'.repeat(32)), /^S:/, 'counted in bytes');
+  t.not(identityName('s', 'C:x'), identityName('c', 'x'));
+});
+
+t.test('a profile id names its bucket and who made it, and depends on the salt', async (t) => {
+  const ids = createProfileIds('a'.repeat(64), 100);
+  const made = Array.from({ length: 2_000 }, (_, i) => ids.of(`s:${i}`));
+  t.same(
+    made.filter((id) => !/^[0-9a-z]{1,2}\.s[A-Za-z0-9_-]{16}$/.test(id)),
+    [],
+  );
+  const used = new Set(made.map((id) => Number.parseInt(bucketOf(id), 36)));
+  t.ok(Math.max(...used) < 100);
+  t.equal(used.size, 100, 'all buckets are used');
+  t.equal(ids.of('s:1'), createProfileIds('a'.repeat(64), 100).of('s:1'), 'the same everywhere');
+  t.not(ids.of('s:1'), createProfileIds('b'.repeat(64), 100).of('s:1'));
+  const long = 'x'.repeat(200);
+  t.match(ids.of('c:1'), /^[0-9a-z]{1,2}\.c/);
+  t.match(ids.of(identityName('c', long)), /^[0-9a-z]{1,2}\.c/);
+  t.match(ids.of(identityName('s', long)), /^[0-9a-z]{1,2}\.s/);
+});
+
+t.test('every key has the prefix and exactly one hash tag, the one of its profile', async (t) => {
+  const keys = createKeys('wm');
+  const id = '1a.sHASH';
+  const of = [
+    keys.profile(id),
+    keys.identity(id),
+    keys.counts(id),
+    keys.applied(id, 'generation', '2b.sOTHER'),
+    ...keys.allOf(id),
+    keys.lane('1a', 'x'),
+  ];
+  for (const key of of) t.match(key, /^wm:\{1a\}:[^{}]+$/);
+  for (const { events, eventsState, eventsDead } of [keys, keys.visits]) {
+    for (const keyOf of [events, eventsState, eventsDead]) {
+      t.equal(slotOf(keyOf(0)), slotOf(keys.meta), 'at the node of meta');
+      t.equal(slotOf(keyOf(3)), slotOf(keys.mark(3)), 'beside a mark');
+    }
+  }
+  t.equal(new Set(of).size, of.length - 3, 'allOf has the first three, too');
+  const others = [
+    keys.meta,
+    keys.settings,
+    keys.erasures,
+    keys.compliance,
+    keys.complianceTaken,
+    keys.complianceOwner,
+    keys.sweep,
+    ...[keys, keys.visits].flatMap((one) => [one.events(3), one.eventsState(3), one.eventsDead(3)]),
+    ...[keys.mark(3), keys.pending(3)],
+    ...[keys.lane('3', 'x'), keys.share('x'), keys.request('x'), keys.email('x')],
+    ...[keys.erased(id, 'x'), keys.leftovers(id, 'x'), keys.operation(id, 'x')],
+  ];
+  t.equal(new Set([...of, ...others]).size, of.length - 3 + others.length, 'each kind has a name of its own');
+});
