@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line: arguments, environment, signals, exit codes. Only this file and src/embedded/ use `process`.
+// The command line: arguments, environment, signals, exit codes. Only this file and src/extras/embedded/ use `process`.
 //
 // 0 success · 1 failure (one sentence on stderr) · 2 wrong command line · 128+n second signal.
 //

@@ -1,4 +1,4 @@
-// `wishmeter backup <folder>`: copies a running deployment into a new folder and verifies it; see src/backup/.
+// `wishmeter backup <folder>`: copies a running deployment into a new folder and verifies it; see src/extras/backup/.
 
 import { backUp } from '../extras/backup/backup.js';
 import { totalOf } from '../extras/backup/manifest.js';

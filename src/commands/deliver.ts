@@ -1,4 +1,4 @@
-// `wishmeter deliver`: sends events to receivers. Several processes share the work; see src/receivers/.
+// `wishmeter deliver`: sends events to receivers. Several processes share the work; see src/extras/receivers/.
 
 import { deliver as startDelivering } from '../extras/receivers/deliver.js';
 import { type Program, requireSettings, startWaiting } from './program.js';

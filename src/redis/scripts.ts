@@ -1,9 +1,10 @@
-// Loads lua/*.lua and runs them by SHA. A server without the script in its cache answers NOSCRIPT, and gets the whole script.
+// Loads scripts of lua/ and runs them by SHA. A server without the script in its cache answers NOSCRIPT, and gets the whole script.
 //
 // A line `-- @include lane` is replaced by lua/includes/lane.lua.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import type { RedisClient } from './client.js';
 
 /** @template Reply its reply, see the head of the script, without LUA.EXPIRED */
@@ -20,14 +21,14 @@ export type ScriptArg = string | number;
 // From dist/src/redis/: lua/ is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
-/** @throws if lua/<name>.lua or an include does not exist */
-export function loadScript<Reply = unknown>(name: string): Script<Reply> {
-  const source = read(name).replace(/^-- @include (\S+)\n/gm, (_, include) => read(`includes/${include}`));
-  return scriptOf(name, source);
+/** @param path `<folder>/<name>` @throws if lua/<path>.lua or an include does not exist */
+export function loadScript<Reply = unknown>(path: string): Script<Reply> {
+  const source = read(path).replace(/^-- @include (\S+)\n/gm, (_, include) => read(`includes/${include}`));
+  return scriptOf(basename(path), source);
 }
 
-function read(name: string): string {
-  return readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8');
+function read(path: string): string {
+  return readFileSync(new URL(`${path}.lua`, LUA_DIR), 'utf8');
 }
 
 /**

@@ -10,7 +10,7 @@ import { itemField, newItem } from './item.js';
 import type { ItemContent } from './item-fields.js';
 import type { ItemLimits } from './wishlist-batch.js';
 
-const SIZES = loadScript<(string | number)[]>('item-sizes');
+const SIZES = loadScript<(string | number)[]>('wishlist/readItemSizes');
 
 export class ItemLimit {
   readonly #store: Store;

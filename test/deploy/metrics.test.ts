@@ -159,7 +159,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
 
   t.test('each counts what it says', async (t) => {
     for (const [series, count] of Object.entries(COUNTED)) t.equal(sample(served, series), count, series);
-    for (const script of ['visits', 'wishlist', 'erase-guest', 'command'])
+    for (const script of ['countVisits', 'changeItems', 'eraseGuest', 'command'])
       t.ok(sample(served, `wishmeter_redis_call_duration_seconds_count{script="${script}"}`) > 0, script);
     t.equal(waiting, 2, 'a profile and its identity are still to be erased from ClickHouse');
     t.ok(sample(served, 'wishmeter_event_loop_delay_seconds_count') > 0);

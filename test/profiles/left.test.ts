@@ -210,7 +210,7 @@ eachRedis(t, async (t, redis) => {
     const { link } = await other.visitors.link({ customerId: a, sessionId: s });
     const change = server.store.change.bind(server.store);
     server.store.change = async (script, ...call) => {
-      if (script.name === 'erasures') throw new Error('ended');
+      if (script.name === 'queueErasures') throw new Error('ended');
       return change(script, ...call);
     };
     await t.rejects(server.eraser.erase(`c:${a}`), { message: 'ended' });

@@ -92,7 +92,7 @@ eachRedis(t, async (t, redis) => {
       };
       await t.rejects(visitOnce(server), { code: 'unavailable' });
       await server.visitors.link({ customerId: 'd', sessionId: 's' });
-      endAt('request-place');
+      endAt('placeRequest');
       await t.rejects(visitOnce(server), { code: 'unavailable' });
       server.store.change = change;
       server.visits.run = run;

@@ -32,7 +32,7 @@ t.test('batches over a connection that fails', async (t) => {
   t.test('a visit whose reply is lost, whole or in part, is counted once and answered 200', async (t) => {
     await app.post(`${PATH}?count=true`, visitOf('lost'));
     for (const [i, bytes] of [0, 1, 2, 5, 9].entries()) {
-      proxy.cutReplyAfter(bytes, callOf('visits'));
+      proxy.cutReplyAfter(bytes, callOf('visits/countVisits'));
       const answer = await app.post(`${PATH}?count=true`, visitOf('lost'));
       t.match(answer, { status: 200, json: { count: i + 2 } }, `cut after ${bytes} bytes`);
       t.equal(proxy.cuts, i + 1, 'the reply was lost');
@@ -41,7 +41,7 @@ t.test('batches over a connection that fails', async (t) => {
 
   t.test('a batch of many whose reply is lost answers each of its requests as it would have', async (t) => {
     for (let round = 1; round <= 5; round++) {
-      proxy.cutReplyAfter(round * 100, callOf('visits'));
+      proxy.cutReplyAfter(round * 100, callOf('visits/countVisits'));
       const answers = await Promise.all(
         Array.from({ length: 200 }, () => app.post(`${PATH}?count=true`, visitOf('many'))),
       );
@@ -59,7 +59,7 @@ t.test('batches over a connection that fails', async (t) => {
     await app.post('/event', event(0), TRUSTED);
     const cuts = proxy.cuts;
     for (let n = 1; n <= 5; n++) {
-      proxy.cutReplyAfter(n % 3, callOf('record'));
+      proxy.cutReplyAfter(n % 3, callOf('events/recordEvents'));
       t.equal((await app.post('/event', event(n), TRUSTED)).status, 200);
       t.equal(proxy.cuts, cuts + n, 'the reply was lost');
     }
@@ -249,7 +249,7 @@ t.test('a batch', async (t) => {
   });
 
   t.test('that mixes reads and writes is numbered, and so applied once', async (t) => {
-    proxy.cutReplyAfter(0, callOf('append'));
+    proxy.cutReplyAfter(0, callOf('events/appendEvents'));
     const answers = await Promise.all(['m-read', 'm-write', 'm-read'].map((op) => batcher.run({ line: op })));
     t.same(answers, [1, 1, 1]);
     t.equal(proxy.cuts, 1, 'the reply was lost');

@@ -152,7 +152,7 @@ eachRedis(t, async (t, redis) => {
     let afterPage = async (_page: number) => {};
     server.store.run = async (script, keys, args: readonly ScriptArg[]) => {
       const reply = await run(script, keys, args);
-      if (script.name === 'items') await afterPage(++pages);
+      if (script.name === 'readItems') await afterPage(++pages);
       return reply;
     };
 

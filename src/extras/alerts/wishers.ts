@@ -1,4 +1,4 @@
-// An index from variants of products to profiles that may have saved them, for src/products/. The wishlist is the truth: the index has
+// An index from variants of products to profiles that may have saved them, for alert.ts and products.ts. The wishlist is the truth: the index has
 // every profile whose wishlist has the item, and may have others.
 //
 // So a profile enters the index before its item is written, and leaves it after the item is removed: only if the item is absent,

@@ -24,7 +24,7 @@ export interface File {
   readonly content: Buffer;
 }
 
-// From dist/src/dashboard/: files for browsers are not compiled.
+// From dist/src/extras/dashboard/: files for browsers are not compiled.
 const OURS = new URL('../../../../src/extras/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 

@@ -8,7 +8,7 @@ import { loadScript, runScript, type ScriptArg } from '../../redis/scripts.js';
 import type { QueueState } from './stand.js';
 
 const ADD = loadScript<number>('extras/receivers/addDeliveries');
-const TAKE = loadScript<(string | number)[]>('deliveries-take');
+const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
 const SETTLE = loadScript<number>('extras/receivers/resolveDeliveries');
 
 const PAGE = 100;

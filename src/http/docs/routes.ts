@@ -13,7 +13,7 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-// From dist/src/http/routes/: files for browsers are not compiled.
+// From dist/src/http/docs/: files for browsers are not compiled.
 const OURS = new URL('../../../../src/http/docs/', import.meta.url);
 const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
