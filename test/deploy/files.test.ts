@@ -31,6 +31,7 @@ const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
 interface Service {
   readonly command: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  readonly healthcheck?: { readonly test: readonly string[] };
   /** Of docker-compose 1 a text. */
   readonly volumes?: readonly (string | { readonly source?: string })[];
   readonly [key: string]: unknown;
@@ -180,10 +181,31 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const options = here(args)
       .split(/\s+/)
       .map((word) => (word === '""' ? '' : word));
-    const redis = await startRedisServer(dir, port, options);
+    const startRedis = () => startRedisServer(dir, port, options, 'ping any');
+    let redis = await startRedis();
     t.teardown(() => redis.stop());
-    const password = VARIABLES['ADMIN_REDIS_PASSWORD'];
-    const client = new Redis({ port, host: '127.0.0.1', username: 'admin', password });
+    const [, healthcheck = ''] = services['redis']?.healthcheck?.test ?? [];
+    const ping = healthcheck.replace('redis-cli', `redis-cli -p ${port}`);
+    t.equal(spawnSync('sh', ['-c', ping]).status, 0, 'its health check finds it');
+    const stranger = new Redis({ port, host: '127.0.0.1', enableReadyCheck: false });
+    stranger.on('error', () => {}); // the command's is enough
+    await t.rejects(stranger.get('wm:x'), /NOAUTH/, 'nothing without a password');
+    stranger.disconnect();
+    const connect = (username: string, password = '') =>
+      new Redis({ port, host: '127.0.0.1', username, password, enableReadyCheck: false });
+    const serve = connect('wishmeter-serve', VARIABLES['SERVE_REDIS_PASSWORD']);
+    const script = "redis.call('SET', KEYS[1], 1) return redis.call('SET', KEYS[2], 2)";
+    await serve.eval(script, 2, 'wm:{1}:a', 'wm:{1}:b');
+    serve.disconnect();
+    await redis.stop();
+    redis = await startRedis();
+    const client = connect('admin', VARIABLES['ADMIN_REDIS_PASSWORD']);
+    t.same(
+      await client.mget('wm:{1}:a', 'wm:{1}:b'),
+      ['1', '2'],
+      'a script that writes twice outlives a restart',
+    );
+    await client.del('wm:{1}:a', 'wm:{1}:b');
     const config = async (name: string) => ((await client.config('GET', name)) as string[])[1];
     t.equal(await config('appendonly'), 'yes');
     t.equal(await config('save'), '');

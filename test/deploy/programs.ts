@@ -54,13 +54,18 @@ export function parseYaml(text: string): any {
   return JSON.parse(stdout);
 }
 
-/** Redis on a port of loopback, in `dir`. It is not started again. */
-export function startRedisServer(dir: string, port: number, args: readonly string[]): Promise<Child<void>> {
+/** Redis on a port of loopback, in `dir`. It is not started again. @param auth AUTH's arguments, where PING needs them */
+export function startRedisServer(
+  dir: string,
+  port: number,
+  args: readonly string[],
+  auth = '',
+): Promise<Child<void>> {
   const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--loglevel', 'warning'];
   return startChild({
     name: 'Redis',
     command: () => ({ file: findRedis(), args: [...args, ...own] }),
-    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
+    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1', password: auth }, ended),
     output: 'tail',
     restart: false,
   });
