@@ -10,6 +10,7 @@ import { startTool } from '../extras/receivers/fixtures.js';
 import { startApp } from '../harness/app.js';
 import { startTestCluster } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
+import { runHere } from './in-process.js';
 import { apiKey, shopAt, sql, started } from './started.js';
 import { spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
@@ -28,7 +29,7 @@ const shop = shopAt(service.url, await apiKey(dir));
 async function run(content: string | Buffer, ...args: string[]) {
   const file = join(await tempDir(t), 'old.csv');
   await writeFile(file, content);
-  return wishmeter({ args: ['import', ...args, file], env: { DATA_DIR: dir, ...ALERTS } });
+  return runHere('import', [...args, file], { DATA_DIR: dir, ...ALERTS });
 }
 
 const csv = (...rows: string[]) => `${[HEADER, ...rows].join('\n')}\n`;
@@ -110,10 +111,8 @@ t.test(
 
     await shop.add({ customerId: '100' }, { productId: '9' });
     await until('the later wish is delivered', () => tool.delivered.length > 0);
-    const { stdout } = await wishmeter({
-      args: ['receivers', 'replay', id, '--since', '2024-01-01T00:00:00Z'],
-      env: { DATA_DIR: dir, ...ALERTS },
-    });
+    const replay = ['replay', id, '--since', '2024-01-01T00:00:00Z'];
+    const { stdout } = await runHere('receivers', replay, { DATA_DIR: dir, ...ALERTS });
     t.match(stdout, /"queued":[12]\b/, 'what was imported is not sent again, either');
     await until('that, too', () => tool.delivered.length > 1);
     t.notMatch(
@@ -303,10 +302,7 @@ t.test('files as programs write them', async (t) => {
     '{',
     JSON.stringify({ ...json, product_id: 62, addedAt: 1_709_633_701_000, image: 'x', currency: 'eur' }),
   ];
-  const fed = await wishmeter({
-    ...{ args: ['import', '-'], stdin: lines.join('\n') },
-    env: { DATA_DIR: dir },
-  });
+  const fed = await runHere('import', ['-'], { DATA_DIR: dir }, lines.join('\n'));
   t.match(fed, { code: 1, stdout: /^line 2: is not JSON\nStandard input: 3 rows/ });
   t.match(await shop.items({ customerId: '600' }), [
     { productId: '62', currencyCode: 'EUR', image: 'x', addedAt: '2024-03-05T10:15:01.000Z', price: '30.00' },
@@ -342,7 +338,7 @@ t.test('what is no such file is refused in a sentence, before anything changes',
     t.match({ code, stderr, stdout }, { code: 1, stderr: sentence, stdout: '' }, String(sentence));
     t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
   }
-  t.match(await wishmeter({ args: ['import', join(dir, 'none.csv')], env: { DATA_DIR: dir } }), {
+  t.match(await runHere('import', [join(dir, 'none.csv')], { DATA_DIR: dir }), {
     ...{ code: 1, stderr: /none\.csv can't be read: ENOENT/ },
   });
   t.same(await shop.items({ customerId: '700' }), []);
@@ -396,10 +392,7 @@ t.test('an old price is no price of today, whoever told that', async (t) => {
     ...{ origin: 'item', product_id: '77', price: '80.00', from_browser: true, payload: '{}' },
   };
   const insert = `INSERT INTO events_stored FORMAT JSONEachRow ${JSON.stringify(line)}`;
-  t.match(await wishmeter({ args: ['sql', '--write', insert], env: { DATA_DIR: dir } }), {
-    code: 0,
-    stderr: '',
-  });
+  t.match(await runHere('sql', ['--write', insert], { DATA_DIR: dir }), { code: 0, stderr: '' });
   t.equal(await price(), '80', 'a browser’s, of later');
 });
 

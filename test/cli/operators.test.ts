@@ -3,22 +3,15 @@
 
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { readArguments, UsageError } from '../../src/commands/command-line.js';
-import { dead } from '../../src/commands/dead.js';
-import type { Command, Program } from '../../src/commands/program.js';
-import { requests } from '../../src/commands/requests.js';
-import { erase, exportVisitor } from '../../src/commands/visitor.js';
-import { readConfig } from '../../src/config.js';
-import { StartupError } from '../../src/errors.js';
 import { writeServiceUrl } from '../../src/extras/embedded/clickhouse/service-url.js';
 import { openDeployment } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
+import { type CommandHere, runHere } from './in-process.js';
 import { MAIN, spawnWishmeter } from './wishmeter.js';
 
 // As in a folder where `make run` was: its ClickHouse is none of these tests'.
@@ -27,43 +20,18 @@ writeServiceUrl(join(dir, 'data', 'clickhouse'), 'password', 1);
 process.chdir(dir);
 
 const JSON_TYPE = { 'content-type': 'application/json' };
-const COMMANDS = { dead, requests, export: exportVisitor, erase };
-
-/** @returns what the command line would: its exit code, its output and its sentence */
-async function run(env: Readonly<Record<string, string>>, name: keyof typeof COMMANDS, ...args: string[]) {
-  const chunks: string[] = [];
-  const stdout = new PassThrough({ encoding: 'utf8' }).on('data', (text: string) => chunks.push(text));
-  const said = (code: number, stderr = '') => ({ code, stdout: chunks.join(''), stderr });
-  try {
-    const command = COMMANDS[name] as Command<typeof name>;
-    const program = {
-      ...readArguments(name, args),
-      env,
-      config: readConfig({ DATA_DIR: join(dir, 'none'), ...env }),
-      stdout,
-    } as unknown as Program<typeof name>;
-    const code = await command(program);
-    await new Promise((done) => setImmediate(done));
-    return said(code);
-  } catch (error) {
-    if (error instanceof UsageError) return said(2, error.message);
-    if (error instanceof StartupError) return said(1, error.message);
-    throw error;
-  }
-}
-
 t.test('dead letters of every stream are listed, put back or dropped', async (t) => {
   const keys = createKeys('wm');
   const server = await startTestRedis(t);
   const redis = connectTo(t, server.url);
   const env = { REDIS_URL: server.url };
-  const ask = (...args: string[]) => run(env, 'dead', ...args);
+  const ask = (...args: string[]) => runHere('dead', args, env);
   const refuse = (stream: number, line: string) => {
     const fields = { code: '117', reason: 'r', time: '1700000000000', line };
     return redis.xadd(keys.eventsDead(stream), '*', ...Object.entries(fields).flat());
   };
 
-  t.match(await run(env, 'erase', '--session', 's'), { code: 1, stderr: /no data of wishmeter/ });
+  t.match(await runHere('erase', ['--session', 's'], env), { code: 1, stderr: /no data of wishmeter/ });
   t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
   t.same(await allKeys(server, 'wm'), [], 'nothing is made');
   await openDeployment(redis, keys, { buckets: 16 });
@@ -106,7 +74,7 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
   const redis = await startTestCluster(t);
   const { shop, post, prefix } = await startApp(t, redis);
   const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: prefix };
-  const ask = (name: keyof typeof COMMANDS, ...args: string[]) => run(env, name, ...args);
+  const ask = (name: CommandHere, ...args: string[]) => runHere(name, args, env);
   const list = async () => linesOf((await ask('requests', 'list')).stdout);
   const webhook = (kind: string, body: object) =>
     post(`/webhook/${kind}`, body, { ...TRUSTED, ...JSON_TYPE });
@@ -198,8 +166,8 @@ t.test('what makes no sense is refused before Redis is asked', async (t) => {
     ['erase'],
     ['erase', '--customer', 'null'],
     ['export', '--email', 'none'],
-  ] as [keyof typeof COMMANDS, ...string[]][])
-    t.match(await run(env, name, ...args), { code: 2, stdout: '' }, args.join(' '));
+  ] as [CommandHere, ...string[]][])
+    t.match(await runHere(name, args, env), { code: 2, stdout: '' }, args.join(' '));
 });
 
 function linesOf(stdout: string) {

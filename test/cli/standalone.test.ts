@@ -14,6 +14,7 @@ import { connectToClickHouse, putMigrated } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { startStores } from '../harness/stores.js';
+import { runHere } from './in-process.js';
 import { processesOf } from './processes.js';
 import { logLines, shopAt, sql, started } from './started.js';
 import {
@@ -44,9 +45,9 @@ const shopOf = () => {
 const stored = () => sql(clickhouse.url, 'SELECT count(), uniqExact(event_id) FROM events_stored');
 t.test('migrate makes a schema, says what it did, and does nothing the second time', async (t) => {
   const other = { ...env, CLICKHOUSE_DATABASE: 'other' };
-  const first = await wishmeter({ args: ['migrate'], env: other });
+  const first = await runHere('migrate', [], other);
   t.match(first, { code: 0, stdout: /^001_\w+\n/, stderr: '' });
-  t.match(await wishmeter({ args: ['migrate'], env: other }), { code: 0, stdout: 'Nothing to do.\n' });
+  t.match(await runHere('migrate', [], other), { code: 0, stdout: 'Nothing to do.\n' });
 });
 t.test('three flushers on an empty ClickHouse make one schema, and each event once', async (t) => {
   await Promise.all(flushers.map((flusher) => flusher.start()));
@@ -73,7 +74,7 @@ t.test('migrate without settings deletes nothing and changes no view; told other
   const database = 'decided';
   const told = { ...env, CLICKHOUSE_DATABASE: database };
   const migrate = (settings: Record<string, string>, ...args: string[]) =>
-    wishmeter({ args: ['migrate', ...args], env: { ...told, ...settings } });
+    runHere('migrate', args, { ...told, ...settings });
   const decided = { VISIT_RETENTION_DAYS: '1000', SHOP_TIMEZONE: 'Europe/Berlin' };
   t.match(await migrate(decided), { code: 0 });
   await sql(
@@ -170,8 +171,7 @@ t.test('sql', async (t) => {
   const clickhouse = await startClickHouse({ dir: join(dir, 'clickhouse'), readable });
   t.teardown(() => clickhouse.stop());
   const env = { CLICKHOUSE_URL: clickhouse.url, CLICKHOUSE_DATABASE: 'default' };
-  const sql = (args: string[], stdin?: string) =>
-    wishmeter({ args: ['sql', ...args], env, ...(stdin === undefined ? {} : { stdin }) });
+  const sql = (args: string[], stdin?: string) => runHere('sql', args, env, stdin);
 
   const shown = (t: Test, query: string) => onTerminal(t, `sql "${query}"`, env).ended();
 
@@ -192,8 +192,8 @@ t.test('sql', async (t) => {
 
   t.test('a question without its days says so, and with them in the wrong order', async (t) => {
     const own = { ...env, CLICKHOUSE_DATABASE: 'dates' };
-    t.match(await wishmeter({ args: ['migrate'], env: own }), { code: 0 });
-    const error = async (query: string) => (await wishmeter({ args: ['sql', query], env: own })).stderr;
+    t.match(await runHere('migrate', [], own), { code: 0 });
+    const error = async (query: string) => (await runHere('sql', [query], own)).stderr;
     const example = /most_wished asks for days: write most_wished\(from = '2026-03-01', to = '2026-03-31'\)/;
     t.match(await error('SELECT * FROM most_wished'), example);
     t.match(await error("SELECT * FROM most_wished(from = '2026-03-01')"), example);
@@ -207,10 +207,8 @@ t.test('sql', async (t) => {
 
   t.test('names are looked up in CLICKHOUSE_DATABASE', async (t) => {
     t.equal((await sql(['CREATE DATABASE shop'])).code, 0);
-    const { stdout } = await wishmeter({
-      args: ['sql', 'SELECT currentDatabase() AS db'],
-      env: { ...env, CLICKHOUSE_DATABASE: 'shop' },
-    });
+    const shop = { ...env, CLICKHOUSE_DATABASE: 'shop' };
+    const { stdout } = await runHere('sql', ['SELECT currentDatabase() AS db'], shop);
     t.equal(stdout, 'db\nshop\n');
   });
 
@@ -250,7 +248,7 @@ t.test('sql', async (t) => {
       CLICKHOUSE_PORT: new URL(clickhouse.url).port,
       CLICKHOUSE_DATABASE: 'default',
     };
-    const own = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
+    const own = (...args: string[]) => runHere('sql', args, env);
     const create = 'CREATE TABLE seen (a UInt8) ENGINE = Memory';
     t.match(await own(create), { code: 1, stderr: /ACCESS_DENIED/ });
     t.match(await own('--write', create), { code: 0 });
@@ -258,17 +256,15 @@ t.test('sql', async (t) => {
     t.match(await own('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
     t.equal((await own('SELECT a FROM seen')).stdout, 'a\n7\n');
     for (const CLICKHOUSE_PORT of ['0', '1']) {
-      const read = { args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT } };
-      t.equal((await wishmeter(read)).stdout, 'a\n7\n', 'the port of the one that runs comes first');
+      const read = await runHere('sql', ['SELECT a FROM seen'], { ...env, CLICKHOUSE_PORT });
+      t.equal(read.stdout, 'a\n7\n', 'the port of the one that runs comes first');
     }
     const late = await own("SELECT throwIf(number = 2999999, 'too late') FROM numbers(3000000)");
     t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
-    t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
-      code: 0,
-      stdout: /001_schema/,
-    });
+    const migrated = await runHere('migrate', [], { ...env, CLICKHOUSE_DATABASE: 'shop' });
+    t.match(migrated, { code: 0, stdout: /001_schema/ });
     const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
-    t.match(await wishmeter({ args: ['sql', '--write', 'SELECT 1'], env: elsewhere }), {
+    t.match(await runHere('sql', ['--write', 'SELECT 1'], elsewhere), {
       code: 1,
       stderr: /There is no password in .*DATA_DIR/,
     });

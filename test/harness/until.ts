@@ -3,6 +3,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** Looks become rarer: one at ClickHouse takes 10 ms of CPU, and tests wait beside others. */
+const MOST_MS = 100;
+
 /** Polls until `probe` gives something, and resolves to it. @throws where it takes more than `withinMs` */
 export async function until<T>(
   what: string,
@@ -10,10 +13,10 @@ export async function until<T>(
   withinMs = 60_000,
 ): Promise<T> {
   const deadline = performance.now() + withinMs;
-  for (;;) {
+  for (let waitMs = 10; ; waitMs = Math.min(waitMs * 1.5, MOST_MS)) {
     const found = await probe();
     if (found !== undefined && found !== false) return found;
     if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await sleep(20);
+    await sleep(waitMs);
   }
 }

@@ -82,19 +82,21 @@ const isRingCrossing = (page: Page, field: string, label: string) =>
     const text = range.getBoundingClientRect();
     return text.right > box.left - ring && text.bottom > box.top - ring && text.top < box.bottom + ring;
   })()`);
+const { url, session, client } = await dashboardOfShop(t);
 const chromium = findChromium();
-t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-  if ('missing' in chromium) return;
-  const browser = await launchChromium(t, chromium.file);
-  const { client, url } = await dashboardOfShop(t);
+const browser = 'file' in chromium ? await launchChromium(t, chromium.file) : undefined;
+const isNeeded = 'missing' in chromium ? needs(chromium.missing) : {};
+t.test('in Chromium', isNeeded, async (t) => {
+  if (browser === undefined) return;
   for (const query of MUCH) await client.command({ query });
+  const phone = (await openDrawn(t, browser, url, PHONE)).page;
+  const { page: desk, said: saidAtDesk } = await openDrawn(t, browser, url, DESK);
 
-  for (const [name, where] of [
-    ['on a phone', PHONE],
-    ['at a desk', DESK],
+  for (const [name, page, where] of [
+    ['on a phone', phone, PHONE],
+    ['at a desk', desk, DESK],
   ] as const)
     await t.test(`${name} no text leaves its tile or panel, and no name crosses its bar`, async (t) => {
-      const { page } = await openDrawn(t, browser, url, where);
       t.same(await leavingOf(page, '.tile'), []);
       t.same(await leavingOf(page, '.panel'), []);
       t.equal(await page.evaluate('document.documentElement.scrollWidth'), where.viewport.width);
@@ -113,7 +115,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     });
 
   await t.test('on a phone a table scrolls, says so, and keeps what a row is about in sight', async (t) => {
-    const { page } = await openDrawn(t, browser, url, PHONE);
+    const page = phone;
     const table = page.locator('[data-panel="products"] .table');
     const scroll = table.locator('.scroll');
     t.ok(await table.locator('.hint').isVisible());
@@ -126,7 +128,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   });
 
   await t.test('at a desk a table that fits has no hint and is no stop of the keyboard', async (t) => {
-    const { page } = await openDrawn(t, browser, url, DESK);
+    const page = desk;
     t.notOk(await page.locator('[data-panel="products"] .hint').isVisible());
     t.equal(await page.locator('[data-panel="products"] .scroll').getAttribute('tabindex'), null);
   });
@@ -134,7 +136,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test(
     'a long table shows its first ten rows whole, and all of them when it is asked to',
     async (t) => {
-      const { page } = await openDrawn(t, browser, url, DESK);
+      const page = desk;
       t.equal((await cells(page, 'products', 1)).length, 10);
       const scroll = page.locator('[data-panel="products"] .scroll');
       t.equal(
@@ -148,7 +150,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   );
 
   await t.test('revenue of several currencies, and of none, says which is which', async (t) => {
-    const { page } = await openDrawn(t, browser, url, DESK);
+    const page = desk;
     t.equal(
       await page.locator('[data-figure="revenue"] .name').textContent(),
       'Revenue in JPY (also 3 others)',
@@ -169,7 +171,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   });
 
   await t.test('everything is reached by Tab, with a ring that crosses no label', async (t) => {
-    const { page } = await openDrawn(t, browser, url, PHONE);
+    const page = phone;
     await page.locator('#dates').click();
     const places = await tabThrough(page);
     t.same(
@@ -187,7 +189,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   });
 
   await t.test("a day of the browser's calendar is written into its field", async (t) => {
-    const { page, said } = await openDrawn(t, browser, url, DESK);
+    const page = desk;
     await page.locator('[data-calendar="from"]').click();
     await page.evaluate(`(() => {
       const calendar = document.querySelector('[data-calendar="from"] + input');
@@ -195,7 +197,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       calendar.dispatchEvent(new Event('change', { bubbles: true }));
     })()`);
     t.equal(await page.locator('input[name="from"]').inputValue(), '2025-03-09');
-    t.same(said, []);
+    t.same(saidAtDesk, []);
   });
 
   await t.test('the ring of the log-in crosses no label', async (t) => {
@@ -234,22 +236,6 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
 
 /** Beyond what a call may have arguments: some 120,000. */
 const WORDS = 150_000;
-const { url, session, client } = await dashboardOfShop(t);
-const before = new Map<string, number>();
-for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
-  before.set(panel, await total(panel));
-await client.command({
-  query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
-    SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
-    FROM numbers(${WORDS})`,
-});
-await client.command({
-  query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, product_id, product_handle, source, channel)
-    SELECT generateUUIDv4(), if(number % 2 = 0, 'add', 'share'), toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'),
-      concat('w', toString(number)), 'event', if(number % 2 = 0, '1', ''), if(number % 2 = 0, 'shoe', ''),
-      concat('source', number), concat('channel', number)
-    FROM numbers(2000)`,
-});
 async function rowsOf(panel: string): Promise<unknown[][]> {
   const answer = await fetch(`${url}/panels/${panel}?from=${MONTH.from}&to=${MONTH.to}&handle=shoe`, {
     headers: { cookie: await session() },
@@ -260,6 +246,21 @@ async function total(panel: string): Promise<number> {
   return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
 }
 t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
+  const before = new Map<string, number>();
+  for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
+    before.set(panel, await total(panel));
+  await client.command({
+    query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+      SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
+      FROM numbers(${WORDS})`,
+  });
+  await client.command({
+    query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, product_id, product_handle, source, channel)
+      SELECT generateUUIDv4(), if(number % 2 = 0, 'add', 'share'), toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'),
+        concat('w', toString(number)), 'event', if(number % 2 = 0, '1', ''), if(number % 2 = 0, 'shoe', ''),
+        concat('source', number), concat('channel', number)
+      FROM numbers(2000)`,
+  });
   for (const [panel, sent] of [
     ['devices', WORDS],
     ['product_devices', WORDS],
@@ -277,9 +278,8 @@ t.test('a panel of shares has 20 rows at most; the last one is that of all other
     t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
   }
 });
-t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-  if ('missing' in chromium) return;
-  const browser = await launchChromium(t, chromium.file);
+t.test('all others are one bar', isNeeded, async (t) => {
+  if (browser === undefined) return;
   const { page, said } = await openDrawn(t, browser, url);
   t.same(said, []);
   for (const panel of ['devices', 'sources', 'channels']) {
