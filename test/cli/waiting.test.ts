@@ -19,7 +19,8 @@ import { KEY } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { ask } from './client.js';
-import { type Running, runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
+import { runHere } from './in-process.js';
+import { type Running, runWishmeter, tempDir, until } from './wishmeter.js';
 
 const TOKEN = 'a-token-0123456789';
 const SERVE = { HOST: '127.0.0.1', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
@@ -131,7 +132,7 @@ t.test('what is wrong in a setting ends them at once, with a sentence', async (t
     ['flush', { REDIS_URL: redis.url, CLICKHOUSE_URL }, /Authentication failed/i],
     ['dashboard', { ...shown, CLICKHOUSE_URL }, /Authentication failed/i],
   ] as const) {
-    const { code, stderr } = await wishmeter({ args: [command], env });
+    const { code, stderr } = await runHere(command, [], env);
     t.equal(code, 1, command);
     t.match(stderr, /^wishmeter: [^\n]+\.\n$/);
     t.match(stderr, sentence);
