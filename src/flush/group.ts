@@ -17,7 +17,7 @@ const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';
-/** Maximum entries of one command, which takes Redis a millisecond. */
+/** Maximum entries of one command, which takes Redis 2 ms to claim and 4 ms to delete. */
 const CHUNK = 500;
 
 /** A line that ClickHouse refused. */

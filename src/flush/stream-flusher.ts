@@ -111,7 +111,8 @@ class StreamFlusher {
 
   async run(): Promise<void> {
     const { drain, abort } = this.#signals;
-    const keeping = setInterval(() => void this.#keepHeld(), Math.min(KEEP_MS, this.#abandonedMs / 4));
+    const ended = new AbortController();
+    void this.#keepHeld(ended.signal);
     try {
       for (let next = this.#read(); ; ) {
         const began = performance.now();
@@ -125,7 +126,7 @@ class StreamFlusher {
         next = this.#read();
       }
     } finally {
-      clearInterval(keeping);
+      ended.abort();
     }
   }
 
@@ -196,13 +197,18 @@ class StreamFlusher {
     this.#held.set(batch, performance.now());
   }
 
-  async #keepHeld(): Promise<void> {
-    for (const batch of [...this.#held.keys()]) {
-      try {
-        const isOurs = await this.#group.keep(batch.entries);
-        if (isOurs && this.#held.has(batch)) this.#held.set(batch, performance.now());
-      } catch {
-        // Redis is away: `#confirm` checks again.
+  /** One after the other: a slow Redis must not get more of them. Never throws. */
+  async #keepHeld(ended: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(Math.min(KEEP_MS, this.#abandonedMs / 4), ended);
+      if (ended.aborted) return;
+      for (const batch of [...this.#held.keys()]) {
+        try {
+          const isOurs = await this.#group.keep(batch.entries);
+          if (isOurs && this.#held.has(batch)) this.#held.set(batch, performance.now());
+        } catch {
+          // Redis is away: `#confirm` checks again.
+        }
       }
     }
   }

@@ -136,6 +136,22 @@ t.test('a batch that is inserted for longer than an entry may be idle stays with
   await Promise.all(flushers.map((flusher) => flusher.close()));
   t.equal(reads, 1);
 });
+t.test('while Redis is slow a batch is kept once at a time', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const claims = async () =>
+    Number(/cmdstat_xclaim:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0);
+  await append(pipeline, 10);
+  await redis.config('RESETSTAT');
+  const unreachable = connectToClickHouse(t, NOWHERE, pipeline.database);
+  const flusher = pipeline.flusher({ clickhouse: unreachable, abandonedMs: 200 });
+  await until('a batch is kept', async () => (await claims()) > 0);
+  await redis.call('CLIENT', 'PAUSE', '2000', 'ALL');
+  const before = claims(); // answered before what is sent meanwhile
+  await sleep(1_000);
+  const sent = (await claims()) - (await before);
+  await flusher.close(100);
+  t.ok(sent <= 2, `${sent} at once, each of which takes Redis time`);
+});
 t.test(
   'a replica that lacks the last acknowledgements takes over: its rows are brought again, and shown once',
   async (t) => {
