@@ -26,7 +26,7 @@ FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{eve
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
 .PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak afternoon build package release clean \
-	check-style check-imports check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis nginx-lua
+	check-style check-imports check-core check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis nginx-lua
 
 help:
 	@echo 'Try it'
@@ -85,13 +85,17 @@ test-replicas: build zookeeper
 	@$(BIN)/tap $(TAP_FLAGS) dist/test/replicas/main.js
 
 check: build redis
-	@$(MAKE) -j2 check-style check-imports check-exports check-openapi
+	@$(MAKE) -j2 check-style check-imports check-core check-exports check-openapi
 
 check-style:
 	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench
 
 check-imports:
 	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
+
+# Without the extras, and without the commands, which open them.
+check-core:
+	@$(BIN)/tsc -p .ci/tsconfig.core.json
 
 # src/main.ts imports commands by name; .ci/minify.mjs imports src/extras/storefront/scripts.ts.
 check-exports:

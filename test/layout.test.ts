@@ -62,6 +62,11 @@ const VIOLATIONS: readonly { rule: string; file: string; source: string }[] = [
     source: "import type {} from '../app/serve.js';",
   },
   { rule: 'flush-imports-only-down', file: 'src/flush/p3.ts', source: "import '../visits/visit-batch.js';" },
+  {
+    rule: 'wishlist-imports-only-down',
+    file: 'src/wishlist/p11.ts',
+    source: "import '../extras/alerts/alert.js';",
+  },
   { rule: 'errors-import-nothing', file: 'src/errors.ts', source: "import 'node:os';" },
   { rule: 'no-circles', file: 'src/redis/p4.ts', source: "import './p5.js';" },
   { rule: 'every-file-has-a-layer', file: 'src/http/p6.ts', source: "import '../utils.js';" },
@@ -76,9 +81,14 @@ const VIOLATIONS: readonly { rule: string; file: string; source: string }[] = [
 ];
 
 t.test('planted violations of every import rule are found', async (t) => {
-  const there = ['http/access', 'app/serve', 'visits/visit-batch', 'extras/embedded/redis', 'utils'].map(
-    (name) => [`src/${name}.ts`, 'export const x = 1;'] as const,
-  );
+  const there = [
+    'http/access',
+    'app/serve',
+    'visits/visit-batch',
+    'extras/embedded/redis',
+    'extras/alerts/alert',
+    'utils',
+  ].map((name) => [`src/${name}.ts`, 'export const x = 1;'] as const);
   const root = await planted(t, {
     ...Object.fromEntries(there),
     'test/harness/redis.ts': '',

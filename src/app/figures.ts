@@ -1,18 +1,13 @@
 // Composes `/metrics`: metrics of this worker and its siblings, and metrics read from Redis.
 
 import { Registry } from 'prom-client';
-import { ProductMetrics } from '../extras/alerts/metrics.js';
-import type { Products } from '../extras/alerts/products.js';
-import type { Compliance } from '../extras/privacy/compliance.js';
-import { ComplianceMetrics } from '../extras/privacy/metrics.js';
-import { ReceiverMetrics } from '../extras/receivers/metrics.js';
-import type { Receivers } from '../extras/receivers/receivers.js';
 import { type Backlog, readBacklog } from '../flush/backlog.js';
 import { BacklogMetrics } from '../http/backlog-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
 import type { Store } from '../redis/store.js';
+import type { Plug } from './extra.js';
 import type { ServeConfig } from './settings.js';
 
 /** The workers that share a port. */
@@ -27,15 +22,12 @@ interface Sources {
   readonly store: Store;
   readonly config: ServeConfig;
   readonly metrics: ServeMetrics;
-  readonly compliance: Compliance;
-  readonly receivers: Receivers;
-  /** Undefined if product alerts are off. */
-  readonly products: Products | undefined;
+  readonly plugs: readonly Plug[];
   readonly siblings: Siblings | undefined;
 }
 
 /** @returns a function that composes an answer */
-export function openFigures({ store, config, metrics, compliance, receivers, products, siblings }: Sources) {
+export function openFigures({ store, config, metrics, plugs, siblings }: Sources) {
   // Every worker would read the same from Redis, so they are not summed.
   const ofRedis = new Registry();
   const backlogsOf = async (keys: StreamKeys) => {
@@ -61,9 +53,7 @@ export function openFigures({ store, config, metrics, compliance, receivers, pro
       () => store.look(),
       () => store.call((client) => client.hlen(store.keys.erasures)),
     ),
-    new ComplianceMetrics(ofRedis, compliance),
-    new ProductMetrics(ofRedis, products),
-    new ReceiverMetrics(ofRedis, receivers, config.RECEIVERS_HIGH_WATER),
+    ...plugs.flatMap((plug) => plug.metrics?.(ofRedis) ?? []),
   ];
   const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
   const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());

@@ -15,8 +15,8 @@ import {
 import { migrate } from '../clickhouse/migrate.js';
 import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { StartupError } from '../errors.js';
-import { openHandOver } from '../extras/receivers/hand-over.js';
 import { startFlusher } from '../flush/flusher.js';
+import type { OpenHandOver } from '../flush/hand-over.js';
 import { flushErasures } from '../flush/metrics.js';
 import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
@@ -32,15 +32,20 @@ export interface Flushing extends Closeable {
   readonly lost: Promise<never>;
 }
 
-/**
- * Brings events and visits from Redis to ClickHouse until `close`.
- * @param waiting waits for both databases; see `serve` @throws StartupError
- */
+export interface FlushOptions {
+  /** CLICKHOUSE_URL by default. */
+  readonly clickhouseUrl?: string;
+  /** Waits for both databases; see ServeOptions. */
+  readonly waiting?: Waiting | undefined;
+  /** Of an extra. */
+  readonly openHandOver?: OpenHandOver;
+}
+
+/** Brings events and visits from Redis to ClickHouse until `close`. @throws StartupError */
 export function flush(
   config: FlushConfig,
   log: Logger,
-  clickhouseUrl = config.CLICKHOUSE_URL,
-  waiting?: Waiting,
+  { clickhouseUrl = config.CLICKHOUSE_URL, waiting, openHandOver }: FlushOptions = {},
 ): Promise<Flushing> {
   return withClosers(async (onClose) => {
     let isOpen = false;
@@ -92,15 +97,15 @@ export function flush(
     if (fingerprint !== known)
       await asked(() => recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint));
     const streams = { redis: store.client, keys: store.keys, clickhouse, log };
-    const { handOver, erase } = openHandOver(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
+    const extra = openHandOver?.(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
     const flusher = startFlusher({
       ...streams,
-      handOver,
+      handOver: extra?.handOver,
       intervalMs: config.FLUSH_INTERVAL_MS,
       metrics,
     });
     onClose(() => flusher.close());
-    const erasing = { ...streams, cluster, ...flushErasures(metrics), eraseDeliveries: erase };
+    const erasing = { ...streams, cluster, ...flushErasures(metrics), eraseDeliveries: extra?.erase };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(
       clickhouse,

@@ -4,11 +4,11 @@ import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
-import { openWishers } from '../extras/alerts/open.js';
 import { type IdentityParts, openIdentity } from '../profiles/open.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
+import type { ItemIndex } from '../wishlist/item-index.js';
 import type { RightsConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {
@@ -81,11 +81,12 @@ export function openKnownStore(
   });
 }
 
-/** Identity for a process that does not serve: without metrics and visit log. */
+/** Identity for a process that does not serve: without metrics and visit log. @param itemIndex of an extra */
 export function openIdentityAlone(
   store: Store,
-  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'PRODUCT_ALERTS'>,
+  config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
   onClose: (closer: Closer) => void,
+  itemIndex?: ItemIndex,
 ): IdentityParts {
   const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
   onClose(() => visits.close());
@@ -93,8 +94,7 @@ export function openIdentityAlone(
   onClose(() => appends.close());
   const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());
-  const wishers = openWishers(store, config, onClose);
-  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, {}, wishers && [wishers]);
+  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, {}, itemIndex && [itemIndex]);
 }
 
 /** To read a page of a batch, up to a megabyte, takes longer than a request may. */

@@ -4,7 +4,7 @@ import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';
 import { type OpenReceivers, openReceivers } from '../extras/receivers/deliver.js';
 import { replay } from '../extras/receivers/replay.js';
-import { readReceiver } from '../validation/requests.js';
+import { readReceiver } from '../extras/receivers/requests.js';
 import { UsageError } from './command-line.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';

@@ -1,6 +1,7 @@
 // `wishmeter serve`: one HTTP worker on REDIS_URL. Several may share a port, one per core.
 
 import { serve as startServing } from '../app/serve.js';
+import { EXTRAS } from '../extras/extras.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings, startWaiting } from './program.js';
 import { WorkerSiblings } from './siblings.js';
@@ -12,7 +13,10 @@ export async function serve(program: Program<'serve'>): Promise<number> {
     log.warn('no caller may save items or record events: set API_KEYS, or SHOPIFY_SECRET');
   const siblings = channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined;
   const serving = await startWaiting(program, (waiting) =>
-    startServing(config, log, siblings, () => serviceClickHouse(config), {}, waiting),
+    startServing(config, log, {
+      ...{ extras: EXTRAS, siblings, waiting },
+      clickhouseUrl: () => serviceClickHouse(config),
+    }),
   );
   if (serving === undefined) return 0;
   const { port, uws, drain, close } = serving;

@@ -38,7 +38,7 @@ export interface EraserSpec {
   readonly cluster?: string;
   readonly log: Logger;
   /** Drops pending deliveries about erased visitors. */
-  readonly eraseDeliveries?: (erasures: ReadonlyMap<string, Erasure>) => Promise<void>;
+  readonly eraseDeliveries?: ((erasures: ReadonlyMap<string, Erasure>) => Promise<void>) | undefined;
   /** Called with the number of erased profiles. */
   readonly onErased?: (profiles: number) => void;
   /** Called for each failed part. */

@@ -1,8 +1,7 @@
 // JSON Schemas of answers, for /openapi.json. None is closed: fields may be added at any time.
 
 import { ERRORS } from '../errors.js';
-import { DELIVERY_TYPES, EVERY_TYPE } from '../extras/receivers/receiver.js';
-import { boolean, count, id, idOrNull, text, textOrNull, time, timeOrNull, word } from '../field-schemas.js';
+import { boolean, count, id, idOrNull, text, textOrNull, time, word } from '../field-schemas.js';
 import { fieldSchemas } from '../wishlist/item-fields.js';
 import { LEFT_OUT } from './left-out.js';
 
@@ -115,78 +114,12 @@ export const erasureAnswer = answerOf({
   erased: { type: 'boolean', description: 'Whether anything was kept of the visitor' },
 });
 
-const namesAnswer = { type: 'array', items: text } as const;
-
-const rowsAnswer = (view: string) => ({
-  type: ['array', 'null'],
-  items: { type: 'object', additionalProperties: true },
-  description: `Columns of the view \`${view}\`, oldest first; null where \`serve\` has no CLICKHOUSE_URL`,
-});
-
-const visitorAnswer = answerOf({
-  profileId: text,
-  identities: answerOf({ customerIds: namesAnswer, sessionIds: namesAnswer }),
-  profile: { type: 'object', description: 'E-mail address, names, device, locale, where they are known' },
-  items,
-  visits: { type: 'object', description: 'Product handle: count', additionalProperties: { type: 'integer' } },
-  shares: namesAnswer,
-  events: rowsAnswer('events'),
-  visitLog: rowsAnswer('visits'),
-  purchases: rowsAnswer('purchases'),
-  productAlerts: rowsAnswer('product_alerts'),
-});
-
-export const exportAnswer = {
-  ...visitorAnswer,
-  properties: {
-    ...visitorAnswer.properties,
-    others: {
-      type: 'array',
-      items: visitorAnswer,
-      description: 'Other visitors for whom the same e-mail address was given; absent where there is none',
-    },
-  },
-};
-
 export const mergeAnswer = answerOf({
   profileId: text,
   merged: { type: 'boolean', description: 'Whether this very request merged two profiles' },
 });
 
 export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: boolean });
-
-const receiverFields = {
-  id: text,
-  url: text,
-  types: { type: 'array', items: word([...DELIVERY_TYPES, EVERY_TYPE]) },
-  includePersonal: boolean,
-  isEnabled: { ...boolean, description: 'False once it was paused, answered 410 or failed for five days' },
-  createdAt: time,
-  pending: { type: 'integer', minimum: 0, description: 'Deliveries that wait for it' },
-  lastSuccessAt: timeOrNull,
-  lastFailureAt: timeOrNull,
-  lastError: textOrNull,
-} as const;
-const secret = { type: 'string', description: 'Only where it was made by this request' } as const;
-
-export const receiver = answerOf(receiverFields);
-export const createdReceiverAnswer = answerOf({ ...receiverFields, secret });
-export const changedReceiverAnswer = {
-  ...receiver,
-  properties: { ...receiverFields, secret },
-} as const;
-export const receiverListAnswer = answerOf({ receivers: { type: 'array', items: receiver } });
-export const deletedAnswer = answerOf({ deleted: { ...boolean, enum: [true] } });
-export const receiverTestAnswer = {
-  type: 'object',
-  properties: {
-    status: { type: 'integer', description: "Of the receiver's answer" },
-    error: { type: 'string', description: 'Why there was no answer' },
-  },
-} as const;
-
-const alerts = { type: 'integer', minimum: 0, description: 'Wishers that this request told' } as const;
-export const productAnswer = answerOf({ productId: id, priceDrops: alerts, backInStock: alerts });
 
 export const deliveryAnswer = answerOf({});
 

@@ -3,8 +3,6 @@
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
-import { ALERT_TYPES } from '../extras/alerts/alert.js';
-import type { ProductLeftOut } from '../extras/alerts/routes.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Swept } from '../profiles/sweeper.js';
 import { LEFT_OUT, type LeftOut } from './left-out.js';
@@ -55,11 +53,8 @@ class Answers {
   }
 }
 
-/** Types of lines in the streams; `purchase` is a line of an order. */
-const TYPES = [
-  ...['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'],
-  ...ALERT_TYPES,
-];
+/** Types of lines in the streams that the core writes; extras add theirs. */
+const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export class ServeMetrics {
   readonly registry = new Registry();
@@ -68,12 +63,10 @@ export class ServeMetrics {
   readonly #durations: FixedHistogram<'operation' | 'status_class'>;
   readonly #refusals = new Map<ErrorCode, number>();
   readonly #overloads = new Map<Overload, number>();
-  readonly #events = new Float64Array(TYPES.length);
+  readonly #events = new Map<string, number>(TYPES.map((type) => [type, 0]));
   #visitsNotLogged = 0;
   readonly #leftOut = new Map<LeftOut, number>(LEFT_OUT.map((reason) => [reason, 0]));
   readonly #orderFaults = new Map<string, number>();
-  readonly #productsLeftOut: Record<ProductLeftOut, number> = { topic: 0, body: 0 };
-  #productsOfFuture = 0;
   #visits = 0;
   #visitsByRobots = 0;
   #shareOpensLost = 0;
@@ -153,7 +146,7 @@ export class ServeMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [i, type] of TYPES.entries()) this.inc({ type }, events[i]);
+        for (const [type, count] of events) this.inc({ type }, count);
       },
     });
     const counter = (name: string, help: string, read: () => number) =>
@@ -207,22 +200,6 @@ export class ServeMetrics {
         for (const [field, found] of faults) this.inc({ field }, found);
       },
     });
-    const productsLeftOut = this.#productsLeftOut;
-    new Counter({
-      name: 'wishmeter_products_left_out_total',
-      help: 'Product webhooks that were answered 200 and ignored: another topic, or a body that is no product',
-      labelNames: ['reason'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const [reason, products] of Object.entries(productsLeftOut)) this.inc({ reason }, products);
-      },
-    });
-    counter(
-      'wishmeter_products_of_future_total',
-      "Product webhooks whose `updated_at` was later than Redis's clock: their time of arrival counts",
-      () => this.#productsOfFuture,
-    );
     counter(
       'wishmeter_share_opens_not_recorded_total',
       'Openings of shared wishlists that are not in share_opens: the stream of events was half full, or Redis did not answer',
@@ -280,8 +257,7 @@ export class ServeMetrics {
 
   /** @param events number of events of this type written to a stream */
   readonly recorded = (type: string, events: number): void => {
-    const i = TYPES.indexOf(type);
-    if (i >= 0) this.#events[i] = (this.#events[i] as number) + events;
+    this.#events.set(type, (this.#events.get(type) ?? 0) + events);
   };
 
   readonly visitsCounted = (visits: number): void => {
@@ -306,14 +282,6 @@ export class ServeMetrics {
 
   readonly orderFault = (field: string): void => {
     this.#orderFaults.set(field, (this.#orderFaults.get(field) ?? 0) + 1);
-  };
-
-  readonly productLeftOut = (reason: ProductLeftOut): void => {
-    this.#productsLeftOut[reason]++;
-  };
-
-  readonly productOfFuture = (): void => {
-    this.#productsOfFuture++;
   };
 
   readonly erased = (): void => {

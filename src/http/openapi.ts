@@ -6,7 +6,6 @@ import { isGuarded } from './access.js';
 import { errorAnswer } from './answer-schemas.js';
 import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
-import { WEBHOOKS } from './webhooks.js';
 
 /** The package's version: semantic, and raised with the contract. */
 export const VERSION: string = JSON.parse(
@@ -111,6 +110,7 @@ export function openApiOperation(
   basePath: string,
   operations: readonly Operation[],
   unprefixed: readonly Operation[],
+  webhooks: Readonly<Record<string, object>>,
 ): Operation {
   const operation: Operation = {
     method: 'get',
@@ -125,7 +125,7 @@ export function openApiOperation(
     },
     handle: () => document,
   };
-  const document = openApi(basePath, [...operations, operation], unprefixed);
+  const document = openApi(basePath, [...operations, operation], unprefixed, webhooks);
   return operation;
 }
 
@@ -133,6 +133,7 @@ function openApi(
   basePath: string,
   operations: readonly Operation[],
   unprefixed: readonly Operation[],
+  webhooks: Readonly<Record<string, object>>,
 ): string {
   const paths: Record<string, Record<string, object>> = {};
   const add = (prefix: string, operation: Operation) => {
@@ -154,7 +155,7 @@ function openApi(
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
-    webhooks: WEBHOOKS,
+    webhooks,
     components: {
       securitySchemes: SECURITY_SCHEMES,
       schemas: publishShared(),

@@ -5,7 +5,7 @@ import { Counter, type Registry } from 'prom-client';
 import { ServiceError } from '../errors.js';
 
 const TASKS = ['request', 'erasure', 'merge', 'product', 'sweep'] as const;
-type Task = (typeof TASKS)[number];
+export type Task = (typeof TASKS)[number];
 
 /** @returns a function that counts and logs a failed attempt */
 export function reportFailures(registry: Registry, log: Logger): (task: Task, error: Error) => void {

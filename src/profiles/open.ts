@@ -2,7 +2,6 @@
 
 import type { Append } from '../events/appender.js';
 import type { Recording } from '../events/recording.js';
-import { ShopEraser } from '../extras/privacy/shop-eraser.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
@@ -33,8 +32,7 @@ export interface IdentityParts {
   readonly emails: Emails;
   readonly named: NamedVisitors;
   readonly eraser: Eraser;
-  /** Of all of the shop's visitors. */
-  readonly shopEraser: ShopEraser;
+  readonly pending: Pending;
   readonly resume: Resume;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
@@ -96,7 +94,7 @@ export function openIdentity(
     emails,
     named: new NamedVisitors(links, redirects, emails),
     eraser: new Eraser(store, links, redirects, emails, linkedEraser, belongings, erased),
-    shopEraser: new ShopEraser(store, pending),
+    pending,
     resume: new Resume(pending, merger, redirects, linkedEraser, failed),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,

@@ -1,8 +1,6 @@
-// POST /profile/guest and /profile/merge; GET and DELETE /profile, with which a shop's server exports or erases a visitor's data.
+// POST /profile/guest and /profile/merge; DELETE /profile, with which a shop's server erases a visitor's data.
 
-import { ServiceError } from '../errors.js';
-import type { Exporter } from '../extras/privacy/exporter.js';
-import { erasureAnswer, exportAnswer, mergeAnswer, profileAnswer } from '../http/answer-schemas.js';
+import { erasureAnswer, mergeAnswer, profileAnswer } from '../http/answer-schemas.js';
 import { ERASURE, IDEMPOTENCY_KEY, NOWHERE, once } from '../http/idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../http/operation.js';
 import type { RequestStore } from '../redis/requests.js';
@@ -14,19 +12,17 @@ import { hasFacts, type Profiles } from './profiles.js';
 import type { BothIds, Visitors } from './visitors.js';
 
 const EXAMPLE = { customerId: '7' };
-const NOBODY = 'Nothing is kept of such a visitor.';
 
 export interface ProfileServices {
   readonly visitors: Visitors;
   readonly profiles: Profiles;
   readonly named: NamedVisitors;
   readonly eraser: Eraser;
-  readonly exporter: Exporter;
   readonly requests: RequestStore;
 }
 
 export function profileOperations(services: ProfileServices): Operation[] {
-  const { visitors, profiles, named, eraser, exporter, requests } = services;
+  const { visitors, profiles, named, eraser, requests } = services;
   return [
     operation({
       method: 'post',
@@ -73,26 +69,6 @@ export function profileOperations(services: ProfileServices): Operation[] {
           if (hasFacts(identity)) await profiles.keep(identity, true, true);
           return JSON.stringify({ profileId, merged });
         });
-      },
-    }),
-    operation({
-      method: 'get',
-      doc: {
-        id: 'exportProfile',
-        tag: 'Profiles',
-        summary: 'Answers all that is kept of a visitor, by customer id, session id or e-mail address',
-        query: { schema: profileQuery, example: EXAMPLE },
-        refusals: ['not_found'],
-        answer: exportAnswer,
-      },
-      path: '/profile',
-      accessGroup: 'administration',
-      maxBody: 0,
-      read: (_, request) => readProfile(undefined, request.query()),
-      async handle(_, { identity }) {
-        const body = await exporter.exportNamed(await named.find(identity));
-        if (body === undefined) throw new ServiceError('not_found', NOBODY);
-        return { body };
       },
     }),
     operation({

@@ -5,9 +5,9 @@
 // anew. An entry of the index of wishers stays if its guest came back meanwhile: it goes when the product changes, or with them.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Wishers } from '../extras/alerts/wishers.js';
 import { mastersOf } from '../redis/client.js';
 import type { Store } from '../redis/store.js';
+import type { ItemIndex } from '../wishlist/item-index.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Emails } from './emails.js';
 
@@ -27,8 +27,7 @@ export interface SweeperParts {
   readonly store: Store;
   readonly shares: Shares;
   readonly emails: Emails;
-  /** If product alerts are on. */
-  readonly wishers: Wishers | undefined;
+  readonly itemIndex: ItemIndex | undefined;
   /** Called with what was removed. */
   readonly onSwept: (kind: Swept, entries: number) => void;
   /** Called with what failed: it is tried again by the next sweep. */
@@ -95,11 +94,11 @@ export class Sweeper {
   }
 
   async #sweepKey(kind: Swept, name: string): Promise<void> {
-    const { shares, emails, wishers, onSwept } = this.#parts;
+    const { shares, emails, itemIndex, onSwept } = this.#parts;
     let removed = 0;
     if (kind === 'share') removed = (await shares.forgetGone(name, this.#graceMs)) ? 1 : 0;
     else if (kind === 'email') removed = await emails.sweep(name);
-    else removed = (await wishers?.sweep(name, this.#graceMs)) ?? 0;
+    else removed = (await itemIndex?.sweep(name, this.#graceMs)) ?? 0;
     if (removed > 0) onSwept(kind, removed);
   }
 }

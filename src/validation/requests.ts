@@ -1,7 +1,6 @@
 // Validates parsed JSON and queries, and returns typed, normalised input, which all layers below trust.
 
 import { type Issue, ServiceError } from '../errors.js';
-import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../extras/receivers/receiver.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
 import { normaliseEmail } from '../profiles/emails.js';
 import type { ProductName } from '../wishlist/item-check.js';
@@ -20,8 +19,6 @@ import {
   mergeBody,
   profileBody,
   profileQuery,
-  receiverBody,
-  receiverChangeBody,
   settingsBody,
   shareBody,
   visitBatchBody,
@@ -109,8 +106,6 @@ const checkGuest = compile<RawIdentity>(guestBody);
 const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
 const checkProfileQuery = compile<RawIdentity>(profileQuery);
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
-const checkReceiver = compile<Omit<NewReceiver, 'includePersonal'> & Partial<NewReceiver>>(receiverBody);
-const checkReceiverChange = compile<ReceiverChange>(receiverChangeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
 /** An id before normalisation. */
@@ -308,29 +303,4 @@ export function readMerge(body: unknown): IdentityRequest {
 export function readSettings(body: unknown): AppSettings {
   const { autoRemoveAfterPurchase } = checkSettings(body);
   return { autoRemoveAfterPurchase };
-}
-
-/** @param faultOfUrl checks that no schema can express */
-export function readReceiver(body: unknown, faultOfUrl: FaultOfUrl): NewReceiver {
-  const { url, types, includePersonal = false } = checkReceiver(body, receiverFaults(body, faultOfUrl));
-  return { url, types: [...new Set(types)], includePersonal };
-}
-
-/** @param faultOfUrl see readReceiver */
-export function readReceiverChange(body: unknown, faultOfUrl: FaultOfUrl): ReceiverChange {
-  const faults = receiverFaults(body, faultOfUrl);
-  const { url, types, isEnabled, rotateSecret } = checkReceiverChange(body, faults);
-  return { url, types: types && [...new Set(types)], isEnabled, rotateSecret };
-}
-
-type FaultOfUrl = (url: string) => string | undefined;
-
-function receiverFaults(body: unknown, faultOfUrl: FaultOfUrl): Issue[] {
-  const { url, types } = (body ?? {}) as { readonly url?: unknown; readonly types?: unknown };
-  const faults: Issue[] = [];
-  const fault = typeof url === 'string' ? faultOfUrl(url) : undefined;
-  if (fault !== undefined) faults.push({ path: '/url', message: fault });
-  if (Array.isArray(types) && types.length > 1 && types.includes(EVERY_TYPE))
-    faults.push({ path: '/types', message: 'must be `*` alone, or a list of types' });
-  return faults;
 }

@@ -3,7 +3,6 @@
 // fields of which at least one must be present and not null.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
-import { DELIVERY_TYPES, EVERY_TYPE } from '../extras/receivers/receiver.js';
 import {
   boolean,
   currencyCode,
@@ -202,44 +201,6 @@ export const settingsBody = {
   type: 'object',
   required: ['autoRemoveAfterPurchase'],
   properties: { autoRemoveAfterPurchase: boolean },
-} as const;
-
-const receiverUrl = {
-  type: 'string',
-  maxBytes: 2_048,
-  description:
-    '`https:`, at a host that resolves to public addresses only (see RECEIVERS_PRIVATE), without user and password',
-} as const;
-const receiverTypes = {
-  type: 'array',
-  minItems: 1,
-  maxItems: 2 * DELIVERY_TYPES.length,
-  items: { type: 'string', enum: [...DELIVERY_TYPES, EVERY_TYPE] },
-  description: 'What it is sent; `*` alone is everything',
-} as const;
-
-export const receiverBody = {
-  type: 'object',
-  required: ['url', 'types'],
-  properties: {
-    url: receiverUrl,
-    types: receiverTypes,
-    includePersonal: {
-      ...boolean,
-      description: 'Whether it is sent e-mail addresses and names',
-      default: false,
-    },
-  },
-} as const;
-
-export const receiverChangeBody = {
-  type: 'object',
-  properties: {
-    url: receiverUrl,
-    types: receiverTypes,
-    isEnabled: { ...boolean, description: 'While it is false deliveries wait' },
-    rotateSecret: { ...boolean, description: 'Makes a new secret; the old one signs beside it for 24 h' },
-  },
 } as const;
 
 /** Shopify's maximum. */

@@ -2,7 +2,6 @@
 
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
-import type { Wishers } from '../extras/alerts/wishers.js';
 import { type Identity, namesIn } from '../identity-rules.js';
 import type { Place } from '../redis/place.js';
 import type { KeyedOperation } from '../redis/requests.js';
@@ -11,6 +10,7 @@ import { type Changes, prepareEvent } from './changes.js';
 import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from './item.js';
 import { type CheckedItem, checkItems, type ProductName } from './item-check.js';
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
+import type { ItemIndex } from './item-index.js';
 import { type ItemPage, readItemPage } from './item-pages.js';
 import { readItems } from './stored-items.js';
 
@@ -41,13 +41,13 @@ export interface Removed {
 export class Items {
   readonly #store: Store;
   readonly #changes: Changes;
-  readonly #wishers: Wishers | undefined;
+  readonly #itemIndex: ItemIndex | undefined;
 
-  /** @param wishers if product alerts are on */
-  constructor(store: Store, changes: Changes, wishers?: Wishers) {
+  /** @param itemIndex if an extra keeps one */
+  constructor(store: Store, changes: Changes, itemIndex?: ItemIndex) {
     this.#store = store;
     this.#changes = changes;
-    this.#wishers = wishers;
+    this.#itemIndex = itemIndex;
   }
 
   /**
@@ -78,7 +78,7 @@ export class Items {
           if (typeof made === 'string') return made;
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
         });
-    return this.#wishers === undefined ? make() : this.#wishers.add(field, profileId).then(make);
+    return this.#itemIndex === undefined ? make() : this.#itemIndex.add(field, profileId).then(make);
   }
 
   /**
@@ -108,7 +108,7 @@ export class Items {
     const payload = isStockKnown ? { ...known, inventoryAvailable } : known;
     const id = eventIdOfName(at, `import ${name}`);
     const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
-    if (tried === undefined) await this.#wishers?.add(field, profileId);
+    if (tried === undefined) await this.#itemIndex?.add(field, profileId);
     const made = await this.#changes.make(place, {
       kind: 'import',
       field,
@@ -145,13 +145,13 @@ export class Items {
       operation,
     );
     if (typeof made === 'string') return made;
-    if (made.value === '1') await this.#wishers?.forget([field], place.profileId);
+    if (made.value === '1') await this.#itemIndex?.forget([field], place.profileId);
     return { removed: made.value === '1' };
   }
 
   /** Whom deliveries name, see item.ts. */
   #namesOf({ customerId, sessionId }: Identity): string {
-    return this.#wishers === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
+    return this.#itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
   }
 
   /** See readItemPage. */

@@ -1,9 +1,9 @@
 // Puts the parts of wishlists together.
 
-import type { Wishers } from '../extras/alerts/wishers.js';
 import type { Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { Changes } from './changes.js';
+import type { ItemIndex } from './item-index.js';
 import { Items } from './items.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';
@@ -19,20 +19,20 @@ export interface WishlistParts {
 
 /**
  * @param placeOf follows merges to the present profile
- * @param shareUrl with `{code}` @param wishers if product alerts are on
+ * @param shareUrl with `{code}` @param itemIndex if an extra keeps one
  */
 export function openWishlist(
   store: Store,
   batch: WishlistBatch,
   placeOf: (profileId: string) => Promise<Place | undefined>,
   shareUrl: string,
-  wishers?: Wishers,
+  itemIndex?: ItemIndex,
 ): WishlistParts {
   const changes = new Changes(batch);
   return {
-    items: new Items(store, changes, wishers),
+    items: new Items(store, changes, itemIndex),
     shares: new Shares(store, changes, shareUrl, placeOf),
-    purchases: new Purchases(store, changes, wishers),
+    purchases: new Purchases(store, changes, itemIndex),
     settings: new SettingsStore(store),
   };
 }

@@ -1,12 +1,12 @@
 // Removes bought items from a wishlist. A line matches the item of its variant, and its product's item without a variant.
 
 import type { OrderLine } from '../events/row.js';
-import type { Wishers } from '../extras/alerts/wishers.js';
 import type { Identity } from '../identity-rules.js';
 import type { Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { itemField } from './item.js';
+import type { ItemIndex } from './item-index.js';
 import { listItems } from './items.js';
 
 /** Items removed by one script; an order may name hundreds. */
@@ -28,13 +28,13 @@ export interface BoughtItem {
 export class Purchases {
   readonly #store: Store;
   readonly #changes: Changes;
-  readonly #wishers: Wishers | undefined;
+  readonly #itemIndex: ItemIndex | undefined;
 
-  /** @param wishers if product alerts are on */
-  constructor(store: Store, changes: Changes, wishers?: Wishers) {
+  /** @param itemIndex if an extra keeps one */
+  constructor(store: Store, changes: Changes, itemIndex?: ItemIndex) {
     this.#store = store;
     this.#changes = changes;
-    this.#wishers = wishers;
+    this.#itemIndex = itemIndex;
   }
 
   /** The items that match these lines, or a redirect. @throws ServiceError `unavailable` */
@@ -76,7 +76,7 @@ export class Purchases {
       await change(async (place) => {
         const made = await this.#changes.make(place, { kind: 'remove', items: leaving });
         if (typeof made !== 'string')
-          await this.#wishers?.forget(
+          await this.#itemIndex?.forget(
             leaving.map(({ field }) => field),
             place.profileId,
           );

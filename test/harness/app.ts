@@ -5,8 +5,10 @@
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { serve, type Timing } from '../../src/app/serve.js';
+import type { Extra, Timing } from '../../src/app/extra.js';
+import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
+import { EXTRAS } from '../../src/extras/extras.js';
 import { Dialer } from './dialer.js';
 import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
@@ -56,6 +58,8 @@ export interface AppSettings {
    */
   readonly timeoutMs?: number;
   readonly timing?: Timing;
+  /** All of them by default. */
+  readonly extras?: readonly Extra[];
   /** Called with each line that is logged as an error; without it such a line fails the test. */
   readonly onError?: (line: string) => void;
   /** Called with each line of the log that is no error, parsed. */
@@ -71,7 +75,15 @@ let apps = 0;
 export async function startApp(
   t: Test,
   redis: { readonly urls: readonly string[] },
-  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000, timing = {}, onError, onLog }: AppSettings = {},
+  {
+    env = {},
+    prefix = `t${apps++}`,
+    timeoutMs = 20_000,
+    timing = {},
+    extras = EXTRAS,
+    onError,
+    onLog,
+  }: AppSettings = {},
 ): Promise<TestApp> {
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -88,7 +100,7 @@ export async function startApp(
     else onError(line);
   };
   const log = pino({ level: onLog === undefined ? 'error' : 'info' }, { write });
-  const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log, undefined, undefined, timing);
+  const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log, { extras, timing });
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;

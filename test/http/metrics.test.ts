@@ -7,6 +7,7 @@ import { Registry } from 'prom-client';
 import t from 'tap';
 import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
+import { EXTRAS } from '../../src/extras/extras.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, KEY, sample, startApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -285,7 +286,7 @@ t.test("an error that Redis or our code should not raise is logged with its requ
   const lines: string[] = [];
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, API_KEYS: KEY });
   const log = pino({ level: 'error' }, { write: (line) => lines.push(line) });
-  const app = await serve({ ...config, REDIS_TIMEOUT_MS: 20_000 }, log);
+  const app = await serve({ ...config, REDIS_TIMEOUT_MS: 20_000 }, log, { extras: EXTRAS });
   t.teardown(() => app.close());
   const post = async (path: string, body: object, requestId = 'r') => {
     const headers = { 'x-api-key': KEY, 'x-request-id': requestId, 'content-type': 'application/json' };

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
+import { EXTRAS } from '../../src/extras/extras.js';
 import { KEY, startApp, TRUSTED } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
 import { gist } from '../harness/stream.js';
@@ -426,7 +427,7 @@ t.test('the log says each reason, and each other topic, once', async (t) => {
   });
   const env = { HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, KEY_PREFIX: app.prefix, API_KEYS: KEY };
   const config = { ...readConfig(env), REDIS_TIMEOUT_MS: 20_000 };
-  const running = await serve(config, pino({ level: 'warn' }, sink));
+  const running = await serve(config, pino({ level: 'warn' }, sink), { extras: EXTRAS });
   t.teardown(() => running.close());
   const post = (topic: string, body: object) =>
     fetch(`http://127.0.0.1:${running.port}${PATH}`, {

@@ -9,6 +9,7 @@ import t from 'tap';
 import { serve } from '../../src/app/serve.js';
 import { readConfig, SETTINGS } from '../../src/config.js';
 import type { ServiceError } from '../../src/errors.js';
+import { EXTRAS } from '../../src/extras/extras.js';
 import type { Caller } from '../../src/http/access.js';
 import { normaliseAddress } from '../../src/http/address.js';
 import { RateLimit, RateLimits } from '../../src/http/limits.js';
@@ -172,7 +173,7 @@ t.test('rate limit', async (t) => {
       const lines: string[] = [];
       const log = pino({ level: 'warn' }, { write: (line) => void lines.push(line) });
       const env = { HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, KEY_PREFIX: `w${trusted}` };
-      const running = await serve(readConfig({ ...env, TRUST_PROXY: trusted }), log);
+      const running = await serve(readConfig({ ...env, TRUST_PROXY: trusted }), log, { extras: EXTRAS });
       const url = `http://127.0.0.1:${running.port}`;
       await fetch(`${url}/healthz`);
       t.same(lines, []);

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
+import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { eachRedis } from '../harness/app.js';
@@ -46,9 +47,9 @@ const redis = await startTestRedis(t);
 async function open(t: Test, prefix: string) {
   const server = await startServer(t, redis, prefix);
   const compliance = new Compliance(server.store, (error) => t.fail(error.message));
-  const { store, eraser, shopEraser } = server;
+  const { store, eraser, pending } = server;
   const onError = (error: Error) => t.fail(error.message);
-  const worker = new ComplianceWorker(store, compliance, eraser, shopEraser, onError);
+  const worker = new ComplianceWorker(store, compliance, eraser, new ShopEraser(store, pending), onError);
   let deliveries = 0;
   const take = (request: ComplianceRequest) => compliance.take(`delivery ${++deliveries}`, request);
   const dataRequests = async () =>
@@ -257,7 +258,7 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
   }
   await filling.exec();
 
-  const commands = await asked(t, server, () => server.shopEraser.erase());
+  const commands = await asked(t, server, () => new ShopEraser(server.store, server.pending).erase());
   t.same(
     (await allKeys(redis, 'bounded')).filter((key) => /\}:(v|p)/.test(key)),
     [],
@@ -294,7 +295,7 @@ t.test('one erasure of a shop stands for all, and beside a look at merges, too',
       while (isLookedAt && !isOver) await server.resume.run();
     };
     const looking = look();
-    await server.shopEraser.erase();
+    await new ShopEraser(server.store, server.pending).erase();
     isOver = true;
     await looking;
     const written = await client.hkeys(keys.erasures);

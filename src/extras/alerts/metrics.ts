@@ -1,7 +1,8 @@
 // Metrics of products whose alerts are being sent, read at each scrape.
 
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Products } from './products.js';
+import { PRODUCT_LEFT_OUT, type ProductLeftOut } from './routes.js';
 
 export class ProductMetrics {
   readonly #products: Products | undefined;
@@ -31,4 +32,25 @@ export class ProductMetrics {
       this.#oldest.set(open.oldestMs / 1000);
     }
   }
+}
+
+/** Counters of this worker's product webhooks. */
+export function webhookCounters(registry: Registry) {
+  const registers = [registry];
+  const leftOut = new Counter({
+    name: 'wishmeter_products_left_out_total',
+    help: 'Product webhooks that were answered 200 and ignored: another topic, or a body that is no product',
+    labelNames: ['reason'] as const,
+    registers,
+  });
+  for (const reason of PRODUCT_LEFT_OUT) leftOut.inc({ reason }, 0);
+  const ofFuture = new Counter({
+    name: 'wishmeter_products_of_future_total',
+    help: "Product webhooks whose `updated_at` was later than Redis's clock: their time of arrival counts",
+    registers,
+  });
+  return {
+    leftOut: (reason: ProductLeftOut) => leftOut.inc({ reason }),
+    ofFuture: () => ofFuture.inc(),
+  };
 }

@@ -2,7 +2,8 @@
 // without, they only validate.
 
 import type { Logger } from 'pino';
-import { deliveryAnswer, productAnswer } from '../../http/answer-schemas.js';
+import { id } from '../../field-schemas.js';
+import { answerOf, deliveryAnswer } from '../../http/answer-schemas.js';
 import { IDEMPOTENCY_KEY, NOWHERE, once } from '../../http/idempotency.js';
 import { type Operation, operation } from '../../http/operation.js';
 import {
@@ -23,10 +24,14 @@ const MAX_PRODUCT = 512 * 1024;
 /** A shop's own server sends no topic. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
 /** Reasons why a webhook is ignored: another topic, or a body that is no product. */
-export type ProductLeftOut = 'topic' | 'body';
+export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
+export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
 /** Maximum logged topics: a caller may send any. */
 const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
+
+const alerts = { type: 'integer', minimum: 0, description: 'Wishers that this request told' } as const;
+const productAnswer = answerOf({ productId: id, priceDrops: alerts, backInStock: alerts });
 
 const EXAMPLE = {
   productId: 'gid://shopify/Product/1001',

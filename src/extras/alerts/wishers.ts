@@ -14,6 +14,7 @@ import { tagOf } from '../../redis/keys.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
+import type { ItemIndex } from '../../wishlist/item-index.js';
 
 const UNWISH = loadScript<number>('extras/alerts/removeWisher');
 /** Milliseconds, far longer than an addition takes. */
@@ -32,7 +33,7 @@ interface Wish extends Batched<undefined> {
   readonly profileId: string;
 }
 
-export class Wishers {
+export class Wishers implements ItemIndex {
   readonly #store: Store;
   readonly #wishes: Batcher<Wish, undefined>;
   readonly #graceMs: number;

@@ -8,7 +8,7 @@ import type { Store } from '../../redis/store.js';
 import type { Items } from '../../wishlist/items.js';
 import { openWishlist } from '../../wishlist/open.js';
 import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
-import { openWishers } from '../alerts/open.js';
+import { openWishers } from '../alerts/extra.js';
 
 export interface Importing extends Closeable {
   readonly store: Store;
@@ -21,7 +21,8 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter import', log, urls);
     onClose(() => store.close());
-    const { visitors, redirects } = openIdentityAlone(store, config, onClose);
+    const wishers = openWishers({ store, config, onClose });
+    const { visitors, redirects } = openIdentityAlone(store, config, onClose, wishers);
     const wishlists = new WishlistBatch(store, {
       highWater: config.STREAM_HIGH_WATER,
       guestsS: await store.guestRetentionS(),
@@ -29,7 +30,6 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
       maxBytes: config.MAX_ITEMS_BYTES,
     });
     onClose(() => wishlists.close());
-    const wishers = openWishers(store, config, onClose);
     const placeOf = (profileId: string) => redirects.placeOf(profileId);
     const { items } = openWishlist(store, wishlists, placeOf, '', wishers);
     return { store, visitors, items };

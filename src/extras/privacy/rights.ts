@@ -6,6 +6,7 @@ import type { RightsConfig } from '../../app/settings.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import type { NamedVisitors } from '../../profiles/named-visitor.js';
+import { openWishers } from '../alerts/extra.js';
 import { Compliance } from './compliance.js';
 import { Exporter } from './exporter.js';
 
@@ -26,7 +27,7 @@ export function openRights(
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter', log, urls);
     onClose(() => store.close());
-    const identity = openIdentityAlone(store, config, onClose);
+    const identity = openIdentityAlone(store, config, onClose, openWishers({ store, config, onClose }));
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {

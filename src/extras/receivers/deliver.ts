@@ -12,6 +12,7 @@ import {
 import type { DeliverConfig, ReceiversConfig, StoreConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
 import type { Store } from '../../redis/store.js';
+import { openWishers } from '../alerts/extra.js';
 import { Addresses } from './address.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
@@ -23,7 +24,7 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
       openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS }),
     );
     onClose(() => store.close());
-    const { redirects } = openIdentityAlone(store, config, onClose);
+    const { redirects } = openIdentityAlone(store, config, onClose, openWishers({ store, config, onClose }));
     const receivers = receiversOf(store, config);
     const deliverer = startDeliverer({ store, redirects, receivers, log });
     onClose(() => deliverer.close());

@@ -3,25 +3,13 @@
 // imported items: they are old news.
 
 import type { Logger } from 'pino';
-import type { ErasedUntil } from '../../clickhouse/erased-rows.js';
 import { eventTypeOf, isImport } from '../../events/row.js';
-import type { Refused } from '../../flush/group.js';
+import type { HandOver } from '../../flush/hand-over.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { streamsOf } from '../../redis/marks.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
-
-export interface HandOver {
-  /**
-   * @param stream number of the batch's stream @param batch lines, each ending with a newline
-   * @param refused lines that ClickHouse refused: they come again when their dead letters are retried
-   * @throws Redis's errors
-   */
-  handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
-  /** Drops deliveries about erased visitors from each queue that can be read. @throws Redis's errors */
-  erase(erased: ErasedUntil): Promise<void>;
-}
 
 export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
   const readReceivers = async () =>

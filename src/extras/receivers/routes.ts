@@ -1,19 +1,20 @@
 // /receivers: lists, adds, changes, removes and tests receivers.
 
+import { IDEMPOTENCY_KEY, NOWHERE, once } from '../../http/idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../../http/operation.js';
+import type { RequestStore } from '../../redis/requests.js';
+import type { Receivers } from './receivers.js';
+import { readReceiver, readReceiverChange } from './requests.js';
 import {
   changedReceiverAnswer,
   createdReceiverAnswer,
   deletedAnswer,
   receiver as receiverAnswer,
+  receiverBody,
+  receiverChangeBody,
   receiverListAnswer,
   receiverTestAnswer,
-} from '../../http/answer-schemas.js';
-import { IDEMPOTENCY_KEY, NOWHERE, once } from '../../http/idempotency.js';
-import { MAX_BODY, type Operation, operation } from '../../http/operation.js';
-import type { RequestStore } from '../../redis/requests.js';
-import { readReceiver, readReceiverChange } from '../../validation/requests.js';
-import { receiverBody, receiverChangeBody } from '../../validation/schemas.js';
-import type { Receivers } from './receivers.js';
+} from './schemas.js';
 
 const ALL = '/receivers';
 const ONE = '/receivers/:id';

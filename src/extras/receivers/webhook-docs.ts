@@ -1,6 +1,5 @@
 // The `webhooks` of /openapi.json: schemas of deliveries to receivers. src/extras/receivers/message.ts makes the bodies.
 
-import { ALERT_TYPES } from '../extras/alerts/alert.js';
 import {
   boolean,
   decimalText,
@@ -10,9 +9,10 @@ import {
   text,
   textOrNull,
   time,
-} from '../field-schemas.js';
-import { EVENT_TYPES } from '../validation/schemas.js';
-import { answerOf } from './answer-schemas.js';
+} from '../../field-schemas.js';
+import { answerOf } from '../../http/answer-schemas.js';
+import { EVENT_TYPES } from '../../validation/schemas.js';
+import { ALERT_TYPES } from '../alerts/alert.js';
 
 const visitor = { profileId: text, customerId: idOrNull, sessionId: textOrNull };
 const PERSONAL = {

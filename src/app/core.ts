@@ -1,0 +1,128 @@
+// Opens what `serve` is for: visits, events, wishlists, visitors.
+
+import { appendFormat } from '../events/appender.js';
+import { recordingFormat } from '../events/recording.js';
+import { eventOperations } from '../events/routes.js';
+import { faultyFields, leftOut } from '../http/left-out.js';
+import type { ServeMetrics } from '../http/metrics.js';
+import type { Operation } from '../http/operation.js';
+import { openIdentity } from '../profiles/open.js';
+import { profileOperations } from '../profiles/routes.js';
+import { Sweeper } from '../profiles/sweeper.js';
+import { RequestStore } from '../redis/requests.js';
+import { visitBatchOperation } from '../visits/batch-routes.js';
+import { visitListOperation } from '../visits/list-routes.js';
+import { visitOperations } from '../visits/routes.js';
+import { visitFormat } from '../visits/visit-batch.js';
+import { VisitLog } from '../visits/visit-log.js';
+import type { ItemIndex } from '../wishlist/item-index.js';
+import { ItemLimit } from '../wishlist/item-limit.js';
+import { itemOperations } from '../wishlist/item-routes.js';
+import { openWishlist } from '../wishlist/open.js';
+import { OrderNotes } from '../wishlist/order-notes.js';
+import { purchaseOperation } from '../wishlist/order-routes.js';
+import { settingsOperations } from '../wishlist/settings-routes.js';
+import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
+import { shareOperations } from '../wishlist/share-routes.js';
+import { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import type { Core, Host } from './extra.js';
+
+/** @param itemIndex of an extra */
+export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex | undefined): Core {
+  const { config, store, timing, onClose, onFailed } = host;
+  const opened = <T extends { close(): Promise<void> }>(batcher: T): T => {
+    onClose(() => batcher.close());
+    return batcher;
+  };
+  const visitLog =
+    config.VISIT_LOG === 'off'
+      ? undefined
+      : new VisitLog(store, { highWater: config.VISIT_LOG_HIGH_WATER, onNotLogged: metrics.visitsNotLogged });
+  const visits = opened(
+    store.batcher(
+      visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS, visitLog, metrics.visitsCounted),
+      metrics.batchObserver('visits'),
+    ),
+  );
+  const appends = opened(
+    store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER), metrics.batchObserver('append')),
+  );
+  const recordings = opened(
+    store.batcher(
+      recordingFormat(store, config.STREAM_HIGH_WATER, metrics.recorded),
+      metrics.batchObserver('record'),
+    ),
+  );
+  const wishlists = opened(
+    new WishlistBatch(
+      store,
+      { highWater: config.STREAM_HIGH_WATER, ...itemLimits(host), onRecorded: metrics.recorded },
+      metrics.batchObserver('wishlist'),
+    ),
+  );
+  const identity = openIdentity(
+    store,
+    visits,
+    recordings,
+    appends,
+    config.MAX_PRODUCTS,
+    { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+    itemIndex && [itemIndex],
+  );
+  onClose(identity.resume.watch());
+  const wishlist = openWishlist(
+    store,
+    wishlists,
+    (profileId) => identity.redirects.placeOf(profileId),
+    config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
+    itemIndex,
+  );
+  const sweeper = new Sweeper(
+    {
+      ...{ store, shares: wishlist.shares, emails: identity.emails, itemIndex },
+      onSwept: metrics.swept,
+      onFailed: (error) => onFailed('sweep', error),
+    },
+    timing.sweepMs,
+    timing.sweepGraceMs,
+  );
+  onClose(sweeper.watch());
+  const openAppends = opened(
+    store.batcher(appendFormat(store, Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE))),
+  );
+  return {
+    ...host,
+    ...{ appends, wishlists, identity, wishlist },
+    requests: new RequestStore(store, undefined, timing.requestGraceMs),
+    opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
+  };
+}
+
+export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
+  const { config, log, store, identity, wishlist, requests, opens } = core;
+  const { visitors, profiles } = identity;
+  const { items, shares, purchases, settings } = wishlist;
+  return [
+    ...visitOperations(visitors, requests, metrics.visitByRobot),
+    visitListOperation(visitors),
+    visitBatchOperation(identity.manyVisits),
+    ...eventOperations(visitors, profiles, requests),
+    ...itemOperations(visitors, profiles, items, new ItemLimit(store, itemLimits(core)), requests),
+    ...shareOperations(visitors, profiles, shares, items, opens, requests),
+    ...profileOperations({ ...identity, requests }),
+    ...settingsOperations(settings, requests),
+    purchaseOperation(
+      {
+        ...{ visitors, profiles, settings, purchases },
+        notes: new OrderNotes(store),
+        onLeftOut: leftOut(metrics.orderLeftOut, log),
+        onFaults: faultyFields(metrics.orderFault, log),
+      },
+      config.SHOPIFY_SECRET,
+    ),
+  ];
+}
+
+function itemLimits({ config }: Host) {
+  return { maxItems: config.MAX_ITEMS, maxBytes: config.MAX_ITEMS_BYTES };
+}

@@ -1,0 +1,63 @@
+// Product alerts, if PRODUCT_ALERTS is on: the index of wishers, and products whose changes alert them.
+
+import type { Core, Extra, Host } from '../../app/extra.js';
+import type { RightsConfig } from '../../app/settings.js';
+import { encodeProduct } from '../../events/row.js';
+import { ALERT_TYPES } from './alert.js';
+import { ProductMetrics, webhookCounters } from './metrics.js';
+import { Products } from './products.js';
+import { productLeftOut, productOperations } from './routes.js';
+import { Wishers } from './wishers.js';
+
+/** @returns undefined if product alerts are off */
+export function openWishers({
+  store,
+  config,
+  onClose,
+  batchObserver,
+}: Pick<Host, 'store' | 'onClose'> &
+  Partial<Pick<Host, 'batchObserver'>> & { readonly config: Pick<RightsConfig, 'PRODUCT_ALERTS'> }):
+  | Wishers
+  | undefined {
+  if (config.PRODUCT_ALERTS === 'off') return undefined;
+  const wishers = new Wishers(store, batchObserver?.('wish'));
+  onClose(() => wishers.close());
+  return wishers;
+}
+
+export const alerts: Extra = (host) => {
+  const wishers = openWishers(host);
+  return {
+    itemIndex: wishers,
+    plug(core) {
+      const { config, log, requests, recorded } = core;
+      const counters = webhookCounters(core.registry);
+      for (const type of ALERT_TYPES) recorded(type, 0);
+      const products = wishers && openProducts(core, wishers, counters.ofFuture);
+      return {
+        operations: productOperations(
+          products,
+          requests,
+          config.SHOPIFY_SECRET,
+          productLeftOut(counters.leftOut, log),
+        ),
+        metrics: (registry) => new ProductMetrics(registry, products),
+      };
+    },
+  };
+};
+
+function openProducts(core: Core, wishers: Wishers, onFuture: () => void): Products {
+  const { config, store, wishlists, identity, appends, onFailed, onClose, timing } = core;
+  const shopCurrency = config.SHOP_CURRENCY || null;
+  const products = new Products({
+    ...{ store, wishlists, wishers, shopCurrency, onFuture, lookMs: timing.productLookMs },
+    placeOf: (profileId) => identity.redirects.placeOf(profileId),
+    // A product is nobody's: its row is in the stream of the first bucket.
+    record: (product, version) =>
+      appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),
+    onError: (error) => onFailed('product', error),
+  });
+  onClose(products.watch());
+  return products;
+}

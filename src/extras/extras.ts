@@ -1,0 +1,9 @@
+// The extras of `serve`. Each can be left out.
+
+import type { Extra } from '../app/extra.js';
+import { alerts } from './alerts/extra.js';
+import { privacy } from './privacy/extra.js';
+import { receivers } from './receivers/extra.js';
+import { storefront } from './storefront/extra.js';
+
+export const EXTRAS: readonly Extra[] = [storefront, receivers, alerts, privacy];

@@ -1,0 +1,32 @@
+// GET /profile, with which a shop's server exports a visitor's data.
+
+import { ServiceError } from '../../errors.js';
+import { type Operation, operation } from '../../http/operation.js';
+import type { NamedVisitors } from '../../profiles/named-visitor.js';
+import { readProfile } from '../../validation/requests.js';
+import { profileQuery } from '../../validation/schemas.js';
+import { exportAnswer } from './export-answer.js';
+import type { Exporter } from './exporter.js';
+
+export function exportOperation(named: NamedVisitors, exporter: Exporter): Operation {
+  return operation({
+    method: 'get',
+    doc: {
+      id: 'exportProfile',
+      tag: 'Profiles',
+      summary: 'Answers all that is kept of a visitor, by customer id, session id or e-mail address',
+      query: { schema: profileQuery, example: { customerId: '7' } },
+      refusals: ['not_found'],
+      answer: exportAnswer,
+    },
+    path: '/profile',
+    accessGroup: 'administration',
+    maxBody: 0,
+    read: (_, request) => readProfile(undefined, request.query()),
+    async handle(_, { identity }) {
+      const body = await exporter.exportNamed(await named.find(identity));
+      if (body === undefined) throw new ServiceError('not_found', 'Nothing is kept of such a visitor.');
+      return { body };
+    },
+  });
+}

@@ -1,0 +1,38 @@
+// Plugs exports and compliance webhooks into `serve`.
+
+import type { Extra } from '../../app/extra.js';
+import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
+import { Compliance } from './compliance.js';
+import { complianceOperations } from './compliance-routes.js';
+import { ComplianceWorker } from './compliance-worker.js';
+import { exportOperation } from './export-routes.js';
+import { Exporter } from './exporter.js';
+import { ComplianceMetrics } from './metrics.js';
+import { ShopEraser } from './shop-eraser.js';
+
+export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed, onClose }) => ({
+  plug({ identity }) {
+    const { links, redirects, emails, named, eraser, pending, belongings } = identity;
+    const onError = (error: Error) => onFailed('request', error);
+    const compliance = new Compliance(store, onError);
+    const worker = new ComplianceWorker(
+      store,
+      compliance,
+      eraser,
+      new ShopEraser(store, pending),
+      onError,
+      timing.compliancePollMs,
+    );
+    onClose(worker.watch());
+    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    onClose(() => rows.close());
+    const exporter = new Exporter(store, links, redirects, emails, rows.read.bind(rows), belongings);
+    return {
+      operations: [
+        exportOperation(named, exporter),
+        ...complianceOperations(compliance, worker, emails, config.SHOPIFY_SECRET),
+      ],
+      metrics: (registry) => new ComplianceMetrics(registry, compliance),
+    };
+  },
+});

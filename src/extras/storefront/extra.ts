@@ -1,0 +1,34 @@
+// Plugs what a shop's pages load into `serve`: the scripts and the share page.
+
+import type { Extra } from '../../app/extra.js';
+import type { ServeConfig } from '../../app/settings.js';
+import { storefrontScripts } from './script-routes.js';
+import { sharePageOperation } from './share-page/routes.js';
+
+export const storefront: Extra = ({ config }) => ({
+  plug({ wishlist, opens }) {
+    const sharePage = sharePageOperation(
+      wishlist.shares,
+      wishlist.items,
+      opens,
+      {
+        url: config.SHOP_URL,
+        name: config.SHOP_NAME,
+        imageHosts: imageHostsOf(config),
+        productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
+      },
+      config.SHARE_PAGE_URL,
+    );
+    return {
+      operations: [sharePage, ...storefrontScripts(config.SCRIPT_NAME)],
+      // Without an app proxy this service is at the shop's address itself, and so are its share links.
+      unprefixed: [{ ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` }],
+    };
+  },
+});
+
+/** By default the shop's own host, and Shopify's for images. */
+function imageHostsOf({ IMAGE_HOSTS, SHOP_URL }: ServeConfig): readonly string[] {
+  if (IMAGE_HOSTS.length > 0) return IMAGE_HOSTS;
+  return [new URL(SHOP_URL).host, '*.myshopify.com', 'cdn.shopify.com'];
+}
