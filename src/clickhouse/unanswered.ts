@@ -19,6 +19,8 @@ const PASSING = new Set([
   999, // KEEPER_EXCEPTION
 ]);
 
+const UNKNOWN_DATABASE = 81;
+
 /** @param task the failed task, as the start of a sentence @returns an AwayError if a later try may succeed */
 export function clickHouseStartupError(error: unknown, task: string): StartupError {
   if (error instanceof StartupError) return error;
@@ -27,5 +29,6 @@ export function clickHouseStartupError(error: unknown, task: string): StartupErr
   const message = (error as Error).message.trim().replace(/\s+/g, ' ').replace(/\.$/, '');
   const code = errorCode(error);
   if (code === 0) return new AwayError(`ClickHouse does not answer: ${message}.`);
+  if (code === UNKNOWN_DATABASE) return new AwayError(`ClickHouse: ${message}; \`flush\` makes it.`);
   return PASSING.has(code) ? new AwayError(`${task}: ${message}.`) : new StartupError(`${task}: ${message}.`);
 }

@@ -20,7 +20,7 @@ import { startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { ask } from './client.js';
 import { runHere } from './in-process.js';
-import { type Running, runWishmeter, tempDir, until } from './wishmeter.js';
+import { type Running, runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 const TOKEN = 'a-token-0123456789';
 const SERVE = { HOST: '127.0.0.1', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
@@ -114,6 +114,18 @@ t.test('the dashboard is up before ClickHouse is', async (t) => {
   await up(port);
   t.match(await probe(port, '/readyz'), { status: 503, error: /^Not ready: ClickHouse does not answer: / });
   await logged(running, /"msg":"waiting for ClickHouse"/);
+  t.same(await stops(running), WELL);
+});
+t.test('the dashboard waits for the database that flush makes', async (t) => {
+  const port = await freePort();
+  const { url } = await startTestClickHouse(t);
+  const env = { DASHBOARD_PORT: String(port), DASHBOARD_TOKEN: TOKEN, CLICKHOUSE_URL: url };
+  const running = runWishmeter(t, { args: ['dashboard'], env });
+  await up(port);
+  await logged(running, /"msg":"waiting for ClickHouse"/);
+  t.match(await probe(port, '/readyz'), { status: 503, error: /Database wishmeter does not exist.*flush/ });
+  t.match(await wishmeter({ args: ['migrate'], env: { CLICKHOUSE_URL: url } }), { code: 0 });
+  await until('it is ready', async () => (await probe(port, '/readyz')).status === 200);
   t.same(await stops(running), WELL);
 });
 t.test('what is wrong in a setting ends them at once, with a sentence', async (t) => {
