@@ -60,23 +60,17 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       metrics.batchObserver('wishlist'),
     ),
   );
-  const identity = openIdentity(
-    store,
-    visits,
-    recordings,
-    appends,
-    config.MAX_PRODUCTS,
-    { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
-    itemIndex && [itemIndex],
-  );
+  const identity = openIdentity({
+    ...{ store, visits, recordings, appends, itemIndex },
+    maxProducts: config.MAX_PRODUCTS,
+    figures: { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+  });
   onClose(identity.resume.watch());
-  const wishlist = openWishlist(
-    store,
-    wishlists,
-    (profileId) => identity.redirects.placeOf(profileId),
-    config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
-    itemIndex,
-  );
+  const wishlist = openWishlist({
+    ...{ store, batch: wishlists, itemIndex },
+    placeOf: (profileId) => identity.redirects.placeOf(profileId),
+    shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
+  });
   const sweeper = new Sweeper(
     {
       ...{ store, shares: wishlist.shares, emails: identity.emails, itemIndex },
@@ -107,8 +101,8 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     visitListOperation(visitors),
     visitBatchOperation(identity.manyVisits),
     ...eventOperations(visitors, profiles, requests),
-    ...itemOperations(visitors, profiles, items, new ItemLimit(store, itemLimits(core)), requests),
-    ...shareOperations(visitors, profiles, shares, items, opens, requests),
+    ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
+    ...shareOperations({ visitors, profiles, shares, items, opens, requests }),
     ...profileOperations({ ...identity, requests }),
     ...settingsOperations(settings, requests),
     purchaseOperation(

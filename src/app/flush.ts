@@ -52,14 +52,16 @@ export function flush(
     const metrics = new Registry();
     if (config.FLUSH_METRICS_PORT !== undefined) {
       onClose(collectProcessMetrics(metrics, VERSION));
-      const server = await listenForMetrics(
-        config.HOST,
-        config.FLUSH_METRICS_PORT,
-        config.METRICS_TOKEN,
-        metrics,
-        log,
-        () => (isOpen ? undefined : (waiting?.why ?? 'the process is starting')),
-      );
+      const server = await listenForMetrics({
+        ...{
+          host: config.HOST,
+          port: config.FLUSH_METRICS_PORT,
+          token: config.METRICS_TOKEN,
+          registry: metrics,
+          log,
+        },
+        whyNotReady: () => (isOpen ? undefined : (waiting?.why ?? 'the process is starting')),
+      });
       onClose(() => server.close());
       log.info({ port: server.port }, 'metrics');
     }

@@ -94,7 +94,7 @@ export function openIdentityAlone(
   onClose(() => appends.close());
   const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());
-  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, {}, itemIndex && [itemIndex]);
+  return openIdentity({ store, visits, recordings, appends, maxProducts: config.MAX_PRODUCTS, itemIndex });
 }
 
 /** To read a page of a batch, up to a megabyte, takes longer than a request may. */

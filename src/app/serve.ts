@@ -69,7 +69,9 @@ export function serve(
     const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom, pending);
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const onFailed = reportFailures(metrics.registry, log);
-    const { store, port, closeDoor } = await openServedStore(config, log, metrics, uws, waiting, onClose);
+    const { store, port, closeDoor } = await openServedStore({
+      ...{ config, log, metrics, uws, waiting, onClose },
+    });
     onClose(() => store.close());
     const outages = new Outages(log, () => store.masters, timing.now);
     onClose(outages.watch());

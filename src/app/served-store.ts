@@ -8,15 +8,17 @@ import { openStore } from './opening.js';
 import type { ServeConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
+interface ServedStoreSpec {
+  readonly config: ServeConfig;
+  readonly log: Logger;
+  readonly metrics: ServeMetrics;
+  readonly uws: Uws;
+  readonly waiting: Waiting | undefined;
+  readonly onClose: (closer: () => void) => void;
+}
+
 /** @returns the store; the port to listen on; a function that ends the answers to probes @throws StartupError */
-export async function openServedStore(
-  config: ServeConfig,
-  log: Logger,
-  metrics: ServeMetrics,
-  uws: Uws,
-  waiting: Waiting | undefined,
-  onClose: (closer: () => void) => void,
-) {
+export async function openServedStore({ config, log, metrics, uws, waiting, onClose }: ServedStoreSpec) {
   let door: WaitingServer | undefined;
   const closeDoor = () => {
     door?.close();

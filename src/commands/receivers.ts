@@ -3,7 +3,7 @@
 import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';
 import { type OpenReceivers, openReceivers } from '../extras/receivers/deliver.js';
-import { replay } from '../extras/receivers/replay.js';
+import { type Replay, replay } from '../extras/receivers/replay.js';
 import { readReceiver } from '../extras/receivers/requests.js';
 import { UsageError } from './command-line.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
@@ -51,7 +51,7 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
     pause: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: false }))],
     resume: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: true }))],
     test: async ({ receivers: all }) => [await all.test(id)],
-    replay: async (opened) => [{ queued: await replayTo(opened, id, since, clickhouseUrl, database) }],
+    replay: async (opened) => [{ queued: await replayTo(opened, { id, since }, clickhouseUrl, database) }],
   };
   const chosen = actions[action];
   if (chosen === undefined) throw new UsageError(USAGE);
@@ -60,8 +60,7 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
 
 async function replayTo(
   { store, receivers: all }: OpenReceivers,
-  id: string,
-  since: number,
+  { id, since }: Pick<Replay, 'id' | 'since'>,
   clickhouseUrl: string,
   database: string,
 ): Promise<number> {
@@ -69,7 +68,7 @@ async function replayTo(
     throw new StartupError('There is no ClickHouse to replay from: set CLICKHOUSE_URL.');
   const clickhouse = createClickHouse(clickhouseUrl, database);
   try {
-    return await replay(clickhouse, store, all, id, since);
+    return await replay({ clickhouse, store, receivers: all, id, since });
   } finally {
     await clickhouse.close();
   }

@@ -2,7 +2,7 @@
 
 import { ServiceError } from '../errors.js';
 import { profileAnswer } from '../http/answer-schemas.js';
-import { hasKey, IDEMPOTENCY_KEY, NOWHERE, once } from '../http/idempotency.js';
+import { hasKey, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
 import { fitsBytes } from '../identity-rules.js';
 import { EventRequest } from '../profiles/event-requests.js';
@@ -50,7 +50,7 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     const { request } = event;
     const { identity } = request;
     const { mayLink, kind } = request.caller;
-    return once(requests, request, { operation: 'event', input }, NOWHERE, async (operation) => {
+    return once(requests, request, { operation: 'event', input }, async (operation) => {
       // The event comes last: after an error the caller sends it again.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
       // With a key, the event's id derives from the request's record: appended twice, it is one event.

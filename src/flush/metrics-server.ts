@@ -13,15 +13,20 @@ export interface FlushServer {
   close(): Promise<void>;
 }
 
-/** @param whyNotReady returns a reason without a full stop @throws StartupError if it can't listen on the port */
-export async function listenForMetrics(
-  host: string,
-  port: number,
-  token: string,
-  registry: Registry,
-  log: Logger,
-  whyNotReady: () => string | undefined = () => undefined,
-): Promise<FlushServer> {
+export interface FlushServerSpec {
+  readonly host: string;
+  readonly port: number;
+  /** METRICS_TOKEN */
+  readonly token: string;
+  readonly registry: Registry;
+  readonly log: Logger;
+  /** Returns a reason without a full stop. */
+  readonly whyNotReady?: () => string | undefined;
+}
+
+/** @throws StartupError if it can't listen on the port */
+export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServer> {
+  const { host, port, token, registry, log, whyNotReady = () => undefined } = spec;
   const access = new MetricsAccess(token);
   const figures = atMostOnceASecond(() => registry.metrics());
   const answer = async (req: IncomingMessage, res: ServerResponse) => {

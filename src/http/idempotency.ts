@@ -18,10 +18,9 @@ interface Fingerprint {
   readonly operation: string;
   /** The body as it was sent, checked and normalised. */
   readonly input: unknown;
+  /** Returns the profile that will be changed, as far as is known: only for an operation that leaves its record there. */
+  readonly place?: () => string;
 }
-
-/** The place of an operation that does not change one profile in one step with a record there. */
-export const NOWHERE = () => '';
 
 /** Whether a key was sent, be it an empty one. */
 export function hasKey(request: Request): boolean {
@@ -33,22 +32,16 @@ export async function once(
   requests: RequestStore,
   request: Request,
   fingerprint: Fingerprint,
-  place: () => string,
   act: (operation?: KeyedOperation) => Promise<string>,
 ): Promise<string> {
-  return hasKey(request) ? onceUnderKey(requests, request, fingerprint, place, act) : act();
+  return hasKey(request) ? onceUnderKey(requests, request, fingerprint, act) : act();
 }
 
-/**
- * Acts once for each key.
- * @param request with a key
- * @param place the profile that will be changed, as far as is known; empty where it is not
- */
+/** Acts once for each key. @param request with a key */
 export async function onceUnderKey(
   requests: RequestStore,
   request: Request,
-  { operation, input }: Fingerprint,
-  place: () => string,
+  { operation, input, place }: Fingerprint,
   act: (operation: KeyedOperation) => Promise<string>,
 ): Promise<string> {
   const key = request.header(IDEMPOTENCY_KEY);
@@ -63,7 +56,7 @@ export async function onceUnderKey(
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
   const isErasure = operation === ERASURE;
-  return requests.run({ scope, key, fingerprint, customer, isErasure }, place(), act);
+  return requests.run({ scope, key, fingerprint, customer, isErasure }, place?.() ?? '', act);
 }
 
 function visitorIn({ customerId, sessionId }: Identity): string {

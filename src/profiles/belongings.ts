@@ -43,8 +43,8 @@ export interface Belonging {
 /** Exported fields of a profile; others are internal. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'];
 
-/** @param itemIndexes of product alerts, if they are on */
-export function belongingsOf(itemIndexes: readonly FieldIndex[]): readonly Belonging[] {
+/** @param itemIndex of an extra */
+export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belonging[] {
   return [
     {
       kind: 'r',
@@ -84,7 +84,7 @@ export function belongingsOf(itemIndexes: readonly FieldIndex[]): readonly Belon
     {
       kind: 'i',
       merged: { how: 'united', page: 20, bytesIn: 'itemBytes' },
-      indexes: itemIndexes,
+      indexes: itemIndex ? [itemIndex] : [],
       // Must be last: it verifies the location for everything that was read before.
       exported: { as: 'items', read: listItems },
     },

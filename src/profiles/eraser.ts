@@ -27,32 +27,22 @@ const GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/er
 /** Each failed round means a concurrent change of the same identity. */
 const ROUNDS = 16;
 
-export class Eraser {
-  readonly #store: Store;
-  readonly #links: Links;
-  readonly #redirects: Redirects;
-  readonly #emails: Emails;
-  readonly #linked: LinkedEraser;
-  readonly #belongings: readonly Belonging[];
-  readonly #onErased: (() => void) | undefined;
+export interface EraserParts {
+  readonly store: Store;
+  readonly links: Links;
+  readonly redirects: Redirects;
+  readonly emails: Emails;
+  readonly linked: LinkedEraser;
+  readonly belongings: readonly Belonging[];
+  /** Called for each visitor. */
+  readonly onErased?: (() => void) | undefined;
+}
 
-  /** @param onErased called for each visitor */
-  constructor(
-    store: Store,
-    links: Links,
-    redirects: Redirects,
-    emails: Emails,
-    linked: LinkedEraser,
-    belongings: readonly Belonging[],
-    onErased?: () => void,
-  ) {
-    this.#store = store;
-    this.#links = links;
-    this.#redirects = redirects;
-    this.#emails = emails;
-    this.#linked = linked;
-    this.#belongings = belongings;
-    this.#onErased = onErased;
+export class Eraser {
+  readonly #parts: EraserParts;
+
+  constructor(parts: EraserParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -63,14 +53,14 @@ export class Eraser {
    */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { link, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const { link, home } = await this.#parts.redirects.stateOf(name, (one) => this.#parts.links.look(one));
       const erased =
         link === undefined
           ? await this.#eraseGuest(home, name, onErasing)
           : await this.#eraseLinked(link, onErasing);
       if (erased === undefined) continue;
       // An earlier erasure of this visitor may have been interrupted.
-      if (!erased) await this.#linked.completeOf(name);
+      if (!erased) await this.#parts.linked.completeOf(name);
       return erased;
     }
     throw new ServiceError('unavailable');
@@ -84,7 +74,7 @@ export class Eraser {
         erased = await this.erase(name);
         continue;
       }
-      const { link, home } = await this.#links.look(name);
+      const { link, home } = await this.#parts.links.look(name);
       // Erases its rows. If it has been linked concurrently, it belongs to another visitor.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
@@ -99,21 +89,21 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     const failures: unknown[] = [];
-    for (const profileId of await this.#emails.find(digest))
+    for (const profileId of await this.#parts.emails.find(digest))
       try {
         erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
-        await this.#emails.forgetGone(digest, new Set([profileId]));
+        await this.#parts.emails.forgetGone(digest, new Set([profileId]));
       } catch (error) {
         failures.push(error);
       }
     if (failures.length > 0) throw failures[0];
-    if (!erased) await this.#linked.completeOf(`@${digest}`);
+    if (!erased) await this.#parts.linked.completeOf(`@${digest}`);
     return erased;
   }
 
   async #eraseGiven(digest: string, profileId: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const given = await this.#emails.givenAt(digest, profileId);
+      const given = await this.#parts.emails.givenAt(digest, profileId);
       if (given === undefined) return false;
       const { place, creator } = given;
       const erased =
@@ -136,44 +126,49 @@ export class Eraser {
     onErasing: OnErasing = () => {},
     requiredMember = '',
   ): Promise<boolean | undefined> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const digests: string[] = [];
-    for (const member of (await readHash(this.#store, keys.members(profileId))).keys())
+    for (const member of (await readHash(this.#parts.store, keys.members(profileId))).keys())
       if (member.startsWith('@')) digests.push(member.slice(1));
     const rows = name === '' ? [profileId] : [profileId, name];
     await onErasing([profileId]);
-    await queueRows(this.#store, rows);
-    const own = name === '' ? profileId : this.#links.defaultProfile(name);
+    await queueRows(this.#parts.store, rows);
+    const own = name === '' ? profileId : this.#parts.links.defaultProfile(name);
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, true);
     const touched = [
       keys.identity(own),
       keys.profile(profileId),
       keys.members(profileId),
-      ...this.#belongings.map(itsKey),
-      ...this.#belongings.map(({ kind }) => keys.journal(kind, profileId)),
+      ...this.#parts.belongings.map(itsKey),
+      ...this.#parts.belongings.map(({ kind }) => keys.journal(kind, profileId)),
       keys.identity(profileId),
     ];
     const indexed: [FieldIndex, readonly string[]][] = [];
-    await eachIndex(this.#store, this.#belongings, itsKey, async (...one) => void indexed.push(one));
-    const reply = await this.#store.change(GUEST, touched, [
+    await eachIndex(
+      this.#parts.store,
+      this.#parts.belongings,
+      itsKey,
+      async (...one) => void indexed.push(one),
+    );
+    const reply = await this.#parts.store.change(GUEST, touched, [
       requiredMember,
       own === profileId ? '' : profileId,
     ]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
     if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
-    if (code !== '') await removeKeys(this.#store, [keys.share(code)]);
-    for (const digest of digests) await this.#emails.forgetGone(digest, new Set([profileId]));
+    if (code !== '') await removeKeys(this.#parts.store, [keys.share(code)]);
+    for (const digest of digests) await this.#parts.emails.forgetGone(digest, new Set([profileId]));
     // Events may have arrived since rows were queued.
-    await queueRows(this.#store, rows);
-    if (wasKnown === 1) this.#onErased?.();
+    await queueRows(this.#parts.store, rows);
+    if (wasKnown === 1) this.#parts.onErased?.();
     return wasKnown === 1;
   }
 
   /** @returns undefined if the profile no longer exists */
   async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
-    if (!(await this.#linked.erase(link, onErasing))) return undefined;
-    this.#onErased?.();
+    if (!(await this.#parts.linked.erase(link, onErasing))) return undefined;
+    this.#parts.onErased?.();
     return true;
   }
 }

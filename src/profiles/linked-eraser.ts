@@ -33,37 +33,29 @@ const GRACE_MS = 1_000;
 /** Called with all profiles of a visitor before the first of them goes. */
 export type OnErasing = (profiles: readonly string[]) => Promise<void> | void;
 
-export class LinkedEraser {
-  readonly #store: Store;
-  readonly #links: Links;
-  readonly #merger: Merger;
-  readonly #emails: Emails;
-  readonly #pending: Pending;
-  readonly #belongings: readonly Belonging[];
+export interface LinkedEraserParts {
+  readonly store: Store;
+  readonly links: Links;
+  readonly merger: Merger;
+  readonly emails: Emails;
+  readonly pending: Pending;
+  readonly belongings: readonly Belonging[];
+}
 
-  constructor(
-    store: Store,
-    links: Links,
-    merger: Merger,
-    emails: Emails,
-    pending: Pending,
-    belongings: readonly Belonging[],
-  ) {
-    this.#store = store;
-    this.#links = links;
-    this.#merger = merger;
-    this.#emails = emails;
-    this.#pending = pending;
-    this.#belongings = belongings;
+export class LinkedEraser {
+  readonly #parts: LinkedEraserParts;
+
+  constructor(parts: LinkedEraserParts) {
+    this.#parts = parts;
   }
 
   /**
    * @returns false where there is no such profile (any more) @throws ServiceError `unavailable`
    */
   async erase({ profileId, generation }: Link, onErasing: OnErasing): Promise<boolean> {
-    const members = await readHash(this.#store, this.#store.keys.members(profileId));
+    const members = await readHash(this.#parts.store, this.#parts.store.keys.members(profileId));
     await onErasing([profileId, ...[...members.keys()].filter(isProfile)]);
-    await this.#pending.begin(profileId, erasureOf(profileId, generation));
+    await this.#parts.pending.begin(profileId, erasureOf(profileId, generation));
     return this.eraseGeneration(profileId, generation);
   }
 
@@ -72,7 +64,7 @@ export class LinkedEraser {
    * completed by src/profiles/resume.ts. @throws ServiceError `unavailable`
    */
   async completeOf(member: string): Promise<void> {
-    for await (const page of this.#pending.pages()) {
+    for await (const page of this.#parts.pending.pages()) {
       const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
       for (const [profileId, generation] of left.filter((one) => one !== undefined))
         await this.removeLeftovers(profileId, generation);
@@ -83,9 +75,9 @@ export class LinkedEraser {
   async #leftOf(operation: string, member: string): Promise<readonly [string, string] | undefined> {
     const [kind, profileId = '', generation = ''] = operation.split(' ');
     if (kind !== 'erase') return undefined;
-    const left = this.#store.keys.leftovers(profileId, generation);
+    const left = this.#parts.store.keys.leftovers(profileId, generation);
     try {
-      const isMember = await this.#store.call((client) => client.hexists(left, member));
+      const isMember = await this.#parts.store.call((client) => client.hexists(left, member));
       return isMember === 1 ? [profileId, generation] : undefined;
     } catch (error) {
       if (error instanceof ServiceError) throw error;
@@ -98,54 +90,54 @@ export class LinkedEraser {
    * @returns whether this call erased it @throws ServiceError `unavailable`
    */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
     const touched = [
       keys.profile(profileId),
       keys.members(profileId),
       keys.leftovers(profileId, generation),
       keys.erased(profileId, generation),
-      ...this.#belongings.map(itsKey),
+      ...this.#parts.belongings.map(itsKey),
     ];
-    const itsOwner = await this.#links.ownerOf(linkTo(profileId, generation));
+    const itsOwner = await this.#parts.links.ownerOf(linkTo(profileId, generation));
     // Before the fields go: they say which indexes the profile is in.
     if (itsOwner !== undefined && ['', itsOwner].includes(owner))
-      await eachIndex(this.#store, this.#belongings, itsKey, (index, fields) =>
+      await eachIndex(this.#parts.store, this.#parts.belongings, itsKey, (index, fields) =>
         index.remove(fields, profileId),
       );
-    const isDone = (await this.#store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
+    const isDone = (await this.#parts.store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
     await this.removeLeftovers(profileId, generation);
     return isDone;
   }
 
   /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
   async removeLeftovers(profileId: string, generation: string): Promise<void> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const left = keys.leftovers(profileId, generation);
-    const members = await readHash(this.#store, left);
+    const members = await readHash(this.#parts.store, left);
     if (members.size > 0) {
       // Not later, however late this is: who comes back has the same ids.
       const at = Number(members.get('')) + GRACE_MS;
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
-        if (leadsTo(await this.#links.look(name), profileId, generation)) names.push(name);
+        if (leadsTo(await this.#parts.links.look(name), profileId, generation)) names.push(name);
       // Before one of them is unlinked: then it may be a new visitor's.
-      await queueRows(this.#store, names, at);
+      await queueRows(this.#parts.store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
-      await queueRows(this.#store, profiles, at);
+      await queueRows(this.#parts.store, profiles, at);
       const gone = new Set(profiles);
       for (const member of members.keys()) {
-        if (member.startsWith('#')) await removeKeys(this.#store, [keys.share(member.slice(1))]);
-        else if (member.startsWith('@')) await this.#emails.forgetGone(member.slice(1), gone);
+        if (member.startsWith('#')) await removeKeys(this.#parts.store, [keys.share(member.slice(1))]);
+        else if (member.startsWith('@')) await this.#parts.emails.forgetGone(member.slice(1), gone);
       }
       for (const name of names) await this.#unlink(name, profileId, generation);
       const applied = [...members.keys()]
         .filter(isProfile)
         .map((one) => keys.applied(profileId, generation, one));
-      await removeKeys(this.#store, [...applied, left]);
+      await removeKeys(this.#parts.store, [...applied, left]);
     }
-    await this.#pending.forget(erasureOf(profileId, generation));
+    await this.#parts.pending.forget(erasureOf(profileId, generation));
   }
 
   /** Clears what merges have left of profiles that were merged there. @returns these profiles */
@@ -159,12 +151,12 @@ export class LinkedEraser {
       // A linked one that was about to be merged.
       const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
-      const target = await this.#merger.targetOf(member);
+      const target = await this.#parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
       // Or by way of another one that was merged there.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
-      await this.#merger.clear(member, target);
+      await this.#parts.merger.clear(member, target);
     }
     return merged;
   }
@@ -172,14 +164,14 @@ export class LinkedEraser {
   /** Unlinks an identity, if it leads to what is erased. */
   async #unlink(name: string, profileId: string, generation: string): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const found = await this.#links.look(name);
+      const found = await this.#parts.links.look(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
       // Of a merge that has not given anything yet.
-      const own = this.#links.defaultProfile(name);
-      const target = link.task === '' ? undefined : await this.#merger.targetOf(own);
-      if (target !== undefined) await this.#merger.clear(own, target);
-      if (await this.#links.replace(name, link, undefined)) return;
+      const own = this.#parts.links.defaultProfile(name);
+      const target = link.task === '' ? undefined : await this.#parts.merger.targetOf(own);
+      if (target !== undefined) await this.#parts.merger.clear(own, target);
+      if (await this.#parts.links.replace(name, link, undefined)) return;
     }
     throw new ServiceError('unavailable');
   }

@@ -55,27 +55,21 @@ export interface Target {
   readonly isFinished: boolean;
 }
 
+export interface MergerParts {
+  readonly store: Store;
+  readonly links: Links;
+  readonly pending: Pending;
+  readonly append: Append;
+  readonly belongings: readonly Belonging[];
+}
+
 export class Merger {
-  readonly #store: Store;
-  readonly #links: Links;
-  readonly #pending: Pending;
-  readonly #append: Append;
-  readonly #belongings: readonly Belonging[];
+  readonly #parts: MergerParts;
   /** Running merges of this process, by source. Bounded by requests and scans. */
   readonly #running = new Map<string, Promise<boolean>>();
 
-  constructor(
-    store: Store,
-    links: Links,
-    pending: Pending,
-    append: Append,
-    belongings: readonly Belonging[],
-  ) {
-    this.#store = store;
-    this.#links = links;
-    this.#pending = pending;
-    this.#append = append;
-    this.#belongings = belongings;
+  constructor(parts: MergerParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -84,22 +78,22 @@ export class Merger {
    */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
     // In the node's clock: a backup compares it with its start.
-    const now = this.#store.timeAt(this.#store.addressOf(bucketOf(profileId)), performance.now());
+    const now = this.#parts.store.timeAt(this.#parts.store.addressOf(bucketOf(profileId)), performance.now());
     const nonce = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, nonce, isFinished: false };
-    await this.#pending.begin(profileId, mergeOf(profileId, target));
+    await this.#parts.pending.begin(profileId, mergeOf(profileId, target));
     const touched = this.#movedKeys(profileId, generation === '');
     const args = [generation, `${into.field} ${nonce}`, linkOf(target).field, name, owner];
-    const taken = await this.#store.change(TAKE, touched, args);
+    const taken = await this.#parts.store.change(TAKE, touched, args);
     if (taken === fieldOf(target)) return this.finish(profileId, target);
-    await this.#pending.end(profileId, mergeOf(profileId, target));
+    await this.#parts.pending.end(profileId, mergeOf(profileId, target));
     return false;
   }
 
   /** The target of a profile, if it was merged. @throws ServiceError `unavailable` */
   async targetOf(profileId: string): Promise<Target | undefined> {
-    const key = this.#store.keys.profile(profileId);
-    const field = await this.#store.call((client) => client.hget(key, 'target'));
+    const key = this.#parts.store.keys.profile(profileId);
+    const field = await this.#parts.store.call((client) => client.hget(key, 'target'));
     return field === null ? undefined : targetOf(field);
   }
 
@@ -113,7 +107,7 @@ export class Merger {
       running = this.#finish(profileId, target).finally(() => this.#running.delete(profileId));
       this.#running.set(profileId, running);
     }
-    return withPatience(running, PATIENCE * this.#store.timeoutMs);
+    return withPatience(running, PATIENCE * this.#parts.store.timeoutMs);
   }
 
   /**
@@ -121,54 +115,54 @@ export class Merger {
    * @returns false if the profile has another target, or the guest another link
    */
   async restore(profileId: string, target: Target): Promise<boolean> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
     const facts = keys.journal('p', profileId);
-    const generation = await this.#store.call((client) => client.hget(facts, 'generation'));
+    const generation = await this.#parts.store.call((client) => client.hget(facts, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
     // Not the own setting: commands and `deliver` don't have GUEST_RETENTION_DAYS.
-    const retentionS = await this.#store.guestRetentionS();
+    const retentionS = await this.#parts.store.guestRetentionS();
     const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
-    if ((await this.#store.change(RESTORE, touched, args)) !== 1) return false;
-    await this.#pending.forget(mergeOf(profileId, target));
+    if ((await this.#parts.store.change(RESTORE, touched, args)) !== 1) return false;
+    await this.#parts.pending.forget(mergeOf(profileId, target));
     return true;
   }
 
   /** Removes the rest of a profile whose target was erased, and its pending merge. @throws ServiceError `unavailable` */
   async clear(profileId: string, target: Target): Promise<void> {
-    const { keys } = this.#store;
-    await this.#pending.forget(mergeOf(profileId, target));
+    const { keys } = this.#parts.store;
+    await this.#parts.pending.forget(mergeOf(profileId, target));
     await this.#eachJournaled(profileId, (index, fields) => index.remove(fields, profileId));
     const touched = [keys.identity(profileId), keys.profile(profileId), ...this.#journalOf(profileId)];
-    await this.#store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
+    await this.#parts.store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
   }
 
   async #finish(from: string, target: Target): Promise<boolean> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const { link, nonce } = target;
     const { profileId: into, generation } = link;
-    await this.#store.onReplica(bucketOf(from));
-    const given = await together(this.#belongings.map((one) => this.#giveAll(one, from, target)));
+    await this.#parts.store.onReplica(bucketOf(from));
+    const given = await together(this.#parts.belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
     // A repeated try appends rows with the same ids, which analysts see once.
     const time = Number.parseInt(nonce, 10);
     const told = merged.map((profile) =>
-      this.#append(
+      this.#parts.append(
         into,
         encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
       ),
     );
-    const [isComplete] = await together([this.#links.join(link, from, nonce), ...told]);
+    const [isComplete] = await together([this.#parts.links.join(link, from, nonce), ...told]);
     if (!isComplete) return false;
-    await this.#store.onReplica(bucketOf(into));
+    await this.#parts.store.onReplica(bucketOf(into));
     const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];
     const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
-    await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
+    await this.#parts.store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
     await together([
-      removeKeys(this.#store, [keys.applied(into, generation, from)]),
-      this.#pending.end(from, mergeOf(from, target)),
+      removeKeys(this.#parts.store, [keys.applied(into, generation, from)]),
+      this.#parts.pending.end(from, mergeOf(from, target)),
     ]);
     return true;
   }
@@ -176,13 +170,13 @@ export class Merger {
   /** Gives one journal, page by page. @returns merged profiles among its members; undefined if the target was erased */
   async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
     const { kind, indexes, merged } = belonging;
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const into = target.link.profileId;
     const profiles: string[] = [];
-    const members = this.#belongings.find((one) => one.kind === 'g') as Belonging;
+    const members = this.#parts.belongings.find((one) => one.kind === 'g') as Belonging;
     let cursor = '0';
     do {
-      const [next, found] = await this.#store.call((client) =>
+      const [next, found] = await this.#parts.store.call((client) =>
         client.hscan(keys.journal(kind, from), cursor, 'COUNT', merged.page),
       );
       cursor = next;
@@ -207,7 +201,7 @@ export class Merger {
     fields: readonly string[],
   ): Promise<boolean> {
     if (fields.length === 0) return true;
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const { how, bytesIn = '' } = belonging.merged;
     const touched = [
       keys.profile(profileId),
@@ -216,13 +210,13 @@ export class Merger {
       keys.members(profileId),
     ];
     const args = [generation, from, belonging.kind, UNFINISHED_S, nonce, how, bytesIn, ...fields];
-    return (await this.#store.change(GIVE, touched, args)) === 1;
+    return (await this.#parts.store.change(GIVE, touched, args)) === 1;
   }
 
   /** The keys of the scripts: three fixed ones, then each kind's key and journal. */
   #movedKeys(profileId: string, isGuest: boolean): string[] {
-    const { keys } = this.#store;
-    const moved = this.#belongings.flatMap((one) => [
+    const { keys } = this.#parts.store;
+    const moved = this.#parts.belongings.flatMap((one) => [
       keyOf(keys, one, profileId, isGuest),
       keys.journal(one.kind, profileId),
     ]);
@@ -230,14 +224,14 @@ export class Merger {
   }
 
   #journalOf(profileId: string): string[] {
-    return this.#belongings.map(({ kind }) => this.#store.keys.journal(kind, profileId));
+    return this.#parts.belongings.map(({ kind }) => this.#parts.store.keys.journal(kind, profileId));
   }
 
   #eachJournaled(profileId: string, act: Parameters<typeof eachIndex>[3]): Promise<void> {
     return eachIndex(
-      this.#store,
-      this.#belongings,
-      ({ kind }) => this.#store.keys.journal(kind, profileId),
+      this.#parts.store,
+      this.#parts.belongings,
+      ({ kind }) => this.#parts.store.keys.journal(kind, profileId),
       act,
     );
   }

@@ -51,33 +51,35 @@ export interface IdentityFigures {
   readonly failed?: OnFailed;
 }
 
-/**
- * @param maxProducts products that a profile may count @param itemIndexes of product alerts
- */
-export function openIdentity(
-  store: Store,
-  batch: VisitBatch,
-  recordings: Batcher<Recording, string | undefined>,
-  appends: Batcher<Append, unknown>,
-  maxProducts: number,
-  { erased, addressesDropped, failed }: IdentityFigures = {},
-  itemIndexes: readonly FieldIndex[] = [],
-): IdentityParts {
+export interface IdentitySpec {
+  readonly store: Store;
+  readonly visits: VisitBatch;
+  readonly recordings: Batcher<Recording, string | undefined>;
+  readonly appends: Batcher<Append, unknown>;
+  /** Maximum products with a count per profile. */
+  readonly maxProducts: number;
+  readonly figures?: IdentityFigures;
+  readonly itemIndex?: FieldIndex | undefined;
+}
+
+export function openIdentity(spec: IdentitySpec): IdentityParts {
+  const { store, visits, recordings, appends, maxProducts, figures = {}, itemIndex } = spec;
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
-  const links = new Links(store, batch, profileIds);
+  const links = new Links(store, visits, profileIds);
   const pending = new Pending(store);
   const append = (profileId: string, line: string) => appends.run({ line, profileId });
-  const belongings = belongingsOf(itemIndexes);
-  const merger = new Merger(store, links, pending, append, belongings);
-  const redirects = new Redirects(store, links, merger, append, (profileId, generation) =>
-    linkedEraser.removeLeftovers(profileId, generation),
-  );
-  const emails = new Emails(store, redirects, addressesDropped);
-  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, belongings);
+  const belongings = belongingsOf(itemIndex);
+  const merger = new Merger({ store, links, pending, append, belongings });
+  const redirects = new Redirects({
+    ...{ store, links, merger, append },
+    finishErasure: (profileId, generation) => linkedEraser.removeLeftovers(profileId, generation),
+  });
+  const emails = new Emails(store, redirects, figures.addressesDropped);
+  const linkedEraser: LinkedEraser = new LinkedEraser({ store, links, merger, emails, pending, belongings });
   const places = new Places(links, redirects);
   const linker = new Linker(links, merger, redirects);
-  const counting = new Counting(batch, places);
+  const counting = new Counting(visits, places);
   const visitors = new Visitors({
     links,
     redirects,
@@ -93,9 +95,13 @@ export function openIdentity(
     redirects,
     emails,
     named: new NamedVisitors(links, redirects, emails),
-    eraser: new Eraser(store, links, redirects, emails, linkedEraser, belongings, erased),
+    eraser: new Eraser({
+      ...{ store, links, redirects, emails, belongings },
+      linked: linkedEraser,
+      onErased: figures.erased,
+    }),
     pending,
-    resume: new Resume(pending, merger, redirects, linkedEraser, failed),
+    resume: new Resume({ pending, merger, redirects, linkedEraser, onFailed: figures.failed ?? (() => {}) }),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
     manyVisits: new ManyVisits(visitors),

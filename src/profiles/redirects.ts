@@ -17,37 +17,37 @@ export interface State extends Found {
   readonly owner: string | undefined;
 }
 
-export class Redirects {
-  readonly #store: Store;
-  readonly #links: Links;
-  readonly #merger: Merger;
-  readonly #append: Append;
-  readonly #finishErasure: FinishErasure;
+export interface RedirectsParts {
+  readonly store: Store;
+  readonly links: Links;
+  readonly merger: Merger;
+  readonly append: Append;
+  readonly finishErasure: FinishErasure;
+}
 
-  constructor(store: Store, links: Links, merger: Merger, append: Append, finishErasure: FinishErasure) {
-    this.#store = store;
-    this.#links = links;
-    this.#merger = merger;
-    this.#append = append;
-    this.#finishErasure = finishErasure;
+export class Redirects {
+  readonly #parts: RedirectsParts;
+
+  constructor(parts: RedirectsParts) {
+    this.#parts = parts;
   }
 
   /** An identity's link that leads to a profile that is there. @throws ServiceError `unavailable` */
   async stateOf(
     name: string,
-    read: (name: string) => Promise<Found> = (one) => this.#links.read(one),
+    read: (name: string) => Promise<Found> = (one) => this.#parts.links.read(one),
   ): Promise<State> {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const found = await this.#finished(name, await read(name), read);
       const { link, isKnown, home } = found;
       if (link !== undefined) {
-        const owner = await this.#links.ownerOf(link);
+        const owner = await this.#parts.links.ownerOf(link);
         if (owner !== undefined) return { ...found, owner };
         await this.repair(name, link);
         continue;
       }
-      const isLed = isKnown && home !== this.#links.defaultProfile(name);
-      if (!isLed || (await this.#links.isAlive(linkHome(home)))) return { ...found, owner: undefined };
+      const isLed = isKnown && home !== this.#parts.links.defaultProfile(name);
+      if (!isLed || (await this.#parts.links.isAlive(linkHome(home)))) return { ...found, owner: undefined };
       await this.repair(name, linkHome(home));
     }
     throw new ServiceError('unavailable');
@@ -61,12 +61,16 @@ export class Redirects {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
     const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
     if (link === undefined || link.generation === '')
-      return this.#finished(name, await this.#links.read(name));
-    this.#links.remember(name, link);
-    return this.#finished(name, { link, isKnown: true, home: this.#links.defaultProfile(name) });
+      return this.#finished(name, await this.#parts.links.read(name));
+    this.#parts.links.remember(name, link);
+    return this.#finished(name, { link, isKnown: true, home: this.#parts.links.defaultProfile(name) });
   }
 
-  async #finished(name: string, found: Found, read = (one: string) => this.#links.read(one)): Promise<Found> {
+  async #finished(
+    name: string,
+    found: Found,
+    read = (one: string) => this.#parts.links.read(one),
+  ): Promise<Found> {
     let now = found;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       if (now.link === undefined || now.link.task === '') return now;
@@ -79,9 +83,9 @@ export class Redirects {
   /** Finishes what a link says. @returns whether it leads to that profile from now on @throws ServiceError `unavailable` */
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
-    const own = this.#links.defaultProfile(name);
-    const target = await this.#merger.targetOf(own);
-    if (target !== undefined && (await this.#merger.finish(own, target))) return true;
+    const own = this.#parts.links.defaultProfile(name);
+    const target = await this.#parts.merger.targetOf(own);
+    if (target !== undefined && (await this.#parts.merger.finish(own, target))) return true;
     await this.repair(name, link);
     return false;
   }
@@ -91,41 +95,44 @@ export class Redirects {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
     // Its own one, or one that a failover has made the customer forget.
-    const isInItsSlot = bucketOf(profileId) === bucketOf(this.#links.defaultProfile(session));
+    const isInItsSlot = bucketOf(profileId) === bucketOf(this.#parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
-      ? (await this.#links.own(session, profileId, customer, generation))?.field ===
+      ? (await this.#parts.links.own(session, profileId, customer, generation))?.field ===
         linkTo(profileId, generation).field
-      : (await this.#links.ownerOf(link)) === customer;
+      : (await this.#parts.links.ownerOf(link)) === customer;
     // Before the last step: a try that begins again tells it again.
-    if (isOwned) await this.#append(profileId, encodeAdoption(profileId));
+    if (isOwned) await this.#parts.append(profileId, encodeAdoption(profileId));
     return (
-      (await this.#links.replace(customer, link, isOwned ? linkTo(profileId, generation) : undefined)) &&
-      isOwned
+      (await this.#parts.links.replace(
+        customer,
+        link,
+        isOwned ? linkTo(profileId, generation) : undefined,
+      )) && isOwned
     );
   }
 
   /** Removes, or replaces, the link to a profile that is gone. @throws ServiceError `unavailable` */
   async repair(name: string, link: Link): Promise<void> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const { profileId, generation } = link;
-    if (await this.#links.isAlive(link)) return;
+    if (await this.#parts.links.isAlive(link)) return;
     const left = keys.leftovers(profileId, generation);
-    if ((await this.#store.call((client) => client.exists(left))) === 1)
-      return this.#finishErasure(profileId, generation);
-    const moved = await this.#merger.targetOf(profileId);
-    if (moved !== undefined && (moved.isFinished || (await this.#merger.finish(profileId, moved)))) {
+    if ((await this.#parts.store.call((client) => client.exists(left))) === 1)
+      return this.#parts.finishErasure(profileId, generation);
+    const moved = await this.#parts.merger.targetOf(profileId);
+    if (moved !== undefined && (moved.isFinished || (await this.#parts.merger.finish(profileId, moved)))) {
       const to = moved.link;
-      if (await this.#links.join(to, name)) {
-        await this.#links.replace(name, link, to);
+      if (await this.#parts.links.join(to, name)) {
+        await this.#parts.links.replace(name, link, to);
         return;
       }
     }
     if (generation === '' && moved !== undefined) return this.undo(profileId, moved);
-    const own = this.#links.defaultProfile(name);
-    const merged = await this.#merger.targetOf(own);
+    const own = this.#parts.links.defaultProfile(name);
+    const merged = await this.#parts.merger.targetOf(own);
     if (merged?.link.profileId === profileId && merged.link.generation === generation)
       await this.undo(own, merged);
-    else await this.#links.replace(name, link, undefined);
+    else await this.#parts.links.replace(name, link, undefined);
   }
 
   /**
@@ -134,13 +141,13 @@ export class Redirects {
    */
   async undo(profileId: string, target: Target): Promise<void> {
     const { link, isFinished } = target;
-    const left = this.#store.keys.leftovers(link.profileId, link.generation);
-    if ((await this.#store.call((client) => client.exists(left))) === 1) {
-      await this.#finishErasure(link.profileId, link.generation);
-      if ((await this.#merger.targetOf(profileId))?.nonce !== target.nonce) return;
+    const left = this.#parts.store.keys.leftovers(link.profileId, link.generation);
+    if ((await this.#parts.store.call((client) => client.exists(left))) === 1) {
+      await this.#parts.finishErasure(link.profileId, link.generation);
+      if ((await this.#parts.merger.targetOf(profileId))?.nonce !== target.nonce) return;
     }
-    if (isFinished) await this.#merger.clear(profileId, target);
-    else await this.#merger.restore(profileId, target);
+    if (isFinished) await this.#parts.merger.clear(profileId, target);
+    else await this.#parts.merger.restore(profileId, target);
   }
 
   /**
@@ -150,13 +157,13 @@ export class Redirects {
   async placeOf(profileId: string): Promise<Place | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const key = this.#store.keys.profile(at);
-      const generation = await this.#store.call((client) => client.hget(key, 'generation'));
+      const key = this.#parts.store.keys.profile(at);
+      const generation = await this.#parts.store.call((client) => client.hget(key, 'generation'));
       if (generation !== null)
         return expected === undefined || expected === generation ? linkedPlace(at, generation) : undefined;
-      const target = await this.#merger.targetOf(at);
+      const target = await this.#parts.merger.targetOf(at);
       if (target === undefined) return expected === undefined ? guestPlace(at) : undefined;
-      if (target.isFinished || (await this.#merger.finish(at, target)))
+      if (target.isFinished || (await this.#parts.merger.finish(at, target)))
         [at, expected] = [target.link.profileId, target.link.generation];
       else await this.undo(at, target);
     }

@@ -14,27 +14,21 @@ const MOST = 10_000;
 /** Called with each operation that failed, by its kind. */
 export type OnFailed = (task: 'erasure' | 'merge', error: Error) => void;
 
+export interface ResumeParts {
+  readonly pending: Pending;
+  readonly merger: Merger;
+  readonly redirects: Redirects;
+  readonly linkedEraser: LinkedEraser;
+  readonly onFailed: OnFailed;
+}
+
 export class Resume {
-  readonly #pending: Pending;
-  readonly #merger: Merger;
-  readonly #redirects: Redirects;
-  readonly #linkedEraser: LinkedEraser;
-  readonly #onFailed: OnFailed;
+  readonly #parts: ResumeParts;
   /** Pending at the last scan; MOST of them at most. */
   #seen: ReadonlySet<string> = new Set();
 
-  constructor(
-    pending: Pending,
-    merger: Merger,
-    redirects: Redirects,
-    linkedEraser: LinkedEraser,
-    onFailed: OnFailed = () => {},
-  ) {
-    this.#pending = pending;
-    this.#merger = merger;
-    this.#redirects = redirects;
-    this.#linkedEraser = linkedEraser;
-    this.#onFailed = onFailed;
+  constructor(parts: ResumeParts) {
+    this.#parts = parts;
   }
 
   /** Scans now and every half a minute. @returns what ends it */
@@ -61,13 +55,14 @@ export class Resume {
     for (const operation of pending) {
       if (!seen.has(operation)) continue;
       const error = await failureOf(this.#complete(operation));
-      if (error !== undefined) this.#onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error);
+      if (error !== undefined)
+        this.#parts.onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error);
     }
   }
 
   async #pendingNow(): Promise<ReadonlySet<string>> {
     const found = new Set<string>();
-    for await (const page of this.#pending.pages()) {
+    for await (const page of this.#parts.pending.pages()) {
       for (const operation of page) found.add(operation);
       if (found.size >= MOST) break;
     }
@@ -77,15 +72,15 @@ export class Resume {
   async #complete(operation: string): Promise<void> {
     const [kind, profileId = '', generation = '', , nonce] = operation.split(' ');
     if (kind === 'erase') {
-      await this.#linkedEraser.eraseGeneration(profileId, generation);
+      await this.#parts.linkedEraser.eraseGeneration(profileId, generation);
       return;
     }
-    const target = await this.#merger.targetOf(profileId);
+    const target = await this.#parts.merger.targetOf(profileId);
     const isPending = target !== undefined && target.nonce === nonce;
-    if (isPending && !(await this.#merger.finish(profileId, target)))
-      await this.#redirects.undo(profileId, target);
+    if (isPending && !(await this.#parts.merger.finish(profileId, target)))
+      await this.#parts.redirects.undo(profileId, target);
     // It may be in the list of another node, where its profile's slot was when it began.
-    await this.#pending.forget(operation);
+    await this.#parts.pending.forget(operation);
   }
 }
 

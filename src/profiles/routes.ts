@@ -1,7 +1,7 @@
 // POST /profile/guest and /profile/merge; DELETE /profile, with which a shop's server erases a visitor's data.
 
 import { erasureAnswer, mergeAnswer, profileAnswer } from '../http/answer-schemas.js';
-import { ERASURE, IDEMPOTENCY_KEY, NOWHERE, once } from '../http/idempotency.js';
+import { ERASURE, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../http/operation.js';
 import type { RequestStore } from '../redis/requests.js';
 import { readGuest, readMerge, readProfile } from '../validation/requests.js';
@@ -41,7 +41,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       handle(input, request) {
         const { caller, identity } = request;
         const what = { operation: 'guest', input: input.identity };
-        return once(requests, request, what, NOWHERE, async () => {
+        return once(requests, request, what, async () => {
           const profileId = await profiles.keep(identity, caller.mayLink, true);
           return JSON.stringify({ profileId });
         });
@@ -64,7 +64,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       handle(input, request) {
         const { identity } = request;
         const what = { operation: 'merge', input: input.identity };
-        return once(requests, request, what, NOWHERE, async () => {
+        return once(requests, request, what, async () => {
           const { profileId, merged } = await visitors.link(identity as BothIds); // the schema requires both
           if (hasFacts(identity)) await profiles.keep(identity, true, true);
           return JSON.stringify({ profileId, merged });
@@ -90,7 +90,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       handle(input, request) {
         const { identity } = request;
         const what = { operation: ERASURE, input: input.identity };
-        return once(requests, request, what, NOWHERE, async () => {
+        return once(requests, request, what, async () => {
           const erased = await eraser.eraseNamed(await named.find(identity));
           return JSON.stringify({ erased });
         });

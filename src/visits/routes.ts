@@ -122,8 +122,8 @@ export function visitOperations(
     const { productHandle } = input;
     const place = () => visitors.likelyProfile(identity, mayLink);
     // The stored answer has the count or not, so these are different operations.
-    const what = { operation: wantsCount ? `${kind} with count` : kind, input };
-    return onceUnderKey(requests, request, what, place, async (operation) => {
+    const what = { operation: wantsCount ? `${kind} with count` : kind, input, place };
+    return onceUnderKey(requests, request, what, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
         kind,
         identity,

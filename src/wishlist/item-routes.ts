@@ -32,13 +32,16 @@ const EXAMPLE = {
   source: 'pdp',
 };
 
-export function itemOperations(
-  visitors: Visitors,
-  profiles: Profiles,
-  items: Items,
-  limit: ItemLimit,
-  requests: RequestStore,
-): Operation[] {
+export interface ItemServices {
+  readonly visitors: Visitors;
+  readonly profiles: Profiles;
+  readonly items: Items;
+  readonly limit: ItemLimit;
+  readonly requests: RequestStore;
+}
+
+export function itemOperations(services: ItemServices): Operation[] {
+  const { visitors, profiles, items, limit, requests } = services;
   return [
     operation({
       method: 'post',
@@ -92,11 +95,11 @@ export function itemOperations(
       async handle(input, request) {
         const { caller, identity } = request;
         const { productId, variantId, event } = input;
-        const what = { operation: 'remove', input };
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
-        return once(requests, request, what, place, async (operation) => {
+        const what = { operation: 'remove', input, place };
+        return once(requests, request, what, async (operation) => {
           const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
-            items.remove(place, identity, productId, variantId, event, operation),
+            items.remove(place, identity, { productId, variantId, type: event }, operation),
           );
           return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
         });
@@ -161,7 +164,8 @@ export function itemOperations(
       .change(
         identity,
         caller.mayLink,
-        (place) => items.add(place, identity, content, operation, caller.kind === 'browser'),
+        (place) =>
+          items.add(place, identity, content, { operation, isFromBrowser: caller.kind === 'browser' }),
         (places) => limit.assertFits(places, content),
       )
       .then(({ profileId, answer: { itemId } }) => {
@@ -175,7 +179,7 @@ export function itemOperations(
     const { caller, identity } = request;
     const { content } = input;
     const place = () => visitors.likelyProfile(identity, caller.mayLink);
-    return once(requests, request, { operation: 'add', input }, place, async (operation) => {
+    return once(requests, request, { operation: 'add', input, place }, async (operation) => {
       if (isPersonal(identity)) {
         await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
         await profiles.keep(identity, caller.mayLink, caller.kind === 'server');

@@ -38,6 +38,27 @@ export interface Removed {
   readonly removed: boolean;
 }
 
+export interface AddOptions {
+  readonly operation?: KeyedOperation | undefined;
+  readonly isFromBrowser?: boolean;
+}
+
+export interface ImportedItem {
+  readonly content: ItemContent;
+  /** When it was wished for, milliseconds since 1970. */
+  readonly at: number;
+  /** `inventoryAvailable` was given. */
+  readonly isStockKnown: boolean;
+  /** A dry run, which changes nothing: the number of items of this list that were tried before. */
+  readonly tried?: number;
+}
+
+export interface ItemRemoval {
+  readonly productId: string;
+  readonly variantId: string | null;
+  readonly type: RemovalEvent;
+}
+
 export class Items {
   readonly #store: Store;
   readonly #changes: Changes;
@@ -59,8 +80,7 @@ export class Items {
     place: Place,
     identity: Identity,
     content: ItemContent,
-    operation?: KeyedOperation,
-    isFromBrowser = false,
+    { operation, isFromBrowser = false }: AddOptions = {},
   ): Promise<Added | string> {
     const { profileId } = place;
     const { productId, variantId } = content;
@@ -84,19 +104,13 @@ export class Items {
   /**
    * Adds an item that was wished for elsewhere, with an event of its own time; one that is there keeps its fields and gets
    * the earlier date. The same item is imported once.
-   * @param at when it was wished for, milliseconds since 1970
-   * @param isStockKnown whether `inventoryAvailable` was given
-   * @param tried changes nothing: items of this list that were tried before
    * @returns what became of it, or a redirect, see Changes.make
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
   async import(
     place: Place,
     identity: Identity,
-    content: ItemContent,
-    at: number,
-    isStockKnown: boolean,
-    tried?: number,
+    { content, at, isStockKnown, tried }: ImportedItem,
   ): Promise<Imported | string> {
     const { profileId } = place;
     const field = itemField(content.productId, content.variantId);
@@ -127,9 +141,7 @@ export class Items {
   async remove(
     place: Place,
     identity: Identity,
-    productId: string,
-    variantId: string | null,
-    type: RemovalEvent,
+    { productId, variantId, type }: ItemRemoval,
     operation?: KeyedOperation,
   ): Promise<Removed | string> {
     const field = itemField(productId, variantId);

@@ -17,17 +17,17 @@ export interface WishlistParts {
   readonly settings: SettingsStore;
 }
 
-/**
- * @param placeOf follows merges to the present profile
- * @param shareUrl with `{code}` @param itemIndex if an extra keeps one
- */
-export function openWishlist(
-  store: Store,
-  batch: WishlistBatch,
-  placeOf: (profileId: string) => Promise<Place | undefined>,
-  shareUrl: string,
-  itemIndex?: ItemIndex,
-): WishlistParts {
+export interface WishlistSpec {
+  readonly store: Store;
+  readonly batch: WishlistBatch;
+  /** Follows merges to the present profile. */
+  readonly placeOf: (profileId: string) => Promise<Place | undefined>;
+  /** With `{code}`. */
+  readonly shareUrl: string;
+  readonly itemIndex?: ItemIndex | undefined;
+}
+
+export function openWishlist({ store, batch, placeOf, shareUrl, itemIndex }: WishlistSpec): WishlistParts {
   const changes = new Changes(batch);
   return {
     items: new Items(store, changes, itemIndex),

@@ -19,7 +19,7 @@ import type { FoundProfile, Visitors } from '../profiles/visitors.js';
 import { orderBody } from '../validation/schemas.js';
 import type { OrderNotes } from './order-notes.js';
 import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
-import type { Purchases } from './purchases.js';
+import type { Purchases, Removal } from './purchases.js';
 import type { SettingsStore } from './settings.js';
 
 /** Topics with an order. A shop's own server sends no topic. */
@@ -117,8 +117,8 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     // Before the items leave: a retry would not find them afterwards.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
-    const change: Parameters<Purchases['remove']>[0] = (ask) => visitors.changeKnown(who, false, ask);
-    await purchases.remove(change, answer, buyer, identity, orderId);
+    const change: Removal['change'] = (ask) => visitors.changeKnown(who, false, ask);
+    await purchases.remove({ change, items: answer, buyer, identity, orderId });
   }
 
   async function outcomeOf({ order, issues }: ReadOrder, now: number): Promise<LeftOut | undefined> {

@@ -25,6 +25,16 @@ export interface BoughtItem {
   readonly price: string | null;
 }
 
+export interface Removal {
+  /** Acts for the owner of the wishlist. */
+  readonly change: (ask: (place: Place) => Promise<Made | string>) => Promise<unknown>;
+  readonly items: readonly BoughtItem[];
+  /** Profile of the events. */
+  readonly buyer: string;
+  readonly identity: Identity;
+  readonly orderId: string;
+}
+
 export class Purchases {
   readonly #store: Store;
   readonly #changes: Changes;
@@ -52,18 +62,8 @@ export class Purchases {
     });
   }
 
-  /**
-   * Removes items, with an event for each that was there. Idempotent.
-   * @param change acts for the owner of the wishlist @param buyer profile of the events
-   * @throws ServiceError `unavailable`, `overloaded`
-   */
-  async remove(
-    change: (ask: (place: Place) => Promise<Made | string>) => Promise<unknown>,
-    items: readonly BoughtItem[],
-    buyer: string,
-    identity: Identity,
-    orderId: string,
-  ): Promise<void> {
+  /** Removes items, with an event for each that was there. Idempotent. @throws ServiceError `unavailable`, `overloaded` */
+  async remove({ change, items, buyer, identity, orderId }: Removal): Promise<void> {
     for (let i = 0; i < items.length; i += PAGE) {
       const leaving = items.slice(i, i + PAGE).map(({ productHandle: _, ...bought }) => {
         const event = { type: 'autoRemoveAfterPurchase', origin: 'purchase', profileId: buyer } as const;

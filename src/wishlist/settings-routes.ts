@@ -1,7 +1,7 @@
 // GET and PUT /settings.
 
 import { settingsAnswer } from '../http/answer-schemas.js';
-import { IDEMPOTENCY_KEY, NOWHERE, once } from '../http/idempotency.js';
+import { IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../http/operation.js';
 import type { RequestStore } from '../redis/requests.js';
 import { readSettings } from '../validation/requests.js';
@@ -40,7 +40,7 @@ export function settingsOperations(settings: SettingsStore, requests: RequestSto
       headers: [IDEMPOTENCY_KEY],
       read: readSettings,
       handle(input, request) {
-        return once(requests, request, { operation: 'settings', input }, NOWHERE, async () => {
+        return once(requests, request, { operation: 'settings', input }, async () => {
           await settings.write(input);
           return JSON.stringify(await settings.read());
         });

@@ -14,14 +14,17 @@ import type { Items } from './items.js';
 import type { ShareOpens } from './share-opens.js';
 import { normaliseCode, type Shares } from './shares.js';
 
-export function shareOperations(
-  visitors: Visitors,
-  profiles: Profiles,
-  shares: Shares,
-  items: Items,
-  opens: ShareOpens,
-  requests: RequestStore,
-): Operation[] {
+export interface ShareServices {
+  readonly visitors: Visitors;
+  readonly profiles: Profiles;
+  readonly shares: Shares;
+  readonly items: Items;
+  readonly opens: ShareOpens;
+  readonly requests: RequestStore;
+}
+
+export function shareOperations(services: ShareServices): Operation[] {
+  const { visitors, profiles, shares, items, opens, requests } = services;
   return [
     operation({
       method: 'post',
@@ -39,9 +42,9 @@ export function shareOperations(
       read: readShare,
       async handle(input, request) {
         const { caller, identity } = request;
-        const what = { operation: 'share', input };
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
-        return once(requests, request, what, place, async (operation) => {
+        const what = { operation: 'share', input, place };
+        return once(requests, request, what, async (operation) => {
           if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
           const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
             shares.share(place, identity, input.channel, operation),

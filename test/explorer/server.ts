@@ -56,10 +56,13 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const appends = store.batcher(appendFormat(store, HIGH_WATER));
   const recordings = store.batcher(recordingFormat(store, HIGH_WATER));
   const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });
-  const identity = openIdentity(store, visits, recordings, appends, MAX_PRODUCTS);
+  const identity = openIdentity({ store, visits, recordings, appends, maxProducts: MAX_PRODUCTS });
   const { emails, eraser, linker, profiles, redirects, visitors } = identity;
   const placeOf = (profileId: string) => redirects.placeOf(profileId);
-  const wishlist = openWishlist(store, wishlists, placeOf, 'https://shop.example/{code}');
+  const wishlist = openWishlist({
+    ...{ store, batch: wishlists, placeOf },
+    shareUrl: 'https://shop.example/{code}',
+  });
   const { items } = wishlist;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;

@@ -355,7 +355,7 @@ t.test(
     });
     const lines: string[] = [];
     const log = pino(new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }));
-    const server = await listenForMetrics('127.0.0.1', 0, '', registry, log);
+    const server = await listenForMetrics({ host: '127.0.0.1', port: 0, token: '', registry: registry, log });
     t.teardown(() => server.close());
     const scrape = () => fetch(`http://127.0.0.1:${server.port}/metrics`);
 

@@ -28,7 +28,13 @@ t.test('metrics', async (t) => {
   t.test('with METRICS_TOKEN serve and flush want that token, and no key of the API will do', async (t) => {
     const app = await startApp(t, redis, { env: { METRICS_TOKEN: TOKEN } });
     const log = pino({ level: 'silent' });
-    const flusher = await listenForMetrics('127.0.0.1', 0, TOKEN, new Registry(), log);
+    const flusher = await listenForMetrics({
+      host: '127.0.0.1',
+      port: 0,
+      token: TOKEN,
+      registry: new Registry(),
+      log,
+    });
     t.teardown(() => flusher.close());
     const flush = (path: string, init: RequestInit = {}) =>
       fetch(`http://127.0.0.1:${flusher.port}${path}`, init);

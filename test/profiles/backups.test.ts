@@ -98,13 +98,7 @@ async function mergeCustomers(server: Server): Promise<void> {
   const [from, into] = await Promise.all(['c:d', 'c:c'].map((name) => server.redirects.stateOf(name)));
   const [its, theirs] = [from?.link, into?.link];
   if (its === undefined || theirs === undefined || its.field === theirs.field) return;
-  const merger = new Merger(
-    server.store,
-    server.links,
-    new Pending(server.store),
-    async () => {},
-    server.belongings,
-  );
+  const merger = new Merger({ ...server, pending: new Pending(server.store), append: async () => {} });
   const source = { profileId: its.profileId, generation: its.generation, owner: 'c:d', name: 'c:d' };
   await server.links.join(theirs, its.profileId, `+${its.generation} c:d`);
   await merger.merge(source, theirs);

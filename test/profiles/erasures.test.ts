@@ -49,7 +49,10 @@ async function open(t: Test, prefix: string) {
   const compliance = new Compliance(server.store, (error) => t.fail(error.message));
   const { store, eraser, pending } = server;
   const onError = (error: Error) => t.fail(error.message);
-  const worker = new ComplianceWorker(store, compliance, eraser, new ShopEraser(store, pending), onError);
+  const worker = new ComplianceWorker({
+    ...{ store, compliance, eraser, onError },
+    shopEraser: new ShopEraser(store, pending),
+  });
   let deliveries = 0;
   const take = (request: ComplianceRequest) => compliance.take(`delivery ${++deliveries}`, request);
   const dataRequests = async () =>
@@ -345,7 +348,7 @@ eachRedis(t, async (t, redis) => {
   const exporterOf = (
     { store, links, redirects, emails, belongings }: Server,
     readRows: ReadRows = async () => undefined,
-  ) => new Exporter(store, links, redirects, emails, readRows, belongings);
+  ) => new Exporter({ store, links, redirects, emails, readRows, belongings });
   const told = async (
     exporter: Exporter,
     named: { readonly names?: readonly string[]; readonly digest?: string },

@@ -152,7 +152,14 @@ export async function startServer(
     const note = wishers.add.bind(wishers);
     wishers.add = (...args) => step(() => note(...args));
   }
-  const identity = openIdentity(store, visits, recordings, appends, 10_000, {}, wishers && [wishers]);
+  const identity = openIdentity({
+    store,
+    visits,
+    recordings,
+    appends,
+    maxProducts: 10_000,
+    itemIndex: wishers,
+  });
   const placeOf = (profileId: string) => identity.redirects.placeOf(profileId);
   const onWisher = (profileId: string) => server.onWisher(profileId);
   const onError = (error: Error) => t.fail(error.message);
@@ -167,7 +174,10 @@ export async function startServer(
     });
   const server: Server = {
     ...identity,
-    ...openWishlist(store, wishlists, placeOf, 'https://shop.example/apps/w/wishlist/share/{code}', wishers),
+    ...openWishlist({
+      ...{ store, batch: wishlists, placeOf, itemIndex: wishers },
+      shareUrl: 'https://shop.example/apps/w/wishlist/share/{code}',
+    }),
     store,
     visits,
     products,
@@ -237,7 +247,7 @@ export async function add(
   operation?: KeyedOperation,
 ) {
   const { answer } = await server.visitors.change(who, true, (place) =>
-    server.items.add(place, who, contentOf(product, quantity), operation),
+    server.items.add(place, who, contentOf(product, quantity), { operation }),
   );
   return answer;
 }
@@ -250,7 +260,7 @@ export async function remove(
   operation?: KeyedOperation,
 ) {
   const { answer } = await server.visitors.changeKnown(who, true, (place) =>
-    server.items.remove(place, who, product, null, type, operation),
+    server.items.remove(place, who, { productId: product, variantId: null, type }, operation),
   );
   return answer.removed;
 }
@@ -295,8 +305,11 @@ export async function deliver(server: Server, who: Identity, lines: readonly Bou
   const { profileId } = await server.visitors.find(who, false);
   const { answer } = await server.visitors.look(who, false, (place) => server.purchases.find(place, lines));
   if (typeof answer === 'string') throw new Error('a redirect that was not followed');
-  const change: Parameters<Purchases['remove']>[0] = (ask) => server.visitors.changeKnown(who, false, ask);
-  await server.purchases.remove(change, answer, profileId, who, '1');
+  await server.purchases.remove({
+    change: (ask) => server.visitors.changeKnown(who, false, ask),
+    ...{ items: answer, buyer: profileId, identity: who },
+    orderId: '1',
+  });
 }
 
 /** The wishlist, and the profile that has it. */

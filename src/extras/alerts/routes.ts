@@ -4,7 +4,7 @@
 import type { Logger } from 'pino';
 import { id } from '../../field-schemas.js';
 import { answerOf, deliveryAnswer } from '../../http/answer-schemas.js';
-import { IDEMPOTENCY_KEY, NOWHERE, once } from '../../http/idempotency.js';
+import { IDEMPOTENCY_KEY, once } from '../../http/idempotency.js';
 import { type Operation, operation } from '../../http/operation.js';
 import {
   admitDelivery,
@@ -85,7 +85,7 @@ export function productOperations(
       headers: [IDEMPOTENCY_KEY],
       read: readProduct,
       handle(input, request) {
-        return once(requests, request, { operation: 'putProduct', input }, NOWHERE, async () => {
+        return once(requests, request, { operation: 'putProduct', input }, async () => {
           const { priceDrop, backInStock } = (await products?.put(input)) ?? NO_ALERTS;
           return JSON.stringify({ productId: input.productId, priceDrops: priceDrop, backInStock });
         });

@@ -181,10 +181,10 @@ class Importer {
     const { answer } =
       tried === undefined
         ? await visitors.change(identity, false, (place) =>
-            items.import(place, identity, content, at, isStockKnown),
+            items.import(place, identity, { content, at, isStockKnown }),
           )
         : await visitors.look(identity, false, (place) =>
-            items.import(place, identity, content, at, isStockKnown, tried),
+            items.import(place, identity, { content, at, isStockKnown, tried }),
           );
     return answer.outcome;
   }

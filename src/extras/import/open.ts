@@ -31,7 +31,7 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
     });
     onClose(() => wishlists.close());
     const placeOf = (profileId: string) => redirects.placeOf(profileId);
-    const { items } = openWishlist(store, wishlists, placeOf, '', wishers);
+    const { items } = openWishlist({ store, batch: wishlists, placeOf, shareUrl: '', itemIndex: wishers });
     return { store, visitors, items };
   });
 }

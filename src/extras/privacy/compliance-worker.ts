@@ -40,14 +40,20 @@ class NotOwnerError extends Error {}
 /** Fields of a request whose visitor was erased. */
 const GONE = { customerId: null, email: null, erased: true };
 
+export interface ComplianceWorkerParts {
+  readonly store: Store;
+  readonly compliance: Compliance;
+  readonly eraser: Eraser;
+  readonly shopEraser: ShopEraser;
+  /** Called for each failed request, and if requests can't be read; both are retried. */
+  readonly onError: (error: Error) => void;
+  /** POLL_MS by default. */
+  readonly pollMs?: number | undefined;
+}
+
 export class ComplianceWorker {
-  readonly #store: Store;
-  readonly #compliance: Compliance;
-  readonly #eraser: Eraser;
-  readonly #shopEraser: ShopEraser;
+  readonly #parts: ComplianceWorkerParts;
   readonly #name = randomUUID();
-  readonly #onError: (error: Error) => void;
-  readonly #pollMs: number;
   /** Failed open requests by id: number of failures, and time of the next attempt. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
@@ -55,29 +61,13 @@ export class ComplianceWorker {
   #isPoked = false;
   #running: Promise<void> | undefined;
 
-  /**
-   * @param onError called for each failed request, and if requests can't be read; both are retried
-   * @param pollMs other than POLL_MS in tests
-   */
-  constructor(
-    store: Store,
-    compliance: Compliance,
-    eraser: Eraser,
-    shopEraser: ShopEraser,
-    onError: (error: Error) => void,
-    pollMs = POLL_MS,
-  ) {
-    this.#store = store;
-    this.#compliance = compliance;
-    this.#eraser = eraser;
-    this.#shopEraser = shopEraser;
-    this.#onError = onError;
-    this.#pollMs = pollMs;
+  constructor(parts: ComplianceWorkerParts) {
+    this.#parts = parts;
   }
 
   /** Works now and every few seconds. @returns a function that ends it after the current step */
   watch(): () => Promise<void> {
-    const timer = setInterval(() => this.poke(), this.#pollMs);
+    const timer = setInterval(() => this.poke(), this.#parts.pollMs ?? POLL_MS);
     this.poke();
     return async () => {
       clearInterval(timer);
@@ -100,19 +90,19 @@ export class ComplianceWorker {
     while (this.#isPoked && !signal.aborted) {
       this.#isPoked = false;
       await this.run().catch((error: Error) => {
-        if (!(error instanceof NotOwnerError || signal.aborted)) this.#onError(error);
+        if (!(error instanceof NotOwnerError || signal.aborted)) this.#parts.onError(error);
       });
-      await sleep(Math.min(REST_MS, this.#pollMs), undefined, { signal }).catch(() => {});
+      await sleep(Math.min(REST_MS, this.#parts.pollMs ?? POLL_MS), undefined, { signal }).catch(() => {});
     }
   }
 
   /** Executes open requests. @throws ServiceError `unavailable` */
   async run(): Promise<void> {
-    if (await this.#compliance.isEmpty()) return;
+    if (await this.#parts.compliance.isEmpty()) return;
     this.#renewed = 0;
     try {
       await this.#own();
-      const open = await this.#compliance.list();
+      const open = await this.#parts.compliance.list();
       const ids = new Set(open.map(({ id }) => id));
       for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
       const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
@@ -130,7 +120,7 @@ export class ComplianceWorker {
       for (const { open } of done) {
         const profiles = open.request.profiles ?? [];
         // The visitor's id goes from the request, too, while it waits for ClickHouse.
-        const settled = await this.#compliance.settle(open, { ...open.request, ...GONE, profiles });
+        const settled = await this.#parts.compliance.settle(open, { ...open.request, ...GONE, profiles });
         if (settled !== undefined) erased.push(settled);
       }
       await this.#close(erased);
@@ -151,10 +141,10 @@ export class ComplianceWorker {
       if (error instanceof NotOwnerError) throw error;
       const waitMs = backoffMs(failures + 1, {
         ...BACKOFF,
-        firstMs: Math.min(this.#pollMs, BACKOFF.firstMs),
+        firstMs: Math.min(this.#parts.pollMs ?? POLL_MS, BACKOFF.firstMs),
       });
       this.#failed.set(id, { failures: failures + 1, at: performance.now() + waitMs });
-      this.#onError(error as Error);
+      this.#parts.onError(error as Error);
       return undefined;
     }
   }
@@ -165,13 +155,13 @@ export class ComplianceWorker {
     const onErasing = async (more: readonly string[]) => {
       await this.#own();
       for (const profileId of more) profiles.add(profileId);
-      now &&= await this.#compliance.settle(now, { ...now.request, profiles: [...profiles] });
+      now &&= await this.#parts.compliance.settle(now, { ...now.request, profiles: [...profiles] });
     };
     const { kind, customerId, email } = open.request;
-    if (kind === 'shop/redact') await onErasing(await this.#shopEraser.erase(() => this.#own()));
+    if (kind === 'shop/redact') await onErasing(await this.#parts.shopEraser.erase(() => this.#own()));
     else {
-      if (customerId !== null) await this.#eraser.erase(identityName('c', customerId), onErasing);
-      if (email !== null) await this.#eraser.eraseByEmail(email, onErasing);
+      if (customerId !== null) await this.#parts.eraser.erase(identityName('c', customerId), onErasing);
+      if (email !== null) await this.#parts.eraser.eraseByEmail(email, onErasing);
     }
     return now && { open: now, at: Date.now() };
   }
@@ -183,13 +173,13 @@ export class ComplianceWorker {
     for (const { open, at } of done)
       for (const name of open.request.kind === 'shop/redact' ? [EVERY_PROFILE] : namesOf(open.request))
         erasedAt.set(name, at);
-    for (const one of await this.#compliance.list()) {
+    for (const one of await this.#parts.compliance.list()) {
       const { kind, erased, at } = one.request;
       if (kind !== 'customers/data_request' || erased) continue;
       const names = [EVERY_PROFILE, ...namesOf(one.request)];
       if (!names.some((name) => at <= (erasedAt.get(name) ?? Number.NEGATIVE_INFINITY))) continue;
       await this.#own();
-      await this.#compliance.settle(one, { ...one.request, ...GONE });
+      await this.#parts.compliance.settle(one, { ...one.request, ...GONE });
     }
   }
 
@@ -199,19 +189,19 @@ export class ComplianceWorker {
     for (const one of erased) {
       if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
       await this.#own();
-      await this.#alone(one, () => this.#compliance.settle(one, undefined));
+      await this.#alone(one, () => this.#parts.compliance.settle(one, undefined));
     }
   }
 
   /** Which of these profiles have rows that are still to be erased from streams or ClickHouse. */
   async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
-    const { erasures } = this.#store.keys;
+    const { erasures } = this.#parts.store.keys;
     const all = [...profiles];
     const waiting = new Set<string>();
     for (let i = 0; i < all.length; i += AT_ONCE) {
       await this.#own();
       const page = all.slice(i, i + AT_ONCE);
-      const held = await this.#store.call((client) => client.hmget(erasures, ...page));
+      const held = await this.#parts.store.call((client) => client.hmget(erasures, ...page));
       for (const [at, profileId] of page.entries()) if (held[at] !== null) waiting.add(profileId);
     }
     return waiting;
@@ -222,13 +212,15 @@ export class ComplianceWorker {
     if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;
     const args = [this.#name, OWNED_MS];
-    if ((await this.#store.change(OWN, [this.#store.keys.complianceOwner], args)) !== 1)
+    if ((await this.#parts.store.change(OWN, [this.#parts.store.keys.complianceOwner], args)) !== 1)
       throw new NotOwnerError();
     this.#renewed = performance.now();
   }
 
   async #disown(): Promise<void> {
-    await this.#store.change(OWN, [this.#store.keys.complianceOwner], [this.#name, 0]).catch(() => {});
+    await this.#parts.store
+      .change(OWN, [this.#parts.store.keys.complianceOwner], [this.#name, 0])
+      .catch(() => {});
   }
 }
 

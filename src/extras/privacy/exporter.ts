@@ -50,28 +50,20 @@ interface Given {
 /** Erasures that one command asks for. */
 const PAGE = 250;
 
-export class Exporter {
-  readonly #store: Store;
-  readonly #links: Links;
-  readonly #redirects: Redirects;
-  readonly #emails: Emails;
-  readonly #readRows: ReadRows;
-  readonly #belongings: readonly Belonging[];
+export interface ExporterParts {
+  readonly store: Store;
+  readonly links: Links;
+  readonly redirects: Redirects;
+  readonly emails: Emails;
+  readonly readRows: ReadRows;
+  readonly belongings: readonly Belonging[];
+}
 
-  constructor(
-    store: Store,
-    links: Links,
-    redirects: Redirects,
-    emails: Emails,
-    readRows: ReadRows,
-    belongings: readonly Belonging[],
-  ) {
-    this.#store = store;
-    this.#links = links;
-    this.#redirects = redirects;
-    this.#emails = emails;
-    this.#readRows = readRows;
-    this.#belongings = belongings;
+export class Exporter {
+  readonly #parts: ExporterParts;
+
+  constructor(parts: ExporterParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -124,7 +116,9 @@ export class Exporter {
     const [first] = given;
     if (first === undefined || !given.some(({ isKnown }) => isKnown)) return;
     for (let round = 0; round < MAX_HOPS; round++) {
-      const { link, home } = await this.#redirects.stateOf(first.name, (one) => this.#links.look(one));
+      const { link, home } = await this.#parts.redirects.stateOf(first.name, (one) =>
+        this.#parts.links.look(one),
+      );
       const place = link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
       const found = await this.#exportAt(place, given, run);
       if (found !== undefined) return void (yield found);
@@ -135,7 +129,7 @@ export class Exporter {
   /** @param names identities without a visitor, whose rows are told of the first one */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
-    for (const [at, each] of (await this.#emails.findGiven(digest)).entries()) {
+    for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
       const found = await this.#exportProfile(each, at === 0 ? given : [], run);
       if (found !== undefined) yield found;
     }
@@ -148,7 +142,7 @@ export class Exporter {
     run: Run,
   ): Promise<Visitor | undefined> {
     for (let round = 0; round < MAX_HOPS; round++) {
-      const place = await this.#redirects.placeOf(profileId);
+      const place = await this.#parts.redirects.placeOf(profileId);
       if (place === undefined || run.profiles.has(place.profileId)) return undefined;
       const isGuest = place.generation === '' && creator !== '';
       const guest = isGuest ? [{ name: creator, isKnown: true, own: place.profileId }] : [];
@@ -160,17 +154,17 @@ export class Exporter {
 
   /** @param given identities whose rows are answered, also those of other visitors @returns undefined where all of it is elsewhere now */
   async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
-    const { keys } = this.#store;
+    const { keys } = this.#parts.store;
     const { profileId } = place;
-    const members = [...(await readHash(this.#store, keys.members(profileId))).keys()];
-    const facts = await readHash(this.#store, keys.profile(profileId));
+    const members = [...(await readHash(this.#parts.store, keys.members(profileId))).keys()];
+    const facts = await readHash(this.#parts.store, keys.profile(profileId));
     const leading = await this.#leadingTo(
       profileId,
       new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
     );
     const exported: Record<string, object> = {};
-    for (const { exported: one } of this.#belongings) {
-      const value = await one?.read(this.#store, place);
+    for (const { exported: one } of this.#parts.belongings) {
+      const value = await one?.read(this.#parts.store, place);
       if (typeof value === 'string') return undefined;
       if (one !== undefined && value !== undefined) exported[one.as] = value;
     }
@@ -223,7 +217,7 @@ export class Exporter {
   /** Rows of a table, once ClickHouse has begun to answer. @throws ServiceError `unavailable` @returns undefined where there is none */
   async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     try {
-      const rows = (await this.#readRows(table, owners, signal))?.[Symbol.asyncIterator]();
+      const rows = (await this.#parts.readRows(table, owners, signal))?.[Symbol.asyncIterator]();
       return rows && startingWith(await rows.next(), rows);
     } catch (error) {
       throw new ServiceError(
@@ -238,7 +232,9 @@ export class Exporter {
   async #look(names: readonly string[], run: Run): Promise<Given[]> {
     const given: Given[] = [];
     for (const name of names) {
-      const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const { link, isKnown, home } = await this.#parts.redirects.stateOf(name, (one) =>
+        this.#parts.links.look(one),
+      );
       const own = link === undefined ? home : undefined;
       given.push({ name, isKnown: isKnown || (await this.#hasRows(name, own, run)), own });
     }
@@ -258,18 +254,18 @@ export class Exporter {
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
-      if ((await this.#links.look(name)).link?.profileId === profileId) leading.push(name);
+      if ((await this.#parts.links.look(name)).link?.profileId === profileId) leading.push(name);
     return leading;
   }
 
   /** With up to when any of these are erased, where ClickHouse may still have their rows. */
   async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
-    const key = this.#store.keys.erasures;
+    const key = this.#parts.store.keys.erasures;
     const wanted = [EVERY_PROFILE, ...profiles, ...names];
     const erased = new Map<string, { until: Until }>();
     for (let i = 0; i < wanted.length; i += PAGE) {
       const page = wanted.slice(i, i + PAGE);
-      const held = await this.#store.call((client) => client.hmget(key, ...page));
+      const held = await this.#parts.store.call((client) => client.hmget(key, ...page));
       for (const [at, one] of page.entries()) {
         const text = held[at];
         if (text) erased.set(one, { until: untilOf(text) });

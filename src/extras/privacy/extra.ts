@@ -15,18 +15,21 @@ export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed,
     const { links, redirects, emails, named, eraser, pending, belongings } = identity;
     const onError = (error: Error) => onFailed('request', error);
     const compliance = new Compliance(store, onError);
-    const worker = new ComplianceWorker(
-      store,
-      compliance,
-      eraser,
-      new ShopEraser(store, pending),
-      onError,
-      timing.compliancePollMs,
-    );
+    const worker = new ComplianceWorker({
+      ...{ store, compliance, eraser, onError, pollMs: timing.compliancePollMs },
+      shopEraser: new ShopEraser(store, pending),
+    });
     onClose(worker.watch());
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
-    const exporter = new Exporter(store, links, redirects, emails, rows.read.bind(rows), belongings);
+    const exporter = new Exporter({
+      store,
+      links,
+      redirects,
+      emails,
+      belongings,
+      readRows: rows.read.bind(rows),
+    });
     return {
       operations: [
         exportOperation(named, exporter),

@@ -34,14 +34,7 @@ export function openRights(
       compliance: new Compliance(store, (error) => log.warn(error.message)),
       named: identity.named,
       eraser: identity.eraser,
-      exporter: new Exporter(
-        store,
-        identity.links,
-        identity.redirects,
-        identity.emails,
-        rows.read.bind(rows),
-        identity.belongings,
-      ),
+      exporter: new Exporter({ ...identity, store, readRows: rows.read.bind(rows) }),
     };
   });
 }

@@ -29,20 +29,30 @@ const NO_EVENT = '00000000-0000-0000-0000-000000000000';
 const PAGE = 1_000;
 const WAIT_MS = 200;
 
+export interface Replay {
+  readonly clickhouse: ClickHouseClient;
+  readonly store: Store;
+  readonly receivers: Receivers;
+  /** Of the receiver. */
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  /** Rows of one query; PAGE by default. */
+  readonly page?: number;
+}
+
 /**
- * @param since milliseconds since 1970
- * @param page rows of one query, other than PAGE in tests
  * @returns the number of queued deliveries
  * @throws StartupError if the receiver is disabled, ServiceError `not_found`, Redis's and ClickHouse's errors
  */
-export async function replay(
-  clickhouse: ClickHouseClient,
-  store: Store,
-  receivers: Receivers,
-  id: string,
-  since: number,
+export async function replay({
+  clickhouse,
+  store,
+  receivers,
+  id,
+  since,
   page = PAGE,
-): Promise<number> {
+}: Replay): Promise<number> {
   const [queue] = await receivers.queues(id);
   if (queue === undefined) throw new StartupError('Redis holds no data of wishmeter.');
   const until = Date.now();

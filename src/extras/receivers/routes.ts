@@ -1,6 +1,6 @@
 // /receivers: lists, adds, changes, removes and tests receivers.
 
-import { IDEMPOTENCY_KEY, NOWHERE, once } from '../../http/idempotency.js';
+import { IDEMPOTENCY_KEY, once } from '../../http/idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../../http/operation.js';
 import type { RequestStore } from '../../redis/requests.js';
 import type { Receivers } from './receivers.js';
@@ -54,7 +54,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       headers: [IDEMPOTENCY_KEY],
       read: (body) => readReceiver(body, faultOfUrl),
       handle(input, request) {
-        return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async (keyed) => {
+        return once(requests, request, { operation: 'addReceiver', input }, async (keyed) => {
           return JSON.stringify(receivers.describeNew(await receivers.add(input, keyed?.id)));
         });
       },
@@ -107,7 +107,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       headers: [IDEMPOTENCY_KEY],
       handle(_, request) {
         const what = { operation: 'removeReceiver', input: request.parameter };
-        return once(requests, request, what, NOWHERE, async () => {
+        return once(requests, request, what, async () => {
           await receivers.remove(request.parameter);
           return JSON.stringify({ deleted: true });
         });
@@ -127,7 +127,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       headers: [IDEMPOTENCY_KEY],
       handle(_, request) {
         const what = { operation: 'testReceiver', input: request.parameter };
-        return once(requests, request, what, NOWHERE, async () =>
+        return once(requests, request, what, async () =>
           JSON.stringify(await receivers.test(request.parameter)),
         );
       },

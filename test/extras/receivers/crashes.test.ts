@@ -206,7 +206,7 @@ async function open(t: Parameters<typeof openDeliveries>[0]) {
   const { id } = await deliveries.receiver(await startTool(t), { types: ['add'] });
   const { store } = deliveries;
   const again = (receivers = deliveries.receivers) =>
-    replay(pipeline.clickhouse, store, receivers, id, NOW - 1_000, 10);
+    replay({ clickhouse: pipeline.clickhouse, store, receivers, id, since: NOW - 1_000, page: 10 });
   const queued = async () =>
     (await store.client.xrange(store.keys.deliveries(0, id).queue, '-', '+')).map(
       ([, [, line = '']]) => JSON.parse(line).event_id as string,
