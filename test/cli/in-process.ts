@@ -1,13 +1,10 @@
-// Commands in this process: what the command line would say, without the start of a process for each.
+// Commands that end by themselves, in this process: what the command line would say, without the start of a process for each.
 
 import { PassThrough, Readable } from 'node:stream';
 import { pino } from 'pino';
 import { backup } from '../../src/commands/backup.js';
 import { readArguments, UsageError } from '../../src/commands/command-line.js';
-import { dashboard } from '../../src/commands/dashboard.js';
 import { dead } from '../../src/commands/dead.js';
-import { deliver } from '../../src/commands/deliver.js';
-import { flush } from '../../src/commands/flush.js';
 import { importItems } from '../../src/commands/import.js';
 import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
@@ -22,9 +19,7 @@ import { StartupError } from '../../src/errors.js';
 
 const COMMANDS = {
   ...{ backup, dead, erase, export: exportVisitor, import: importItems, migrate, receivers, requests },
-  ...{ restore, sql },
-  // Those that end at once, because of what is wrong.
-  ...{ dashboard, deliver, flush, serve },
+  ...{ restore, serve, sql },
 };
 export type CommandHere = keyof typeof COMMANDS;
 

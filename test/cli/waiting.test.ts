@@ -19,7 +19,6 @@ import { KEY } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { ask } from './client.js';
-import { runHere } from './in-process.js';
 import { type Running, runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 const TOKEN = 'a-token-0123456789';
@@ -144,7 +143,7 @@ t.test('what is wrong in a setting ends them at once, with a sentence', async (t
     ['flush', { REDIS_URL: redis.url, CLICKHOUSE_URL }, /Authentication failed/i],
     ['dashboard', { ...shown, CLICKHOUSE_URL }, /Authentication failed/i],
   ] as const) {
-    const { code, stderr } = await runHere(command, [], env);
+    const { code, stderr } = await wishmeter({ args: [command], env });
     t.equal(code, 1, command);
     t.match(stderr, /^wishmeter: [^\n]+\.\n$/);
     t.match(stderr, sentence);
@@ -360,18 +359,4 @@ t.test('a step that fails, at once or later, does not keep the next from running
     { name: 'early', result: 'failed', error: early },
     { name: 'last', result: 'done' },
   ]);
-});
-t.test('no timer is left behind by a shutdown that went well', async (t) => {
-  let open = 0;
-  const outcomes = await shutdown([{ name: 'only', withinMs: 60_000, run: async () => {} }], {
-    now: () => 0,
-    after: () => {
-      open += 1;
-      return () => {
-        open -= 1;
-      };
-    },
-  });
-  t.equal(outcomes[0]?.result, 'done');
-  t.equal(open, 0);
 });

@@ -152,7 +152,12 @@ const alert = (who: string, day: number, of: typeof shoe, type: string, priceBef
 
 /** Shares and alerts, which come out wrong where a join multiplies rows, a time is left out, or profiles are not followed. */
 export const MORE = [
-  ...[share('ann', 10, 'a', 'Link'), share('ann', 11, 'a', 'Email'), share('bob', -3, 'b', 'Link')],
+  ...[
+    share('ann', 10, 'a', 'Link'),
+    share('ann', 11, 'a', 'Email'),
+    share('bob', -3, 'b', 'Link'),
+    share('ann', 12, 'a', 'Link'),
+  ],
   ...[open(-3, 'c'), open(10, 'a'), open(11, 'a'), open(12, 'a'), open(13, 'b')],
   // Ann is told as the guest who she was, and looks three times. Bob had looked before. Eve looks once. Fay's is too old.
   alert('guest', 1, shoe, 'priceDrop', '100.00', '90.00'),
@@ -180,6 +185,7 @@ export const ANSWERS: Readonly<Record<string, readonly object[]>> = {
       [9, 'add'],
       [10, 'share'],
       [11, 'share'],
+      [12, 'share'],
       [20, 'add'],
       [21, 'add'],
     ] as const
@@ -190,7 +196,7 @@ export const ANSWERS: Readonly<Record<string, readonly object[]>> = {
     { product_id: '2', product_handle: 'hat', adds: 1, moves_to_cart: 0 },
   ],
   'FROM shares_by_channel': [
-    { channel: 'Link', shares: 2, share_links: 2, profiles: 2 },
+    { channel: 'Link', shares: 3, share_links: 2, profiles: 2 },
     { channel: 'Email', shares: 1, share_links: 1, profiles: 1 },
   ],
   'most_wished(': [

@@ -141,7 +141,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
     HOST: '127.0.0.1',
     REDIS_URL: redis.url,
     CLICKHOUSE_URL: clickhouse.url,
-    FLUSH_INTERVAL_MS: '20',
+    FLUSH_INTERVAL_MS: '200',
     FLUSH_METRICS_PORT: '0',
   });
   const flushing = await flush(config, pino({}, { write: (line) => lines.push(line) }));

@@ -136,7 +136,7 @@ eachRedis(t, async (t, redis) => {
   const { id } = JSON.parse(await run('receivers', 'add', tool.url, types));
   await useAll(t, app);
   const flushEnv = {
-    FLUSH_INTERVAL_MS: '50',
+    FLUSH_INTERVAL_MS: '200',
     ERASURE_INTERVAL_S: '60',
     FLUSH_METRICS_PORT: String(await freePort()),
   };

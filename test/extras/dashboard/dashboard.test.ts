@@ -13,10 +13,8 @@ import { Login } from '../../../src/extras/dashboard/login.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from '../../../src/extras/dashboard/panels.js';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
 import { dateOf } from '../../clickhouse/small-world.js';
-import { findChromium, launchChromium } from '../../harness/chromium.js';
 import { connectToClickHouse } from '../../harness/clickhouse.js';
-import { needs } from '../../harness/needs.js';
-import { cells, DRAWN, newPage, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
+import { cells, DRAWN, newPage, openBrowser, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
 import { cookieOf, dashboardOfShop, foreignHeaders, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
 const { url, client, clickhouseUrl, reader, logIn, logOut, session, post, stopClickHouse } =
@@ -339,10 +337,9 @@ t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
   t.end();
 });
 
-const chromium = findChromium();
-t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-  if ('missing' in chromium) return;
-  const browser = await launchChromium(t, chromium.file);
+const { browser, inBrowser } = await openBrowser(t);
+t.test('in Chromium', inBrowser, async (t) => {
+  if (browser === undefined) return;
   // The tests at a desk share a page.
   const { page, foreign, said } = await openDrawn(t, browser, url);
   const ask = async <T>(query: string): Promise<T[]> =>

@@ -4,9 +4,7 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { dateOf } from '../../clickhouse/small-world.js';
-import { findChromium, launchChromium } from '../../harness/chromium.js';
-import { needs } from '../../harness/needs.js';
-import { cells, newPage, openDrawn, WAIT_LIMIT } from './browser.js';
+import { cells, newPage, openBrowser, openDrawn, WAIT_LIMIT } from './browser.js';
 import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const PHONE = { viewport: { width: 390, height: 844 } };
@@ -83,10 +81,8 @@ const isRingCrossing = (page: Page, field: string, label: string) =>
     return text.right > box.left - ring && text.bottom > box.top - ring && text.top < box.bottom + ring;
   })()`);
 const { url, session, client } = await dashboardOfShop(t);
-const chromium = findChromium();
-const browser = 'file' in chromium ? await launchChromium(t, chromium.file) : undefined;
-const isNeeded = 'missing' in chromium ? needs(chromium.missing) : {};
-t.test('in Chromium', isNeeded, async (t) => {
+const { browser, inBrowser } = await openBrowser(t);
+t.test('in Chromium', inBrowser, async (t) => {
   if (browser === undefined) return;
   for (const query of MUCH) await client.command({ query });
   const phone = (await openDrawn(t, browser, url, PHONE)).page;
@@ -278,7 +274,7 @@ t.test('a panel of shares has 20 rows at most; the last one is that of all other
     t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
   }
 });
-t.test('all others are one bar', isNeeded, async (t) => {
+t.test('all others are one bar', inBrowser, async (t) => {
   if (browser === undefined) return;
   const { page, said } = await openDrawn(t, browser, url);
   t.same(said, []);

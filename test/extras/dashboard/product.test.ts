@@ -7,9 +7,7 @@ import t from 'tap';
 import { readParameters, shownWith } from '../../../src/extras/dashboard/panels.js';
 import { PRODUCT_PANELS } from '../../../src/extras/dashboard/product-panels.js';
 import { dateOf, insertVisits } from '../../clickhouse/small-world.js';
-import { findChromium, launchChromium } from '../../harness/chromium.js';
-import { needs } from '../../harness/needs.js';
-import { DRAWN, WAIT_LIMIT } from './browser.js';
+import { DRAWN, openBrowser, WAIT_LIMIT } from './browser.js';
 import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const { url, client, session } = await dashboardOfShop(t);
@@ -171,10 +169,9 @@ const textOf = (page: Page, selector: string) => page.locator(selector).allTextC
 const ofProduct = (handle: string) => (address: URL) =>
   address.pathname === '/product' && address.searchParams.get('handle') === handle;
 
-const chromium = findChromium();
-t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-  if ('missing' in chromium) return;
-  const browser = await launchChromium(t, chromium.file);
+const { browser, inBrowser } = await openBrowser(t);
+t.test('in Chromium', inBrowser, async (t) => {
+  if (browser === undefined) return;
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
   const page = await context.newPage();
   const said: string[] = [];

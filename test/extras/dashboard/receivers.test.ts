@@ -10,14 +10,12 @@ import t, { type Test } from 'tap';
 import { readConfig } from '../../../src/config.js';
 import { dashboard } from '../../../src/extras/dashboard/dashboard.js';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
-import { findChromium, launchChromium } from '../../harness/chromium.js';
 import { connectToClickHouse } from '../../harness/clickhouse.js';
-import { needs } from '../../harness/needs.js';
 import { startProxy } from '../../harness/proxy.js';
 import { startTestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
 import { openDeliveries, startTool } from '../receivers/fixtures.js';
-import { DRAWN, newPage, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
+import { DRAWN, newPage, openBrowser, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
 import { cookieOf, dashboardOfShop, foreignHeaders, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
 const AWAY = 'http://127.0.0.1:1';
@@ -149,10 +147,9 @@ t.test('without a Redis that answers the page says so, and Redis is asked again'
   await openDeliveries(t, redis, KEY_PREFIX);
   t.same(await early(), { status: 200, body: { receivers: [] } });
 });
-const chromium = findChromium();
-t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-  if ('missing' in chromium) return;
-  const browser = await launchChromium(t, chromium.file);
+const { browser, inBrowser } = await openBrowser(t);
+t.test('in Chromium', inBrowser, async (t) => {
+  if (browser === undefined) return;
   const { url, receiver, receivers } = await open(t);
   const tool = await startTool(t);
   const { id } = await receiver(tool);
@@ -287,9 +284,8 @@ t.test('while ClickHouse does not answer', async (t) => {
     });
   /** Text of the line about silence, without its seconds. */
   const words = (page: Page) => page.locator('#silence-words').textContent();
-  t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-    if ('missing' in chromium) return;
-    const browser = await launchChromium(t, chromium.file);
+  t.test('in Chromium', inBrowser, async (t) => {
+    if (browser === undefined) return;
     const { clickhouseUrl } = await dashboardOfShop(t);
     const proxy = await startProxy(t, clickhouseUrl);
     const through = new URL(asDashboard(clickhouseUrl));
