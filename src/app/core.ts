@@ -41,23 +41,23 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const visits = opened(
     store.batcher(
       visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS, visitLog, metrics.visitsCounted),
-      metrics.batchObserver('visits'),
+      metrics.batchObserver('countVisits'),
     ),
   );
   const appends = opened(
-    store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER), metrics.batchObserver('append')),
+    store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER), metrics.batchObserver('appendEvents')),
   );
   const recordings = opened(
     store.batcher(
       recordingFormat(store, config.STREAM_HIGH_WATER, metrics.recorded),
-      metrics.batchObserver('record'),
+      metrics.batchObserver('recordEvents'),
     ),
   );
   const wishlists = opened(
     new WishlistBatch(
       store,
       { highWater: config.STREAM_HIGH_WATER, ...itemLimits(host), onRecorded: metrics.recorded },
-      metrics.batchObserver('wishlist'),
+      metrics.batchObserver('changeItems'),
     ),
   );
   const identity = openIdentity({

@@ -172,9 +172,9 @@ eachRedis(t, async (t, redis) => {
       Array.from({ length: 200 }, (_, i) => app.shop.event({ sessionId: `s${i}` }, 'add', payload)),
     );
     t.equal((await rowsOf(redis, app)).length, 200);
-    const small = Number(await app.figure('batch_operations_bucket{le="16",script="record"}'));
+    const small = Number(await app.figure('batch_operations_bucket{le="16",script="recordEvents"}'));
     t.ok(small > 0);
-    t.equal(await app.figure('batch_operations_count{script="record"}'), small);
+    t.equal(await app.figure('batch_operations_count{script="recordEvents"}'), small);
   });
 
   t.test('at the high-water mark events get 503, nothing is appended, and visits go on', async (t) => {

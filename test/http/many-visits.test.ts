@@ -173,7 +173,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('500 visits and 524,288 bytes are taken, and are one script call', async (t) => {
-    const calls = async () => (await app.figure('batch_operations_count{script="visits"}')) ?? 0;
+    const calls = async () => (await app.figure('batch_operations_count{script="countVisits"}')) ?? 0;
     const before = await calls();
     const visits = many(500, (i) => visitOf(`limit-${i}`));
     const empty = JSON.stringify({ visits, fill: '' });

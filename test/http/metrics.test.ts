@@ -131,7 +131,7 @@ t.test('metrics', async (t) => {
     const after = await app.figures();
     for (const code of ['invalid_json', 'invalid_request', 'unauthorized', 'not_found'])
       t.equal(sample(after, `http_refused_total{code="${code}"}`), 1, code);
-    t.ok(Number(sample(after, 'redis_call_duration_seconds_count{script="record"}')) > 0);
+    t.ok(Number(sample(after, 'redis_call_duration_seconds_count{script="recordEvents"}')) > 0);
   });
 
   t.test('events are counted by their type, whichever way they are recorded', async (t) => {
@@ -213,15 +213,15 @@ t.test('metrics', async (t) => {
       'post /product/visit 400: 2',
     ]);
     t.equal(sample(text, 'http_open_requests'), 1, 'the one that asks');
-    t.equal(sample(text, 'batch_operations_sum{script="record"}'), 1);
-    t.equal(sample(text, 'batch_operations_sum{script="visits"}'), 5 + 1, 'visits, and the read');
-    t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="visits"}')) >= 1);
+    t.equal(sample(text, 'batch_operations_sum{script="recordEvents"}'), 1);
+    t.equal(sample(text, 'batch_operations_sum{script="countVisits"}'), 5 + 1, 'visits, and the read');
+    t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="countVisits"}')) >= 1);
     t.match(text, /^process_cpu_seconds_total /m);
   });
 
   t.test('a server that knows where a linked visitor counts asks there at once', async (t) => {
     const { shop, figure } = await startApp(t, redis);
-    const asked = () => figure('batch_operations_sum{script="visits"}');
+    const asked = () => figure('batch_operations_sum{script="countVisits"}');
     await shop.login({ sessionId: 's', customerId: 'c' });
     await shop.visit({ sessionId: 's' }, 'x');
     const before = await asked();

@@ -20,7 +20,7 @@ export function openWishers({
   | Wishers
   | undefined {
   if (config.PRODUCT_ALERTS === 'off') return undefined;
-  const wishers = new Wishers(store, batchObserver?.('wish'));
+  const wishers = new Wishers(store, batchObserver?.('addWishers'));
   onClose(() => wishers.close());
   return wishers;
 }
