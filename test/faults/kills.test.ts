@@ -142,15 +142,22 @@ t.test('a Redis that loses its data', async (t) => {
       await service.exact(t, load);
     },
   );
-  t.test('FLUSHALL under connections that stay is noticed, and its undoing, too', async () => {
-    await until('this test is connected again', () => redis.status === 'ready');
-    const meta = await redis.hgetall('wm:meta');
-    await redis.flushall();
-    await until('serve refuses', async () => (await status()) === 503);
-    await until('flush has ended', () => service.flush.pid === undefined);
-    await redis.hset('wm:meta', meta);
-    await until('serve serves', async () => (await status()) === 200);
-  });
+  t.test(
+    'FLUSHALL or another salt under connections that stay is noticed, and its undoing, too',
+    async () => {
+      await until('this test is connected again', () => redis.status === 'ready');
+      const meta = await redis.hgetall('wm:meta');
+      for (const lose of [() => redis.hset('wm:meta', 'salt', 'f'.repeat(64)), () => redis.flushall()]) {
+        await lose();
+        await until('serve refuses', async () => (await status()) === 503);
+        await until('flush has ended', () => service.flush.pid === undefined);
+        await redis.hset('wm:meta', meta);
+        await until('serve serves', async () => (await status()) === 200);
+        await service.flush.start();
+      }
+      await service.flush.stop();
+    },
+  );
   t.test('a Redis with another salt is refused until it is accepted', async (t) => {
     await service.workers[0]?.stop();
     await redis.flushall();

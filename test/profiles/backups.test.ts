@@ -20,7 +20,8 @@ const HANDLE = 'x';
 const SESSIONS = ['s1', 's2', 's3'];
 /** Of three sessions and two customers: every sum of some of them is another number. */
 const VISITS = { s1: 1, s2: 2, s3: 4, c: 8, d: 16 };
-const ROUNDS = 24;
+/** Each of the steps that a merge is stopped at, once. */
+const ROUNDS = 14;
 const READS = ['callBuffer', 'hmget', 'hscan', 'hget', 'zscan'];
 
 const whoIs = (name: string) => identityOf(name.startsWith('s') ? { sessionId: name } : { customerId: name });

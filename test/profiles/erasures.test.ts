@@ -9,14 +9,13 @@ import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js'
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
 import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
-import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { newVisitor, type Server, startServer } from '../wishlist/fixtures.js';
+import { type Server, startServer } from '../wishlist/fixtures.js';
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;
@@ -39,9 +38,6 @@ const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dat
 const REDACT = { kind: 'customers/redact', at: 1, shop: null, orders: 0, dataRequestId: null } as const;
 const digestOf = (n: number) => `digest-${n}`;
 
-const OWN = loadScript('extras/privacy/leaseRequests');
-/** A deadline that does not pass. */
-const LATE = Number.MAX_SAFE_INTEGER;
 const redis = await startTestRedis(t);
 
 async function open(t: Test, prefix: string) {
@@ -197,16 +193,6 @@ t.test('thousands of erasures that wait for ClickHouse are looked at together', 
   const left = (await compliance.list()).map(({ request }) => request.profiles?.[0]);
   t.equal(left.length, waiting.length - 1);
   t.notOk(left.includes(profilesOf(7)[0]), 'closed, since no row of it is left');
-});
-
-t.test('where a worker dies, another one goes on after half a minute', async (t) => {
-  const { store } = await startServer(t, redis, 'dies');
-  const { client, keys } = store;
-  const own = (worker: string) => runScript(client, OWN, [keys.complianceOwner], [LATE, worker, 30_000]);
-  t.equal(await own('dies'), 1);
-  t.equal(await own('other'), 0);
-  const ttl = await (client as Redis).pttl(keys.complianceOwner);
-  t.ok(ttl > 0 && ttl <= 30_000, `${ttl} ms`);
 });
 
 t.test('what is asked for while the worker works is done after it', async (t) => {
@@ -389,14 +375,6 @@ eachRedis(t, async (t, redis) => {
     );
   });
 
-  t.test('an export finds a guest, also after a login', async (t) => {
-    const { server, other, profileId, digest } = await open(t);
-    t.match(await told(exporterOf(other), { digest }), { profileId, visits: { p: 1 } });
-    await visit(server, { customerId: '7' });
-    const { profileId: linked } = await server.linker.link('c:7', 's:s');
-    t.match(await told(exporterOf(other), { digest }), { profileId: linked, visits: { p: 2 } });
-  });
-
   for (const isKnown of [false, true])
     t.test(
       `an export beside a login of ${isKnown ? 'a known' : 'an unknown'} customer has the counts`,
@@ -489,79 +467,6 @@ eachRedis(t, async (t, redis) => {
       t.equal(await visit(other, { sessionId: 's' }), 1, 'a later visit is that of a new visitor');
     });
   }
-
-  t.test('an erasure that ended at any step is completed by the next one of the same visitor', async (t) => {
-    const prefix = `ended${++prefixes}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-    // The line that says that the erasure is under way goes with the next looks.
-    const left = async () =>
-      (await allKeys(redis, prefix)).filter(
-        (key) => !/:(lane|meta|mark|events|erasures|e|pending)(:|$)/.test(key),
-      );
-    for (let steps = 1, wasEnded = true; wasEnded; steps++) {
-      const { ids } = newVisitor();
-      const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
-      for (const one of [session, customer]) await visit(server, one);
-      await server.linker.link(`c:${ids.customerId}`, `s:${ids.sessionId}`);
-      server.crashAfter(steps, true);
-      const name = steps % 2 === 0 ? `c:${ids.customerId}` : `s:${ids.sessionId}`;
-      await server.eraser.erase(name).catch(() => {});
-      wasEnded = server.recover();
-      await other.eraser.erase(name);
-      t.same(await left(), [], `ended after step ${steps}`);
-    }
-    for (let look = 0; look < 2; look++) await other.resume.run();
-    t.notOk((await allKeys(redis, prefix)).some((key) => key.endsWith(':pending')));
-  });
-
-  t.test('an erasure that ended at any step is completed by a request of one of its sessions', async (t) => {
-    const prefix = `found${++prefixes}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-    let found = 0;
-    for (let steps = 1, wasEnded = true; wasEnded; steps++) {
-      const { ids } = newVisitor();
-      const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
-      // Merged, or only linked.
-      for (const one of steps % 2 === 0 ? [session, customer] : [customer]) await visit(server, one);
-      await server.linker.link(`c:${ids.customerId}`, `s:${ids.sessionId}`);
-      server.crashAfter(steps, true);
-      await server.eraser.erase(`c:${ids.customerId}`).catch(() => {});
-      wasEnded = server.recover();
-      const { link } = await other.links.look(`s:${ids.sessionId}`);
-      if (link === undefined || (await other.links.ownerOf(link)) !== undefined) {
-        await other.eraser.erase(`c:${ids.customerId}`);
-        continue;
-      }
-      found++;
-      t.equal(await visit(other, session), 1, 'a new visitor');
-      const left = (await allKeys(redis, prefix)).filter((key) => /:(zg|pending)(:|$)/.test(key));
-      t.same(left, [], `ended after step ${steps}`);
-    }
-    t.ok(found >= 3, `${found} dead links`);
-  });
-
-  t.test('a login that ended at any step: what leads to a profile is among its members', async (t) => {
-    const prefix = `member${++prefixes}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-    for (const known of [[], ['c'], ['s'], ['c', 's']])
-      for (let steps = 1, wasEnded = true; wasEnded; steps++) {
-        const { customer, guest, ids } = newVisitor();
-        const names = [`c:${ids.customerId}`, `s:${ids.sessionId}`] as const;
-        for (const one of known)
-          await server.visitors.enter('visit', one === 'c' ? customer : guest, true, 'p');
-        server.crashAfter(steps, true);
-        await server.linker.link(...names).catch(() => {});
-        wasEnded = server.recover();
-        for (const name of names) {
-          const { link } = await other.links.look(name);
-          if (link === undefined || link.task !== '') continue;
-          const members = other.store.keys.members(link.profileId);
-          const isMember = await other.store.call((client) => client.hexists(members, name));
-          const isOwner = (await other.links.ownerOf(link)) === name;
-          t.ok(isMember === 1 || isOwner, `known: ${known}; ended after step ${steps}; ${name}`);
-        }
-      }
-  });
 
   for (const isLinked of [false, true]) {
     t.test(

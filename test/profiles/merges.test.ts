@@ -11,25 +11,13 @@ import { monitorRedis } from '../harness/monitor.js';
 import { connectTo, openRedis, startTestRedis } from '../harness/redis.js';
 import { contentOf, identityOf, storedItem } from '../harness/samples.js';
 import { rowsOf } from '../harness/stream.js';
-import {
-  add,
-  newVisitor,
-  products,
-  type Redis,
-  shownMerges,
-  startServer,
-  VISITOR,
-} from '../wishlist/fixtures.js';
+import { shownMerges, startServer, VISITOR } from '../wishlist/fixtures.js';
 
 const FULL = process.env['FAULTS'] === 'full';
 /** A profile from before there were caps. */
 const PRODUCTS = FULL ? 300_000 : 12_000;
 const ITEMS = FULL ? 100_000 : 2_000;
 const MAX_TRIES = 200;
-
-const DAY_MS = 86_400_000;
-/** More than a merge takes. */
-const MAX_STEPS = 60;
 
 const BOTH = { customerId: 'c', sessionId: 's' };
 const CUSTOMER_IDS = { customerId: 'c' };
@@ -63,18 +51,6 @@ async function fill(client: Client, prefix: string, profileId: string): Promise<
     }).flat();
     return client.hset(keys.items(profileId), ...fields);
   });
-}
-
-/** What a day does. */
-async function forget(redis: Redis, prefix: string): Promise<void> {
-  for (const url of redis.urls) {
-    const client = openRedis(url);
-    for (const key of await client.keys(`${prefix}:*`)) {
-      const ttl = await client.pttl(key);
-      if (ttl >= 0 && ttl <= DAY_MS) await client.del(key);
-    }
-    client.disconnect();
-  }
 }
 
 t.test('a profile far above the caps is merged in pieces, and others go on meanwhile', async (t) => {
@@ -147,73 +123,6 @@ eachRedis(t, async (t, redis) => {
       );
     },
   );
-
-  t.test('counts are added once, and items are there, after a crash at any step and a day', async (t) => {
-    const prefix = 'late';
-    const server = await startServer(t, redis, prefix);
-    let crashes = 0;
-    for (let steps = 1; ; steps++) {
-      if (steps > MAX_STEPS) throw new Error('the merge never ends');
-      const { guest, customer, both, ids } = newVisitor();
-      for (let i = 0; i < 3; i++) await server.visitors.enter('visit', guest, true, 'x');
-      await server.visitors.enter('visit', customer, true, 'x');
-      await add(server, guest, '1');
-      server.crashAfter(steps, true);
-      await server.visitors.link(ids).catch(() => {});
-      const wasEnded = server.recover();
-      await forget(redis, prefix);
-      const { count } = await server.visitors.enter('count', both, true, 'x');
-      t.equal(count, 5, `ended after step ${steps}`);
-      t.equal((await server.visitors.read(guest, true, 'x')).count, 5);
-      t.same(await products(server, customer), ['1']);
-      if (!wasEnded) break;
-      crashes++;
-    }
-    t.ok(crashes >= 8, `${crashes} crashes`);
-  });
-
-  t.test('what a process has left half done others complete, though no request comes back', async (t) => {
-    const prefix = 'left';
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-    let taken = 0;
-    for (let steps = 1; ; steps++) {
-      if (steps > MAX_STEPS) throw new Error('the merge never ends');
-      const { guest, customer, ids } = newVisitor();
-      for (let i = 0; i < 3; i++) await server.visitors.enter('visit', guest, true, 'x');
-      await server.visitors.enter('visit', customer, true, 'x');
-      server.crashAfter(steps, true);
-      await server.visitors.link(ids).catch(() => {});
-      const wasEnded = server.recover();
-      for (let look = 0; look < 2; look++) await other.resume.run();
-      const isTaken = (await other.links.read(`s:${ids.sessionId}`)).link !== undefined;
-      const { count } = await other.visitors.read(customer, true, 'x');
-      t.equal(count, isTaken ? 4 : 1, `ended after step ${steps}`);
-      if (!wasEnded) break;
-      if (isTaken) taken++;
-    }
-    t.ok(taken >= 5, `${taken} crashes on the way`);
-  });
-
-  t.test('a finished merge keeps neither its journal nor its notes', async (t) => {
-    const prefix = 'kept';
-    const server = await startServer(t, redis, prefix);
-    await server.visitors.enter('visit', VISITOR.guest, true, 'x');
-    await server.visitors.enter('visit', VISITOR.customer, true, 'x');
-    await add(server, VISITOR.guest, '1');
-    await server.visitors.enter('visit', VISITOR.both, true, 'x');
-    const left = async () => {
-      const keys: string[] = [];
-      for (const url of redis.urls) {
-        const client = openRedis(url);
-        for (const key of await client.keys(`${prefix}:*`)) {
-          if (/:(x|j.|pending)(:|$)/.test(key)) keys.push(key);
-        }
-        client.disconnect();
-      }
-      return keys;
-    };
-    t.same(await left(), []);
-  });
 
   t.test(
     'a profile that others were merged into is merged, after a failover: analysts are told of all',

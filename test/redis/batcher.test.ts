@@ -108,27 +108,6 @@ t.test('batches over a connection that fails', async (t) => {
     },
   );
 
-  t.test('a visit that got 503 while Redis was out of reach is not applied later', async (t) => {
-    await app.post(PATH, visitOf('frozen'));
-    proxy.freeze();
-    const answers = await Promise.all(Array.from({ length: 50 }, () => hasty.post(PATH, visitOf('frozen'))));
-    t.ok(answers.every(({ status }) => status === 503));
-    proxy.thaw();
-    await untilServed();
-    const { count } = (await app.get(withQuery(PATH, { sessionId: 'frozen', productHandle: 'x' }))).json;
-    t.equal(count, 1);
-  });
-
-  t.test('a server that lost its scripts is served on', async (t) => {
-    await app.post(`${PATH}?count=true`, visitOf('flushed'));
-    await direct.script('FLUSH');
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, () => app.post(`${PATH}?count=true`, visitOf('flushed'))),
-    );
-    t.ok(answers.every(({ status }) => status === 200));
-    t.match(await app.post(`${PATH}?count=true`, visitOf('flushed')), { json: { count: 52 } });
-  });
-
   async function untilServed(): Promise<void> {
     for (const one of [app, hasty])
       await until('it serves', async () => (await one.get('/readyz')).status === 200);

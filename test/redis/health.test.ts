@@ -39,35 +39,6 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
   return { store, errors, write, isServed };
 }
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
-t.test('data that are lost under a connection that stays', async (t) => {
-  const redis = await startTestRedis(t);
-  const direct = connectTo(t, redis.url);
-  const { store, errors, isServed } = await open(t, redis);
-  await until('served', () => isServed('1'));
-  const meta = await direct.hgetall(META);
-
-  t.test('another salt', async (t) => {
-    await direct.hset(META, 'salt', 'f'.repeat(64));
-    await until('refused', async () => !(await isServed('1')));
-    await t.rejects(ping(store), { message: /^Redis no longer holds the deployment/ });
-    t.equal(losses(errors).length, 1, 'told once');
-    await direct.hset(META, 'salt', meta['salt'] as string);
-    await until('served', () => isServed('1'));
-  });
-
-  t.test('no data at all', async (t) => {
-    await direct.flushall();
-    await until('refused', async () => !(await isServed('1')));
-    await direct.flushall();
-    const looks = async () =>
-      Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await direct.info('commandstats'))?.[1]);
-    const before = await looks();
-    await until('Redis is looked at twice', async () => (await looks()) >= before + 2);
-    t.same(await direct.keys('*'), [], 'nothing is written to it');
-    await direct.hset(META, meta);
-    await until('served', () => isServed('1'));
-  });
-});
 t.test('a primary that is demoted under a connection that stays', async (t) => {
   const [one, other] = await Promise.all([
     startTestRedis(t, { port: await freePort() }),

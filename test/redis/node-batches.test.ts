@@ -4,9 +4,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
 import t from 'tap';
-import { appendFormat } from '../../src/events/appender.js';
-import { recordingFormat } from '../../src/events/recording.js';
-import type { Batched, BatchFormat } from '../../src/redis/batch-calls.js';
 import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { guestPlace } from '../../src/redis/place.js';
@@ -76,25 +73,6 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     );
   });
 
-  t.test('of a slot that has moved unknown to us: done once, at its new node', async (t) => {
-    const before = (await enterAll('read')) as number[];
-    const [moved] = atNode(0) as [Place];
-    await move(moved.slot, 0, 1);
-    t.same(
-      await enterAll(),
-      before.map((count) => count + 1),
-    );
-    t.same(
-      await enterAll(),
-      before.map((count) => count + 2),
-    );
-    await move(moved.slot, 1, 0);
-    t.same(
-      await enterAll(),
-      before.map((count) => count + 3),
-    );
-  });
-
   t.test('of a slot that has moved unknown to us, and moves on: done once, where its keys are', async (t) => {
     const [moved] = atNode(0) as [Place];
     const before = (await enter(moved, 'read')) as number;
@@ -106,56 +84,6 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     t.equal(await enter(moved, 'read'), before + 1);
     await move(moved.slot, 1, 0);
   });
-
-  // Where the slot of the batch's own record is on the move, too, Redis refuses the batch as a whole.
-  for (const [what, staying] of [
-    ['also for the slot of the batch itself', 0],
-    ['beside one that stays', 1],
-  ] as const)
-    t.test(`of a slot on the move: done once, where the key comes to be; ${what}`, async (t) => {
-      const before = (await enterAll('read')) as number[];
-      // The keys of every other one have gone.
-      const moving = atNode(2).slice(staying);
-      const to = anElsewhere(2);
-      for (const { slot } of moving) await startMove(slot, 2, to);
-      for (const { slot } of moving.filter((_, i) => i % 2 === 0)) await moveKeys(slot, 2, to);
-      const answers = enterAll('count');
-      await sleep(WHILE_MOVING_MS);
-      for (const { slot } of moving) await moveKeys(slot, 2, to);
-      for (const { slot } of moving) await endMove(slot, to);
-      await allKnowTheEpoch();
-      t.same(
-        await answers,
-        before.map((count) => count + 1),
-        'each was counted once, and none anew',
-      );
-      for (const { slot } of moving) await move(slot, to, 2);
-    });
-
-  t.test(
-    'a line waits while the slot of its stream migrates; then its node has another stream',
-    async (t) => {
-      const { keys } = store;
-      const appends = store.batcher(appendFormat(store, 1e9));
-      t.teardown(() => appends.close());
-      const streamOf = ({ tag }: Place) => store.streamAt(store.addressOf(tag));
-      const left = streamOf(places[0] as Place);
-      const at = slotOf(keys.events(left));
-      const [place] = atNode(nodeOf(at)).filter(({ slot }) => slot !== at) as [Place];
-      const [from, to] = [place.node, anElsewhere(place.node)];
-      await startMove(at, from, to);
-      await moveKeys(at, from, to);
-      const append = appends.run({ line: '{}\n', profileId: place.profileId });
-      await sleep(WHILE_MOVING_MS);
-      await endMove(at, to);
-      await allKnowTheEpoch();
-      t.equal(await append, 1);
-      await until('its node has another stream', () => streamOf(place) !== left);
-      t.equal(await appends.run({ line: '{}\n', profileId: place.profileId }), 1);
-      t.equal(await nodes[from]?.xlen(keys.events(streamOf(place))), 1);
-      await move(at, to, from);
-    },
-  );
 
   t.test(
     'a batch whose answer was lost is not done again elsewhere while its record is on the move',
@@ -300,33 +228,6 @@ t.test('batches', async (t) => {
     sizes.length = 0;
   });
 
-  const EVENTS = {
-    'events of visitors who were looked for': [
-      appendFormat(store, 1e9),
-      { line: LARGE, profileId: PROFILE_ID },
-    ],
-    'events with their visitors': [
-      recordingFormat(store, 1e9),
-      {
-        line: LARGE,
-        type: 'add',
-        profileId: PROFILE_ID,
-        isRoom: false,
-        field: '',
-        checked: 's:1',
-        own: PROFILE_ID,
-      },
-    ],
-  } as const;
-  for (const [what, [format, op]] of Object.entries(EVENTS)) {
-    t.test(`${what}: three that are too much together go in two calls`, async (t) => {
-      const batcher = store.batcher(format as BatchFormat<Batched<unknown>, unknown>, onBatch);
-      t.teardown(() => batcher.close());
-      await Promise.all([1, 2, 3].map(() => batcher.run({ ...op })));
-      t.same(sizes, [2, 1]);
-    });
-  }
-
   for (const [what, change] of Object.entries(CHANGES)) {
     t.test(`${what}: three that are too much together go in two calls`, async (t) => {
       const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
@@ -360,16 +261,5 @@ t.test('batches', async (t) => {
       t.same(sizes, [kinds.length], `${kinds}: one batch`);
       t.equal((await client.keys('*:lane:*')).length, isNumbered ? 1 : 0, `${kinds}: numbered ${isNumbered}`);
     }
-
-    t.test('one product too many is refused, the others of its batch are answered', async (t) => {
-      await batch.run(at('reset'));
-      for (const handle of ['a', 'b', 'c']) await batch.run(at('visit', handle));
-      const answers = ['a', 'd', 'c'].map((handle) => batch.run(at('count', handle)));
-      t.match(await Promise.allSettled(answers), [
-        { status: 'fulfilled', value: 2 },
-        { status: 'rejected', reason: { code: 'too_many_products' } },
-        { status: 'fulfilled', value: 2 },
-      ]);
-    });
   });
 });

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
 import t from 'tap';
-import { freePort } from '../../bench/servers/ports.js';
 import { ServiceError } from '../../src/errors.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { RedisClock } from '../../src/redis/clock.js';
@@ -51,15 +50,6 @@ t.test('a deadline', async (t) => {
       t.equal(await answer, 'PONG');
     }
   });
-
-  t.test('makes what has no reply unavailable', async (t) => {
-    const began = performance.now();
-    await t.rejects(before(began + 50, new Promise(() => {})), { code: 'unavailable' });
-    t.ok(performance.now() - began >= 49);
-    await t.rejects(before(began - 1, new Promise(() => {})), { code: 'unavailable' }, 'one that is past');
-    await t.rejects(before(began + 1_000_000, Promise.reject(new Error('other'))), { message: 'other' });
-    t.equal(await before(began + 1_000_000, Promise.resolve(1)), 1);
-  });
 });
 t.test('the clock of a node', async (t) => {
   type Node = Parameters<RedisClock['measure']>[0];
@@ -79,18 +69,6 @@ t.test('the clock of a node', async (t) => {
     await clock.measure(node);
     t.same(roundTrips, []);
     t.equal(clock.at(now), 1_000_000 + now - 1, 'wrong by half of that round trip');
-  });
-
-  t.test('is that of a real Redis', async (t) => {
-    const redis = await startTestRedis(t);
-    const client = connectTo(t, redis.url);
-    const clock = new RedisClock();
-    const began = Date.now();
-    await clock.measure(client);
-    // Both clocks are this machine's.
-    const took = Date.now() - began + 1;
-    const at = clock.at(performance.now());
-    t.ok(at >= began - took && at <= Date.now() + took, `${at}`);
   });
 
   t.test('is measured once for callers of one moment, and anew for later ones', async (t) => {
@@ -170,11 +148,6 @@ t.test('a connection on which nothing comes', async (t) => {
     }
     busy.send();
     t.equal(await busy.pass(500), 'cut');
-  });
-
-  t.test('is left alone while it is idle', async (t) => {
-    const { pass } = watched();
-    for (let i = 0; i < 5; i++) t.equal(await pass(1_000), 'heard');
   });
 
   t.test('is made anew, with a Redis that is frozen', { timeout: 60_000 }, async (t) => {
@@ -339,13 +312,6 @@ t.test('connections that ioredis does not have', async (t) => {
     await errorOf(lost);
     await errorOf(retrying.ping());
     retrying.disconnect();
-  });
-
-  t.test('no listener at the port', async () => {
-    const client = new Redis({ ...options, port: await freePort(), retryStrategy: null as never });
-    const told = new Promise<Error>((resolve) => client.once('error', resolve));
-    await errorOf(client.connect());
-    await errorOf(told.then((error) => Promise.reject(error)));
   });
 
   t.test('a cluster', async (t) => {

@@ -9,7 +9,6 @@ import { eachRedis } from '../../harness/app.js';
 import { type Dump, dumpRedis } from '../../harness/dump.js';
 import { keyPattern } from '../../harness/key-pattern.js';
 import { contentOf } from '../../harness/samples.js';
-import { until } from '../../harness/until.js';
 import {
   add,
   buy,
@@ -187,25 +186,6 @@ eachRedis(t, async (t, redis) => {
     await startServer(t, redis, prefix, { alerts: true }),
   ];
   for (const one of CASES) await t.test(one.name, (t) => tries(t, redis, prefix, servers, one));
-
-  await t.test('another server goes on with a product that was left half done', async (t) => {
-    const [first, second] = servers as [Server, Server];
-    await clear(redis, prefix);
-    const names = [newVisitor(), newVisitor(), newVisitor()];
-    for (const { guest } of names) await add(first, guest);
-    first.crashAfter(6, true);
-    await t.rejects(putAt(first, '0.50') as Promise<unknown>, ServiceError);
-    t.ok(first.recover());
-    const alerts = async () =>
-      (await shownEvents(redis, prefix)).filter(({ origin }) => origin === 'alert').length;
-    t.ok((await alerts()) < 3, 'some were not told');
-    await second.products?.look();
-    t.ok((await alerts()) < 3, 'it may be under way');
-    await second.products?.look();
-    await until('all are told', async () => (await alerts()) === 3);
-    const { products } = createKeys(prefix);
-    await until('it is struck out', async () => (await dumpRedis(redis, prefix))[products] === undefined);
-  });
 });
 
 /** Wished at 1.00. */

@@ -37,13 +37,6 @@ eachRedis(t, async (t, redis) => {
   const told = async (app: TestApp) =>
     (await alertsOf(redis, app)).map((row) => [row['profile_id'], row['customer_id'], row['session_id']]);
 
-  t.test('an addition enters the profile, again it stays one entry', async (t) => {
-    const { app, guest } = await start();
-    const { profileId } = await add(app, guest);
-    await add(app, guest);
-    t.same(await wishersOf(redis, app), [profileId]);
-  });
-
   t.test('a guest who logs in keeps the entry, and the alert names the customer', async (t) => {
     const { app, ids, guest } = await start();
     const { profileId } = await add(app, guest);
