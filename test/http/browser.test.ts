@@ -1,5 +1,6 @@
-// What browsers do with us: the beacon on pages of another origin, the page of a shared wishlist, Shopify's pages with
-// the theme's blocks of docs/shopify, and the documentation. One browser for all of browser/*.ts.
+// What browsers do with us: the beacon on pages of another origin, the storefront kit (hearts, count, list page, queue, tabs, logins,
+// Smart Save, and what axe finds), the page of a shared wishlist, Shopify's pages with the theme's blocks of docs/shopify, and the
+// documentation. One browser for all of browser/*.ts and kit/*.ts.
 
 import t from 'tap';
 import { inChromium } from '../harness/storefront.js';
@@ -11,16 +12,23 @@ import { docsPage } from './browser/docs-page.js';
 import { sharePage } from './browser/share-page.js';
 import { shopifyTheme } from './browser/shopify-theme.js';
 import { storefrontPage } from './browser/storefront-page.js';
+import { kitHearts } from './kit/hearts.js';
+import { kitLooks } from './kit/looks.js';
+import { kitPages } from './kit/pages.js';
 
+const PARTS = {
+  'the beacon: visits': beaconVisits,
+  'the beacon: consent, robots, and pages that it leaves alone': beaconConsent,
+  'the beacon: ways to load it': beaconLoading,
+  'the beacon: sessions and logins': beaconSessions,
+  'the kit: hearts': kitHearts,
+  'the kit: looks': kitLooks,
+  'the kit: pages': kitPages,
+  'the page of a shared wishlist': sharePage,
+  "the theme's blocks": shopifyTheme,
+  'docs/storefront.md': storefrontPage,
+  '/docs': docsPage,
+};
 await inChromium(t, async (t, fixtures) => {
-  await t.test('the beacon: visits', (t) => beaconVisits(t, fixtures));
-  await t.test('the beacon: consent, robots, and pages that it leaves alone', (t) =>
-    beaconConsent(t, fixtures),
-  );
-  await t.test('the beacon: ways to load it', (t) => beaconLoading(t, fixtures));
-  await t.test('the beacon: sessions and logins', (t) => beaconSessions(t, fixtures));
-  await t.test('the page of a shared wishlist', (t) => sharePage(t, fixtures));
-  await t.test("the theme's blocks", (t) => shopifyTheme(t, fixtures));
-  await t.test('docs/storefront.md', (t) => storefrontPage(t, fixtures));
-  await t.test('/docs', (t) => docsPage(t, fixtures));
+  for (const [name, part] of Object.entries(PARTS)) await t.test(name, (t) => part(t, fixtures));
 });

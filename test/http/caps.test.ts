@@ -2,11 +2,8 @@
 // no two ids are linked for it, no visitor is made known, no fact is kept.
 
 import t, { type Test } from 'tap';
-import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
-import { connectToEach } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 
 const PATH = '/product/visit';
@@ -36,7 +33,7 @@ async function isRefused(
 }
 
 eachRedis(t, async (t, redis) => {
-  const env = { MAX_PRODUCTS: '3', MAX_ITEMS: '3', MAX_ITEMS_BYTES: '4096', SHOPIFY_SECRET: SECRET };
+  const env = { MAX_PRODUCTS: '3', MAX_ITEMS: '3', MAX_ITEMS_BYTES: '4096' };
   const app = await startApp(t, redis, { env });
   /** Knows nothing of what `app` has linked. */
   const other = await startApp(t, redis, { env, prefix: app.prefix });
@@ -90,27 +87,6 @@ eachRedis(t, async (t, redis) => {
       for (const productId of removed) t.match(await remove(customer, { productId }), { removed: true });
       t.equal((await add(both, '7', next)).status, 200);
       t.same(await listed(session), left);
-    }
-  });
-
-  t.test('items of an older version, whose bytes were not counted, count in a merge', async (t) => {
-    const [customer, session, both] = pair();
-    for (const [counted, uncounted] of [
-      [session, customer],
-      [customer, session],
-    ] as const) {
-      const old = await startApp(t, redis, { env: { MAX_ITEMS_BYTES: '4096' } });
-      const wishes = async (who: Ids, ...ids: string[]) => {
-        for (const productId of ids) await old.shop.add(who, { productId, ...large(1_000) });
-      };
-      await wishes(uncounted, '1', '2');
-      for (const node of connectToEach(t, redis.urls))
-        for (const key of await node.keys(createKeys(old.prefix).profile('*.*')))
-          await node.multi().hset(key, 'known', '1').hdel(key, 'itemBytes').exec();
-      await wishes(counted, '3', '4');
-      t.match(await old.shop.login(both as never), { merged: true });
-      const body = { identity: both, ...ITEM, productId: '5', ...large(1_000) };
-      t.equal((await old.post('/item/add', body, TRUSTED)).status, 409);
     }
   });
 
@@ -235,20 +211,6 @@ eachRedis(t, async (t, redis) => {
       await isRefused(t, app, [who], () => visit(who, 'b'));
       for (const handle of ['a', 'c', 'd']) await app.shop.reset(who, handle);
     }
-  });
-
-  t.test('one product too many is refused without a credential, and from a storefront', async (t) => {
-    const identity = { sessionId: 'beacon' };
-    await fill(identity);
-    const body = { identity, productHandle: 'd' };
-    const storefront = proxied(PATH, { logged_in_customer_id: '' });
-    await isRefused(
-      t,
-      app,
-      [identity],
-      () => app.post(PATH, body),
-      () => app.post(storefront, body),
-    );
   });
 
   t.test('visits that fit together are counted where the two are linked by the visit', async (t) => {

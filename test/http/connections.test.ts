@@ -115,35 +115,21 @@ t.test('connections', async (t) => {
 
   // uWebSockets.js takes trailers for the next request and answers that one with 505, so a request with trailers is
   // refused before anything is done: a client sends again what was answered with 505.
-  t.test('a request that announces a trailer is refused, and nothing is done', async (t) => {
-    for (const name of ['Trailer', 'trailer']) {
+  t.test('a request with a trailer, announced or not, is refused, and nothing is done', async (t) => {
+    for (const name of ['Trailer', 'trailer', undefined])
       for (const isWhole of [true, false]) {
         const wire = await Wire.open(t, app.port);
-        const [body, last] = chunked('announced', 'x-sum: 1\r\n');
-        wire.send(head(`${name}: x-sum\r\n`));
-        if (!isWhole) await sleep(20);
-        wire.send(body);
-        if (!isWhole) t.match(await wire.next(), { status: 400, body: /trailer/ });
-        wire.send(last);
-        t.match(await wire.ended(), /^$|^HTTP\/1\.1 (400|505) /);
+        const [body, last] = chunked('trailer', 'x-sum: 1\r\n');
+        const start = head(name === undefined ? '' : `${name}: x-sum\r\n`) + body;
+        wire.send(isWhole ? start + last : start);
+        if (!isWhole) {
+          if (name === undefined) await app.get('/healthz');
+          else t.match(await wire.next(), { status: 400, body: /trailer/ });
+          wire.send(last);
+        }
+        t.match(await wire.ended(), name === undefined ? /^HTTP\/1\.1 505 / : /^$|^HTTP\/1\.1 (400|505) /);
       }
-    }
-    t.equal(await countOf('announced'), 0);
-  });
-
-  t.test('trailers that nothing announced are refused, and nothing is done', async (t) => {
-    for (const isWhole of [true, false]) {
-      const wire = await Wire.open(t, app.port);
-      const [body, last] = chunked('unannounced', 'x-sum: 1\r\n');
-      if (isWhole) wire.send(head() + body + last);
-      else {
-        wire.send(head() + body);
-        await app.get('/healthz');
-        wire.send(last);
-      }
-      t.match(await wire.ended(), /^HTTP\/1\.1 505 /);
-    }
-    t.equal(await countOf('unannounced'), 0);
+    t.equal(await countOf('trailer'), 0);
   });
 
   const openRequests = async () => Number(await app.figure('http_open_requests'));
@@ -185,23 +171,16 @@ t.test('connections', async (t) => {
   t.test('an empty body is complete, wherever the head was cut on its way', async (t) => {
     const line = 'DELETE /product/visit?sessionId=empty&productHandle=x HTTP/1.1\r\n';
     const head = `${line}host: x\r\ncontent-length: 0\r\n\r\n`;
-    let closed = 0;
     // Cut within the request line, uWebSockets.js may take it for another version of HTTP: 505.
     for (let cut = line.length; cut <= head.length; cut++) {
       const wire = await sendCut(t, head, cut);
       const first = await wire.next();
       t.match(first, { status: 200 }, `cut at ${cut}`);
       wire.send(head);
-      const after = await wire.next();
       const isClosed = first?.headers['connection'] === 'close';
-      if (isClosed) closed++;
-      t.equal(
-        after?.status,
-        isClosed ? undefined : 200,
-        'the next one is answered unless the first said close',
-      );
+      t.equal((await wire.next())?.status, isClosed ? undefined : 200, 'the next, unless it said close');
+      if (cut === head.length) t.notOk(isClosed, 'a head in one piece closes nothing');
     }
-    t.ok(closed < head.length - line.length + 1, 'a head in one piece closes nothing');
   });
 
   t.test('a request cut within its first line is counted once, or 505 and never', async (t) => {
@@ -239,10 +218,7 @@ t.test('connections', async (t) => {
       }
       answered.push(ids.join());
     }
-    t.same(
-      answered.filter((ids) => !['', 'first', 'first,second'].includes(ids)),
-      [],
-    );
+    for (const ids of answered) t.ok(['', 'first', 'first,second'].includes(ids), ids);
     const acknowledged = answered.reduce((sum, ids) => sum + ids.split(',').filter(Boolean).length, 0);
     const count = await countOf('pipeline');
     t.ok(count >= Math.max(1, acknowledged) && count <= 2 * tries, `${count} were counted`);
@@ -250,20 +226,16 @@ t.test('connections', async (t) => {
 
   t.test('a client that leaves within its body is forgotten, and nothing of it is done', async (t) => {
     const visit = visitOf('leaver');
-    const heads = [
-      { 'content-length': String(visit.length + 1) },
-      { 'content-length': '60000' },
-      { 'transfer-encoding': 'chunked' },
+    const starts = [
+      `content-length: ${visit.length + 1}\r\n\r\n${visit}`,
+      `content-length: 60000\r\n\r\n${visit}`,
+      `transfer-encoding: chunked\r\n\r\n${visit.length.toString(16)}\r\n${visit}\r\n`,
     ];
-    const sockets = heads.flatMap((head) =>
-      Array.from({ length: 20 }, () => {
-        const socket = connect({ port: app.port, host: '127.0.0.1' });
-        const [[name, value] = []] = Object.entries(head);
-        socket.write(`POST ${PATH} HTTP/1.1\r\nhost: x\r\n${name}: ${value}\r\n\r\n`);
-        socket.write(value === 'chunked' ? `${visit.length.toString(16)}\r\n${visit}\r\n` : visit);
-        return socket;
-      }),
-    );
+    const sockets = Array.from({ length: 60 }, (_, i) => {
+      const socket = connect({ port: app.port, host: '127.0.0.1' });
+      socket.write(`POST ${PATH} HTTP/1.1\r\nhost: x\r\n${starts[i % 3]}`);
+      return socket;
+    });
     await until('all have begun', async () => (await openRequests()) >= 60);
     for (const socket of sockets) socket.destroy();
     await until('all are forgotten', async () => (await openRequests()) === 0);

@@ -4,7 +4,7 @@
 import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
-import { hasSignature, verifyProxySignature as verify } from '../../src/http/proxy-signature.js';
+import { verifyProxySignature as verify } from '../../src/http/proxy-signature.js';
 import { KeyRing } from '../../src/key-ring.js';
 import { startApp } from '../harness/app.js';
 import { proxied } from '../harness/app-proxy.js';
@@ -81,10 +81,6 @@ t.test('no other way of cutting the signed text into parameters holds', async (t
       { a: '1logged_in_customer_id=300m', ...common, logged_in_customer_id: '' },
       { a: '1', logged_in_customer_id: '300', mlogged_in_customer_id: '', ...common },
     ],
-    'the guest in a name with a sign of equality': [
-      { a: '1logged_in_customer_id=300m=', ...common, logged_in_customer_id: '' },
-      { a: '1', logged_in_customer_id: '300', 'm=logged_in_customer_id': '', ...common },
-    ],
     'a time to come in a value, that of today in a name': [
       { a: `1timestamp=${AT + 9_999}u`, timestamp: `${AT}` },
       { a: '1', timestamp: `${AT + 9_999}`, utimestamp: `${AT}` },
@@ -92,13 +88,6 @@ t.test('no other way of cutting the signed text into parameters holds', async (t
     'the guest over two parameters': [
       { a: '1logged_in_customer_id=300m=', ...common, logged_in_customer_id: '' },
       { a: '1', logged_in_customer_id: '300', m: 'l', ogged_in_customer_id: '', ...common },
-    ],
-    'a time to come before that of today, which is in a value': [
-      { m: `1timestamp=${AT + 9_999}u`, ...common, logged_in_customer_id: '300' },
-      {
-        ...{ logged_in_customer_id: '300', m: '1', timestamp: `${AT + 9_999}` },
-        upath_prefix: `/apps/xshop=shop-name.myshopify.comtimestamp=${AT}`,
-      },
     ],
     'a time to come with a shop and a path of its own': [
       {
@@ -144,9 +133,7 @@ const holds = (parameters: Record<string, string>) => {
 
 t.test('an ordinary query is served, whatever its names and values say of shop, time or path', async (t) => {
   const ordinary: Record<string, string>[] = [
-    { utm_timestamp: '1' },
-    { ref: 'https://x/?shop=1' },
-    { return_to: '/search?q=a&timestamp=5' },
+    { utm_timestamp: '1', ref: 'https://x/?shop=1' },
     { return_to: `/search?timestamp=${AT - 1_000}&q=a` },
     { q: 'path_prefix=/x signature=y' },
     { xshop: '1', shop_timestamp: '12', path_prefix: '/apps/a=b' },
@@ -177,19 +164,6 @@ t.test('a customer is digits or absent, a time is digits', async (t) => {
     t.notOk(holds({ logged_in_customer_id: id }), id);
   for (const time of ['', ' ', `${AT}.0`, `${AT / 10}e1`, `0x${AT.toString(16)}`, ` ${AT}`, `+${AT}`, 'x'])
     t.notOk(holds({ timestamp: time }), time);
-});
-
-t.test('a query has a signature where a parameter of that very name is in it', async (t) => {
-  for (const query of ['signature=x', 'a=b&signature=x', 'signature=']) t.ok(hasSignature(query), query);
-  for (const query of [
-    '',
-    'utm_signature=x',
-    'a=signature=x',
-    'a=b&utm_signature=x',
-    'signature',
-    'Signature=x',
-  ])
-    t.notOk(hasSignature(query), query);
 });
 
 const APP = 'shpss_of-the-app-now';
@@ -223,62 +197,41 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
 
 // An answer that comes sooner for a worse guess would tell the caller how much of it was right. No request can show
 // that reliably, so this reads the source.
-
-const FOLDER = new URL('../../../src/http/', import.meta.url);
-
-/** A source without its comments and imports. */
-const code = (file: string) =>
-  readFileSync(new URL(file, FOLDER), 'utf8')
-    .replace(/\/\*[\s\S]*?\*\//g, '')
-    .replace(/^\s*\/\/.*$/gm, '')
-    .replace(/^import .*$/gm, '');
-
-const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((name) =>
-  name.endsWith('.ts'),
-);
-const COMPARES = ['../key-ring.ts', 'proxy-signature.ts', 'webhook.ts'];
-
-t.test('digests and signatures are compared by timingSafeEqual, and in no other way', async (t) => {
-  for (const file of COMPARES) {
+t.test('digests and signatures are compared in constant time, each with all keys or secrets', async (t) => {
+  const folder = new URL('../../../src/http/', import.meta.url);
+  /** A source without its comments and imports. */
+  const code = (file: string) =>
+    readFileSync(new URL(file, folder), 'utf8')
+      .replace(/\/\*[\s\S]*?\*\//g, '')
+      .replace(/^\s*\/\/.*$|^import .*$/gm, '');
+  const comparing = ['../key-ring.ts', 'proxy-signature.ts', 'webhook.ts'];
+  for (const file of comparing) {
     t.equal(code(file).match(/\btimingSafeEqual\(/g)?.length, 1, file);
-    t.notMatch(code(file), /\.(equals|compare|localeCompare)\(/, file);
-    t.notMatch(code(file), /\b(known|presented|given|expected|signature|digest)\)? [!=]==? (?!'')/, file);
-    t.notMatch(
-      code(file),
+    for (const other of [
+      /\.(equals|compare|localeCompare)\(/,
+      /\b(known|presented|given|expected|signature|digest)\)? [!=]==? (?!'')/,
       /[!=]==? (known|presented|given|expected|signature|sign|digest|createHmac)\b(?!\.length)/,
-      file,
-    );
-    t.notMatch(code(file), /\b(has|includes|indexOf)\((key|presented|signature|given)\b/, file);
+      /\b(has|includes|indexOf)\((key|presented|signature|given)\b/,
+    ])
+      t.notMatch(code(file), other, file);
   }
-  for (const file of files.filter((name) => !COMPARES.includes(name))) {
-    t.notMatch(code(file), /createHmac\(|timingSafeEqual\(/, file);
-    t.notMatch(code(file), /(apiKey|bearer|token|secret)\w* [!=]== (?!''|undefined|null)/i, file);
-  }
-});
-
-t.test('of several keys all are compared, whichever it is', async (t) => {
-  const find = /find\(key[\s\S]*?\n {2}\}/.exec(code('../key-ring.ts'))?.[0] ?? '';
-  t.match(find, /for \(/);
-  t.equal(find.match(/\breturn\b/g)?.length, 1, 'it returns at its end alone');
-  t.notMatch(find, /\bbreak\b/);
-});
-
-t.test('a signature is compared under each of several secrets, whichever it is', async (t) => {
-  for (const file of COMPARES.slice(1)) {
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' }))
+    if (file.endsWith('.ts') && !comparing.includes(file)) {
+      t.notMatch(code(file), /createHmac\(|timingSafeEqual\(/, file);
+      t.notMatch(code(file), /(apiKey|bearer|token|secret)\w* [!=]== (?!''|undefined|null)/i, file);
+    }
+  for (const file of comparing.slice(1)) {
     t.match(code(file), /secrets\.filter\(/, file);
     t.notMatch(code(file), /secrets\.(some|every|find\w*|includes)\(/i, file);
   }
-});
-
-t.test('a key that is remembered is compared to its last character', async (t) => {
-  const source = code('../key-ring.ts');
-  for (const name of ['#recall\\(key: string', 'function isSame\\(']) {
-    const body = new RegExp(`${name}[\\s\\S]*?\\n(?: {2})?\\}\\n`).exec(source)?.[0] ?? '';
-    t.match(body, /for \(/);
+  const ring = code('../key-ring.ts');
+  for (const name of ['find\\(key', '#recall\\(key: string', 'function isSame\\(']) {
+    const body = new RegExp(`${name}[\\s\\S]*?\\n(?: {2})?\\}\\n`).exec(ring)?.[0] ?? '';
+    t.match(body, /for \(/, name);
     t.equal(body.match(/\breturn\b/g)?.length, 1, `${name} returns at its end alone`);
-    t.notMatch(body, /\b(break|continue)\b/);
+    t.notMatch(body, /\b(break|continue)\b/, name);
   }
-  t.notMatch(source, /\b(text|key) [!=]== (?!undefined)/);
+  t.notMatch(ring, /\b(text|key) [!=]== (?!undefined)/);
 });
 
 t.test('only what digests prove right is remembered', async (t) => {

@@ -220,20 +220,6 @@ eachRedis(t, async (t, redis) => {
     t.equal(await count(c), 2);
   });
 
-  t.test('the first customer may come back to a shared device, or be erased, too', async (t) => {
-    const one = await addDevice();
-    await erase(one.d);
-    await visit(one.session);
-    t.equal((await visit({ ...one.session, ...one.c })).count, 4);
-    t.equal(await other.shop.count(one.session), 4);
-    const two = await addDevice();
-    await erase(two.d);
-    await visit(two.session);
-    await erase(two.c);
-    t.equal(await other.shop.count(two.session), 1, 'it keeps what is its own');
-    t.same([await erase(two.session), await erase(two.session)], [{ erased: true }, { erased: false }]);
-  });
-
   t.test('by e-mail address: every visitor for whom it was given, and no other', async (t) => {
     const email = 'Shared@Rights.example';
     await add({ sessionId: 'mailed-guest', email });
@@ -286,28 +272,26 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.del('/profile', {}, { 'x-api-key': KEY })).status, 400);
     t.same(await dumpRedis(redis, app.prefix), before);
 
-    for (const [who, alone, more] of [
-      ['a customer and their session', one, { sessionId: 'of-1' }],
-      ['a customer and a session that is unknown', one, { sessionId: 'unknown' }],
-      ['a guest and a customer who is unknown', guest, { customerId: 'no' }],
-      ['a customer and their address', one, { email: 'One@named.example' }],
-      ['a customer and an unknown address', one, { email: 'no@named.example' }],
-      ['an unknown customer and an address', guest, { customerId: 'no', email: 'guest@named.example' }],
-    ] as [string, Ids, Ids][]) {
+    for (const [alone, more] of [
+      [one, { sessionId: 'of-1' }],
+      [one, { sessionId: 'unknown' }],
+      [guest, { customerId: 'no' }],
+      [one, { email: 'One@named.example' }],
+      [one, { email: 'no@named.example' }],
+      [guest, { customerId: 'no', email: 'guest@named.example' }],
+    ] as [Ids, Ids][]) {
       const ids = { ...alone, ...more };
+      const what = JSON.stringify(ids);
       const { profileId } = await visit(alone, 'x');
       const { code } = await share(alone);
-      t.match(await exported(ids), { profileId, shares: [code] }, who);
-      t.same(await erase(ids), { erased: true }, who);
-      for (const one of [alone, ids]) t.match(await asked(one), NOBODY, who);
-      t.same(await erase(ids), { erased: false }, who);
+      t.match(await exported(ids), { profileId, shares: [code] }, what);
+      t.same([await erase(ids), await erase(ids)], [{ erased: true }, { erased: false }], what);
+      for (const one of [alone, ids]) t.match(await asked(one), NOBODY, what);
       await fill();
     }
     const unknown = { customerId: 'no', sessionId: 'unknown' };
     for (const ids of [
       unknown,
-      { customerId: 'no' },
-      { sessionId: 'unknown' },
       { email: 'no@named.example' },
       { ...unknown, email: 'no@named.example' },
     ] as Ids[])
@@ -322,9 +306,10 @@ eachRedis(t, async (t, redis) => {
     const setMaxMemory = (bytes: number) =>
       Promise.all(nodes.map((node) => node.config('SET', 'maxmemory', bytes)));
     t.teardown(() => setMaxMemory(0));
-    const isFull = async (sessionId: string) =>
-      (await app.post('/product/visit', { identity: { sessionId }, productHandle: 'x' }, TRUSTED)).status ===
-      503;
+    const refused = async (sessionId: string) => {
+      const visit = { identity: { sessionId }, productHandle: 'x' };
+      return (await app.post('/product/visit', visit, TRUSTED)).status === 503;
+    };
 
     /** A customer with two sessions, items, a share link, an address and an idempotency key; and a guest. */
     const addCustomer = async (customerId: string) => {
@@ -338,39 +323,27 @@ eachRedis(t, async (t, redis) => {
       await visit({ sessionId: `guest-${customerId}` });
       return { customerId, email, guest: `guest-${customerId}` };
     };
-    const [first, second, third] = [
-      await addCustomer('90001'),
-      await addCustomer('90002'),
-      await addCustomer('90003'),
-    ];
+    const first = await addCustomer('90001');
+    const second = await addCustomer('90002');
+    const third = await addCustomer('90003');
     const device = await addDevice();
     await setMaxMemory(1);
-    t.ok(await isFull('new'), 'Redis takes no writes');
+    t.ok(await refused('new'), 'Redis takes no writes');
     for (const identity of [
       { customerId: first.customerId },
       { email: second.email },
       { sessionId: first.guest },
       device.session,
     ] as Ids[]) {
-      // Beside requests that fail, in the same batches.
-      let isErasing = true;
-      const failing = Array.from({ length: 32 }, async (_, i) => {
-        while (isErasing) await isFull(`fails-${i}`);
-      });
-      // Under a key as without one.
+      // Beside requests that fail, in the same batches. Under a key as without one.
       const key = { ...TRUSTED, 'idempotency-key': JSON.stringify(identity) };
+      const failing = Array.from({ length: 50 }, (_, i) => refused(`fails-${i}`));
+      const unknown = Array.from({ length: 50 }, (_, i) => erasing({ sessionId: `unknown-${i}` }));
       const erased = await app.del('/profile', { identity }, key);
-      isErasing = false;
       t.match(erased, ERASED, erased.text);
-      await Promise.all(failing);
+      t.same(new Set(await Promise.all(failing)), new Set([true]));
+      for (const { status, json } of await Promise.all(unknown)) t.same([status, json.erased], [200, false]);
     }
-    // And many at once, so that they would share batches with visits, whatever the turns are.
-    const beside = Array.from({ length: 50 }, async (_, i) => {
-      const [erased] = await Promise.all([erasing({ sessionId: `unknown-${i}` }), isFull(`fails-${i}`)]);
-      return erased;
-    });
-    for (const erased of await Promise.all(beside))
-      t.match(erased, { status: 200, json: { erased: false } }, erased.text);
     t.same(await traces('full-90001', first.guest, 'full-90002'), []);
     t.match(await asked({ customerId: first.customerId }), NOBODY);
 

@@ -1,4 +1,4 @@
-// Pages and files: /beacon.js as caches and browsers see it, / and /docs under any base path, which load nothing from
+// Pages and files: /beacon.js and /wishlist.js as caches, browsers and block lists see them, SCRIPT_NAME, / and /docs under any base path, which load nothing from
 // elsewhere; and files as large as the renderer's: compressed once, by a thread, whole to a slow reader, and not copied for
 // each of many.
 
@@ -92,6 +92,55 @@ t.test('the beacon is one program of ES2017 without comments', async (t) => {
   const newest = translated(ts.ScriptTarget.ESNext);
   t.same(newest.diagnostics, [], 'it parses');
   t.equal(translated(ts.ScriptTarget.ES2017).outputText, newest.outputText, 'nothing had to be translated');
+});
+
+/** Generic patterns of EasyPrivacy and EasyList that a shop's script is likely to meet: `*` is any text, `^` a separator. */
+const BLOCKED =
+  `/beacon.js /beacon.min.js /beacon/event/* /analytics.js? /tracker.js /_sess/script.js /analytics/js /api/pageview? /autotag.
+  /autotrack.js /ga.js /inject.js?key= /scroll-track.js /slot_cmp.js _tracker.js? _stats.js? /trackpixel. /visitorcounter.
+  /pagevisit. /hitcount. /wt_tag.js /wa_process.js /admiral.js /ads.js /banner.js /adserver. .com/track?`.split(
+    /\s+/,
+  );
+
+const isBlocked = (path: string) =>
+  BLOCKED.some((pattern) => {
+    const source = pattern
+      .replace(/[.+?${}()|[\]\\]/g, '\\$&')
+      .replaceAll('*', '.*')
+      .replaceAll('^', '(?:[^\\w.%-]|$)');
+    return new RegExp(source, 'i').test(`https://shop.example${path}`);
+  });
+
+t.test('the default name is on no common block list; the beacon’s is', async (t) => {
+  t.ok(isBlocked('/beacon.js'), 'the patterns are read');
+  for (const path of [
+    '/wishlist.js',
+    '/apps/wishmeter/wishlist.js',
+    '/item/check?key=pk_1',
+    '/product/visit?count=true&key=pk_1',
+  ])
+    t.notOk(isBlocked(path), path);
+});
+
+t.test('SCRIPT_NAME names its path, and the script finds its own tag', async (t) => {
+  const named = await startApp(t, redis, { env: { SCRIPT_NAME: 'hearts' } });
+  const { status, text, headers } = await named.get('/hearts.js');
+  t.equal(status, 200);
+  t.match(headers, {
+    'content-type': 'text/javascript; charset=utf-8',
+    'cross-origin-resource-policy': 'cross-origin',
+  });
+  t.match(text, 'script[src*="/hearts.js"]');
+  t.notMatch(text, /beacon\\?\.js/);
+  t.notMatch(text, /@include|^\s*\/\//m, 'all files are in it, and no comment; if not, run make build');
+  t.equal((await named.get('/wishlist.js')).status, 404);
+  t.ok((await named.get('/beacon.js')).text.length < text.length);
+  t.equal(gunzipSync((await bytesOf('/hearts.js', 'gzip', named)).bytes).toString(), text);
+});
+
+t.test('minified and gzipped it has 10 KB at most', async (t) => {
+  const { length } = (await bytesOf('/wishlist.js', 'gzip')).bytes;
+  t.ok(length <= 10 * 1024, `${length} bytes; if this is 17,000, run make build`);
 });
 
 for (const [base, server] of [
@@ -211,26 +260,26 @@ for (const asText of [false, true]) {
   });
 }
 
-t.test('closing does not wait for ever for a reader that reads no more', async (t) => {
-  const { server } = await listenWithLarge(false, 100);
-  slowReader(t, server.port);
-  await until('it reads', () => server.pending.readers === 1);
-  await server.close();
-  t.pass();
-});
+t.test(
+  'closing waits neither for ever for a reader that reads no more, nor for one that has left',
+  async (t) => {
+    const { server } = await listenWithLarge(false, 100);
+    slowReader(t, server.port);
+    await until('it reads', () => server.pending.readers === 1);
+    await server.close();
 
-t.test('closing does not wait for a reader that has left in the middle of an answer', async (t) => {
-  const { server } = await listenWithLarge(false);
-  t.teardown(() => server.close());
-  const socket = connect({ port: server.port, host: '127.0.0.1' });
-  socket.on('error', () => {});
-  socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
-  socket.pause();
-  await until('it reads', () => server.pending.readers === 1);
-  socket.destroy();
-  await until('it does not any more', () => server.pending.readers === 0);
-  t.equal(server.openRequests, 0);
-});
+    const { server: other } = await listenWithLarge(false);
+    t.teardown(() => other.close());
+    const socket = connect({ port: other.port, host: '127.0.0.1' });
+    socket.on('error', () => {});
+    socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
+    socket.pause();
+    await until('it reads', () => other.pending.readers === 1);
+    socket.destroy();
+    await until('it does not any more', () => other.pending.readers === 0);
+    t.equal(other.openRequests, 0);
+  },
+);
 
 t.test('slow readers share one copy', async (t) => {
   const readers = 20;
@@ -244,10 +293,10 @@ t.test('slow readers share one copy', async (t) => {
 });
 
 /** The body as it is sent. */
-function bytesOf(path: string, acceptEncoding: string) {
+function bytesOf(path: string, acceptEncoding: string, { port } = app) {
   return new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
     const headers = { 'accept-encoding': acceptEncoding };
-    request({ host: '127.0.0.1', port: app.port, path, headers }, async (res) => {
+    request({ host: '127.0.0.1', port, path, headers }, async (res) => {
       const parts: Buffer[] = [];
       for await (const part of res) parts.push(part as Buffer);
       resolve({ headers: res.headers, bytes: Buffer.concat(parts) });

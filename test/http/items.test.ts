@@ -224,8 +224,6 @@ eachRedis(t, async (t, redis) => {
     t.same(gist(moved), { type: 'moveToCart', origin: 'item', payload });
     const columns = { product_handle: 'red-shoe', quantity: 2, price: '79.90', compare_at: '99.90' };
     t.match(moved, { ...columns, currency: 'EUR', inventory_available: true });
-    t.match(await remove(who, removal), { removed: false });
-
     const soldOut = { customerId: '78' };
     await send({ identity: soldOut, ...without(CONTENT, 'currencyCode'), inventoryAvailable: false });
     await remove(soldOut, removal);
@@ -302,40 +300,27 @@ eachRedis(t, async (t, redis) => {
     const identity = { sessionId: 'good' };
     await add(identity);
     const removal = { identity, ...PRODUCT };
+    const all =
+      'compareAt identity inventoryAvailable price productHandle productId productTitle quantity source';
     const cases: [path: string, body: unknown, paths: string[]][] = [
       [
         '/item/add',
         { identity: {}, price: 1, quantity: 0, source: 'x' },
-        [
-          '/compareAt',
-          '/identity',
-          '/inventoryAvailable',
-          '/price',
-          '/productHandle',
-          '/productId',
-          '/productTitle',
-          '/quantity',
-          '/source',
-        ],
+        all.split(' ').map((name) => `/${name}`),
       ],
-      ['/item/remove', without(removal, 'productId'), ['/productId']],
       ['/item/remove', { ...removal, productId: '' }, ['/productId']],
-      ['/item/remove', { ...removal, variantId: -2002 }, ['/variantId']],
-      ...['add', 'purchase', true].map((event): [string, unknown, string[]] => [
-        '/item/remove',
-        { ...removal, event },
-        ['/event'],
-      ]),
-      ...['/item/add', '/item/remove', '/item/list'].flatMap((path): [string, unknown, string[]][] => {
-        const good = { ...itemOf(identity), ...removal };
-        return [
-          [path, { ...good, identity: undefined }, ['/identity']],
-          [path, { ...good, identity: { sessionId: 'null' } }, ['/identity/sessionId']],
-          [path, { ...good, identity: { ...identity, device: 1 } }, ['/identity/device']],
-          [path, 'null', ['']],
-        ];
-      }),
+      ['/item/remove', { ...removal, variantId: -2002, event: 'add' }, ['/event', '/variantId']],
     ];
+    for (const path of ['/item/add', '/item/remove', '/item/list']) {
+      const good = { ...itemOf(identity), ...removal };
+      cases.push([path, { ...good, identity: undefined }, ['/identity']]);
+      cases.push([
+        path,
+        { ...good, identity: { sessionId: 'null', device: 1 } },
+        ['/identity/device', '/identity/sessionId'],
+      ]);
+      cases.push([path, 'null', ['']]);
+    }
     const before = await dumpRedis(redis, app.prefix);
     for (const [path, body, paths] of cases) {
       const { status, json } = await app.post(path, body, TRUSTED);
@@ -415,21 +400,20 @@ eachRedis(t, async (t, redis) => {
         Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(text)?.[1] ?? 0);
       return texts.reduce((sum, text) => sum + of(text), 0);
     };
+    const allCalls = () => Promise.all(['hmget', 'hscan', 'hkeys'].map(calls));
     const spent = async (work: () => Promise<void>) => {
-      const before = [await calls('hmget'), await calls('hscan'), await calls('hkeys')];
+      const before = await allCalls();
       await work();
-      const after = [await calls('hmget'), await calls('hscan'), await calls('hkeys')];
-      return after.map((count, i) => count - (before[i] as number));
+      return (await allCalls()).map((count, i) => count - (before[i] as number));
     };
     const products = Array.from({ length: 250 }, (_, i) => ({ productId: `p-${i + 600}`, variantId: 'v' }));
     const cost = await spent(async () => {
-      const found = (await check(guest, products)).map(
-        ({ itemId }: { itemId: string | null }) => itemId !== null,
+      const found = (await check(guest, products)) as { itemId: string | null }[];
+      t.equal(
+        found.findIndex(({ itemId }) => itemId === null),
+        100,
       );
-      t.same(
-        found,
-        products.map((_, i) => i < 100),
-      );
+      t.ok(found.slice(100).every(({ itemId }) => itemId === null));
     });
     t.same(cost, [2, 0, 0], 'one HMGET for the profile, one for the items, no scan');
     const [, pages, wholes] = await spent(async () => {

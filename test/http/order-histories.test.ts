@@ -1,6 +1,6 @@
 // Orders as analysts see them. Whatever statements say of an order, in any order of arrival and repeated, the newest counts. And
 // whose an order is: whom it names, what was known before, what follows (a login, another session, a shared device), then the
-// export, the views, and each way to erase. Each two values of any two of these come together; FAULTS=full: all combinations.
+// export, the views, and each way to erase. Each two values of any two of these come together.
 
 import { pino } from 'pino';
 import t from 'tap';
@@ -46,14 +46,13 @@ interface Case {
   readonly email: string;
   readonly orderId: string;
 }
-const IS_FULL = process.env['FAULTS'] === 'full';
 const LOGIN_OF_BOTH = AFTER.indexOf('a login of both');
 const CASES: readonly Case[] = Object.keys(BEFORE).flatMap((before, b) =>
   NAMED.flatMap((named, n) =>
     AFTER.flatMap((after, a) =>
       ERASED_BY.flatMap((erasedBy, e): Case[] => {
         const isChosen = (a + b) % NAMED.length === n || a === LOGIN_OF_BOTH;
-        if (!IS_FULL && !(isChosen && (a + b) % ERASED_BY.length === e)) return [];
+        if (!isChosen || (a + b) % ERASED_BY.length !== e) return [];
         const number = `${b + 1}${n + 1}${a + 1}${e + 1}`;
         return [
           {
@@ -74,18 +73,7 @@ const CASES: readonly Case[] = Object.keys(BEFORE).flatMap((before, b) =>
   ),
 );
 /** Of these each fourth has every value, and the cluster adds nothing to a pair. */
-const CLUSTER_CASES = IS_FULL ? CASES : CASES.filter((_, i) => i % 4 === 0);
-t.test('the cases have each pair of values', async (t) => {
-  const lists = { before: Object.keys(BEFORE), named: NAMED, after: AFTER, erasedBy: ERASED_BY };
-  const fields = Object.keys(lists) as (keyof typeof lists)[];
-  for (const [i, one] of fields.entries())
-    for (const other of fields.slice(i + 1)) {
-      const pairs = new Set(CASES.map((found) => `${found[one]}; ${found[other]}`));
-      t.equal(pairs.size, lists[one].length * lists[other].length, `${one} and ${other}`);
-    }
-  for (const field of fields)
-    t.equal(new Set(CLUSTER_CASES.map((found) => found[field])).size, lists[field].length, field);
-});
+const CLUSTER_CASES = CASES.filter((_, i) => i % 4 === 0);
 /** Whether the session was one customer's and then another's. */
 function hasMoved({ before, after }: Case): boolean {
   if (after === 'a shared device') return true;
@@ -150,7 +138,8 @@ eachRedis(t, async (t, redis) => {
       const { name, named, customerId, sessionId, email, orderId } = one;
       const before = await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]);
       const customer = named === 'session' ? null : { id: Number(customerId), email, state: 'disabled' };
-      const note_attributes = named === 'customer' ? [] : sessionNote(sessionId);
+      const others = [null, { name: 'gift' }];
+      const note_attributes = named === 'customer' ? others : [...others, ...sessionNote(sessionId)];
       const line = { product_id: 11, variant_id: 21, price: '10.00' };
       const order = { ...orderOf(customer, [line], { email, note_attributes }), id: Number(orderId) };
       for (const repeat of [1, 2])
@@ -303,8 +292,8 @@ t.test('what an order states', async (t) => {
     for (const [i, one] of all.entries())
       for (const rest of permutations(all.toSpliced(i, 1))) yield [one, ...rest];
   }
-  /** Of three statements each so many'th case, unless FAULTS=full; it divides none of their numbers. */
-  const THINNED = 5;
+  /** Of three statements each so many'th case; it divides none of their numbers. */
+  const THINNED = 25;
   /** One, two and three statements in the order of their age, and each order in which they arrive. */
   const LIVES = NAMES.flatMap((a) => {
     const second = NAMES.filter((b) => b !== a);
@@ -313,7 +302,7 @@ t.test('what an order states', async (t) => {
   });
   const CASES = LIVES.flatMap((life) =>
     Array.from(permutations(life.map((_, age) => age)), (arrival) => ({ life, arrival })),
-  ).filter(({ life }, i) => IS_FULL || life.length < 3 || i % THINNED === 0);
+  ).filter(({ life }, i) => life.length < 3 || i % THINNED === 0);
   const redis = await startTestRedis(t);
   const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   await emptyDatabase(client, 'wishmeter');
@@ -352,74 +341,61 @@ t.test('what an order states', async (t) => {
     FROM purchases GROUP BY order_id`);
     return new Map(rows.map((row) => [row.order_id, row]));
   }
-  t.test(
-    'the newest statement counts, in any order of arrival, also when each is repeated much later',
-    async (t) => {
-      const orders = CASES.map(({ life, arrival }, i) => {
-        const id = 10_000 + i;
-        const customer = { id: 70_000 + i };
-        const bodies = life.map((name, age) => ({
-          ...{ id, customer, currency: 'EUR', created_at: CREATED, updated_at: timeOf(age) },
-          ...STATEMENTS[name]?.body,
-        }));
-        return {
-          id: String(id),
-          name: `${life.join(', ')}; arriving ${arrival.join('')}`,
-          life,
-          arrival,
-          bodies,
-        };
-      });
-      const sendAll = async () => {
-        for (let i = 0; i < orders.length; i += 100)
-          await Promise.all(
-            orders.slice(i, i + 100).map(async ({ arrival, bodies, name }) => {
-              for (const age of arrival) {
-                const answer = await deliver(app, bodies[age] as object, undefined, {
-                  'x-shopify-topic': 'orders/updated',
-                });
-                if (answer.status !== 200) throw new Error(`${name}: ${answer.status} ${answer.text}`);
-              }
-            }),
-          );
-      };
-      const check = async (when: string) => {
-        await untilFlushed();
-        const found = await seen();
-        const wrong = orders.filter(({ id, life }) => {
-          const { lines = [], at = OCCURRED, test = life.at(-1) === 'test' } = found.get(id) ?? {};
-          const last = life.findLast((name) => name !== 'pending');
-          const isTest = lines.length === 0 || test === (last === 'test');
-          return JSON.stringify([lines, at]) !== JSON.stringify([shownAfter(life), OCCURRED]) || !isTest;
-        });
-        t.same(
-          wrong.slice(0, 5).map(({ id, name }) => [name, found.get(id)]),
-          [],
-          `${wrong.length} of ${orders.length} orders ${when}`,
+  t.test('the newest statement counts, in any order of arrival, also repeated much later', async (t) => {
+    const orders = CASES.map(({ life, arrival }, i) => {
+      const id = 10_000 + i;
+      const customer = { id: 70_000 + i };
+      const bodies = life.map((name, age) => ({
+        ...{ id, customer, currency: 'EUR', created_at: CREATED, updated_at: timeOf(age) },
+        ...STATEMENTS[name]?.body,
+      }));
+      const name = `${life.join(', ')}; arriving ${arrival.join('')}`;
+      return { id: String(id), name, life, arrival, bodies };
+    });
+    const sendAll = async () => {
+      for (let i = 0; i < orders.length; i += 100)
+        await Promise.all(
+          orders.slice(i, i + 100).map(async ({ arrival, bodies, name }) => {
+            for (const age of arrival) {
+              const answer = await deliver(app, bodies[age] as object, undefined, {
+                'x-shopify-topic': 'orders/updated',
+              });
+              if (answer.status !== 200) throw new Error(`${name}: ${answer.status} ${answer.text}`);
+            }
+          }),
         );
-        const expected = orders.reduce((sum, { life }) => {
-          const isTest = life.findLast((name) => name !== 'pending') === 'test';
-          return sum + (isTest ? 0 : shownAfter(life).reduce((all, [, , , amount]) => all + amount, 0));
-        }, 0);
-        for (const view of [
-          'purchases_by_visitor',
-          "(SELECT * FROM steps_by_visitor WHERE step = 'purchase')",
-        ])
-          t.same(
-            await ask(`SELECT toFloat64(sum(amount)) AS revenue FROM ${view}`),
-            [{ revenue: expected }],
-            `revenue of ${view} ${when}`,
-          );
-      };
-      await sendAll();
-      await check('as they came');
-      await sendAll();
-      await check('repeated');
-      await passYear();
-      await sendAll();
-      await check('repeated after all that ends has ended');
-    },
-  );
+    };
+    const check = async (when: string) => {
+      await untilFlushed();
+      const found = await seen();
+      const wrong = orders.filter(({ id, life }) => {
+        const { lines = [], at = OCCURRED, test = life.at(-1) === 'test' } = found.get(id) ?? {};
+        const last = life.findLast((name) => name !== 'pending');
+        const isTest = lines.length === 0 || test === (last === 'test');
+        return JSON.stringify([lines, at]) !== JSON.stringify([shownAfter(life), OCCURRED]) || !isTest;
+      });
+      t.same(
+        wrong.slice(0, 5).map(({ id, name }) => [name, found.get(id)]),
+        [],
+        `${wrong.length} of ${orders.length} orders ${when}`,
+      );
+      const expected = orders.reduce((sum, { life }) => {
+        const isTest = life.findLast((name) => name !== 'pending') === 'test';
+        return sum + (isTest ? 0 : shownAfter(life).reduce((all, [, , , amount]) => all + amount, 0));
+      }, 0);
+      for (const view of ['purchases_by_visitor', "(SELECT * FROM steps_by_visitor WHERE step = 'purchase')"])
+        t.same(
+          await ask(`SELECT toFloat64(sum(amount)) AS revenue FROM ${view}`),
+          [{ revenue: expected }],
+          `revenue of ${view} ${when}`,
+        );
+    };
+    await sendAll();
+    await check('as they came');
+    await passYear();
+    await sendAll();
+    await check('repeated after all that ends has ended');
+  });
   t.test('an order that says no time keeps the time when it came first, and can be corrected', async (t) => {
     const order = (quantity: number) => ({
       ...{ id: 5, customer: { id: 5 }, currency: 'EUR' },

@@ -25,7 +25,6 @@ import {
 
 const LINE = { product_id: 11, variant_id: 21 };
 const WISHED: [string, string] = ['11', '21'];
-const KEPT: [string, string] = ['12', '22'];
 
 eachRedis(t, async (t, redis) => {
   const isCluster = redis.urls.length > 1;
@@ -200,35 +199,32 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed(app, who), []);
   });
 
-  t.test(
-    'what is no order changes nothing: 400 for a server, and for a signature if it is no JSON',
-    async (t) => {
-      const { who, order } = await newBuyer();
-      const right = { ...order, customer: { id: who.customerId } };
-      const before = await dumpRedis(redis, app.prefix);
-      for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
-        t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
-      const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
-      const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
-      t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
-      const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
-      const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
-      const faulty: [string, unknown[]][] = [
-        ['', ['', 'null', '[]', '"order"', '1']],
-        ['/id', wrongIds.map((id) => ({ ...right, id }))],
-        ['/line_items', [undefined, null, {}, 'x', 1, many].map((line_items) => ({ ...right, line_items }))],
-      ];
-      for (const [path, bodies] of faulty)
-        for (const body of bodies) {
-          const text = typeof body === 'string' ? body : JSON.stringify(body);
-          const { status, json } = await app.post(PATH, text, { ...JSON_TYPE, ...TRUSTED });
-          t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, text.slice(0, 200));
-          t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
-          t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
-        }
-      t.same(await dumpRedis(redis, app.prefix), before);
-    },
-  );
+  t.test('what is no order changes nothing: 400 for a server, and if it is no JSON', async (t) => {
+    const { who, order } = await newBuyer();
+    const right = { ...order, customer: { id: who.customerId } };
+    const before = await dumpRedis(redis, app.prefix);
+    for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
+      t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
+    const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
+    const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
+    t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
+    const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
+    const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
+    const faulty: [string, unknown[]][] = [
+      ['', ['', 'null', '[]', '"order"', '1']],
+      ['/id', wrongIds.map((id) => ({ ...right, id }))],
+      ['/line_items', [undefined, null, {}, 'x', 1, many].map((line_items) => ({ ...right, line_items }))],
+    ];
+    for (const [path, bodies] of faulty)
+      for (const body of bodies) {
+        const text = typeof body === 'string' ? body : JSON.stringify(body);
+        const { status, json } = await app.post(PATH, text, { ...JSON_TYPE, ...TRUSTED });
+        t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, text.slice(0, 200));
+        t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
+        t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
+      }
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
 
   t.test("the order's address is kept: with the customer, else with the session", async (t) => {
     for (const isOn of [true, false]) {
@@ -258,38 +254,24 @@ eachRedis(t, async (t, redis) => {
   });
 
   for (const isOn of [true, false])
-    t.test(
-      `setting ${isOn ? 'on' : 'off'}: an order that is repeated after an erasure does nothing`,
-      async (t) => {
-        await switchTo(app, isOn);
-        const { customer, session, byCustomer, bySession } = newPair();
-        await add(app, byCustomer, WISHED);
-        await add(app, bySession, WISHED);
-        const order = shopifyOrder({ customer, session }, [LINE]);
-        await deliver(app, order, `before-${session}`);
-        const profiles = [await profileOf(byCustomer), await profileOf(bySession)];
-        for (const who of [byCustomer, bySession]) t.same(await erase(who), { erased: true });
-        const before = (await rowsOf(redis, app)).length;
-        for (const id of [`before-${session}`, `after-${session}`, ''])
-          t.match(await deliver(app, order, id), { status: 200, text: '{"recorded":0,"reason":"erased"}' });
-        t.equal((await rowsOf(redis, app)).length, before, 'it writes no row');
-        for (const who of [byCustomer, bySession, { email: String(order.email) }])
-          t.same(await erase(who), { erased: false }, 'and makes no visitor known');
+    t.test(`setting ${isOn ? 'on' : 'off'}: an order repeated after an erasure does nothing`, async (t) => {
+      await switchTo(app, isOn);
+      const { customer, session, byCustomer, bySession } = newPair();
+      await add(app, byCustomer, WISHED);
+      await add(app, bySession, WISHED);
+      const order = shopifyOrder({ customer, session }, [LINE]);
+      await deliver(app, order, `before-${session}`);
+      const profiles = [await profileOf(byCustomer), await profileOf(bySession)];
+      for (const who of [byCustomer, bySession]) t.same(await erase(who), { erased: true });
+      const before = (await rowsOf(redis, app)).length;
+      for (const id of [`before-${session}`, `after-${session}`, ''])
+        t.match(await deliver(app, order, id), { status: 200, text: '{"recorded":0,"reason":"erased"}' });
+      t.equal((await rowsOf(redis, app)).length, before, 'it writes no row');
+      for (const who of [byCustomer, bySession, { email: String(order.email) }])
+        t.same(await erase(who), { erased: false }, 'and makes no visitor known');
 
-        // What the order is remembered by names no visitor.
-        const names = [...profiles, String(customer), session, String(order.email)];
-        t.same(await tracesOf(redis, app.prefix, ...names), []);
-      },
-    );
-
-  t.test("a session's order has no customer, and its other note attributes may be anything", async (t) => {
-    await switchTo(app, true);
-    for (const customer of [null, undefined]) {
-      const { session, bySession } = newPair();
-      await add(app, bySession, WISHED, KEPT);
-      const note_attributes = [null, { name: 'gift' }, ...sessionNote(session)];
-      await deliver(app, { ...shopifyOrder({}, [LINE]), customer, note_attributes });
-      t.same(await listed(app, bySession), [KEPT]);
-    }
-  });
+      // What the order is remembered by names no visitor.
+      const names = [...profiles, String(customer), session, String(order.email)];
+      t.same(await tracesOf(redis, app.prefix, ...names), []);
+    });
 });

@@ -1,19 +1,13 @@
 // POST /webhook/purchase: what was bought, for how much, which orders are left out; what leaves the wishlist, with one event
 // for each item; and what analysts see, each line once.
 
-import { Writable } from 'node:stream';
-import { pino } from 'pino';
 import t from 'tap';
-import { serve } from '../../src/app/serve.js';
-import { readConfig } from '../../src/config.js';
-import { EXTRAS } from '../../src/extras/extras.js';
-import { KEY, startApp, TRUSTED } from '../harness/app.js';
+import { startApp, TRUSTED } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
 import { gist } from '../harness/stream.js';
 import {
   add as addItems,
   deliver as deliverTo,
-  JSON_TYPE,
   linesOf,
   listed as listedOf,
   orderOf,
@@ -91,21 +85,13 @@ t.test('ids may be numbers, texts or gids, and are exact beyond what a double ho
     { orderId: big, productId: '30', variantId: '300', quantity: 1, price: '2.00' },
     'a line without a quantity is one piece',
   );
-});
-
-t.test('ids of 16 digits are exact where none is longer', async (t) => {
-  const who = { customerId: '9007199254740993' };
-  const other: [string, string] = ['9007199254740992', '9007199254740996'];
-  const bought: [string, string] = ['9007199254740993', '9007199254740995'];
-  const order = (id: string) =>
-    `{"id":${id},"currency":"EUR","customer":{"id":9007199254740993},
-      "line_items":[{"product_id":9007199254740993,"variant_id":9007199254740995,"quantity":1,"price":"1.00"}]}`;
-  for (const id of ['9007199254740993', '9007199254740992']) {
-    await add(who, bought, other);
-    t.equal((await deliver(order(id))).status, 200);
-    t.same(await listed(who), [other], 'the order before is another one');
-    t.match((await payloads(who)).at(-1), { orderId: id, productId: bought[0], variantId: bought[1] });
-  }
+  // Of 16 digits where none is longer: a double has 9007199254740992 for both.
+  const [id, order] = ['9007199254740993', '9007199254740995'];
+  await add({ customerId: id }, [id, order], ['9007199254740992', '9007199254740996']);
+  const line = `{"product_id":${id},"variant_id":${order},"quantity":1,"price":"1.00"}`;
+  await deliver(`{"id":${order},"currency":"EUR","customer":{"id":${id}},"line_items":[${line}]}`);
+  t.same(await listed({ customerId: id }), [['9007199254740992', '9007199254740996']]);
+  t.match(await payloads({ customerId: id }), [{ orderId: order, productId: id, variantId: order }]);
 });
 
 t.test('lines of one item add up to one event', async (t) => {
@@ -257,57 +243,45 @@ const rightOrder = () =>
   > & { id: number };
 const ofServer = (body: object) => app.post(PATH, body, TRUSTED);
 
-t.test(
-  'wrong fields of a server: 400 that names each, nothing is recorded, and the order can be sent again',
-  async (t) => {
-    for (const [path, change] of WRONG) {
-      const answer = await ofServer(change(rightOrder()) as object);
-      t.match(answer, { status: 400, json: { code: 'invalid_request', issues: [{ path }] } }, path);
-      t.equal(answer.json.issues?.length, 1, path);
-    }
-    const order = rightOrder();
-    const discounted = await ofServer(withLine({ total_discount: '99.00' })(order));
-    t.match(discounted.json.issues, [{ path: '/line_items/0/total_discount' }], 'a discount above the price');
-    const all = { ...order, currency: 5, test: 1, line_items: [{ price: 'x' }, { product_id: 1 }] };
-    t.same(
-      new Set((await ofServer(all)).json.issues.map(({ path }: { path: string }) => path)),
-      new Set([
-        '/currency',
-        '/test',
-        '/line_items/0/price',
-        '/line_items/0/product_id',
-        '/line_items/1/price',
-      ]),
-    );
-    t.same(await rows(order), []);
-    t.match(await ofServer(order), { status: 200, text: '{"recorded":1}' });
-  },
-);
+t.test('wrong fields of a server: 400 that names each, and the order can be sent again', async (t) => {
+  for (const [path, change] of WRONG) {
+    const answer = await ofServer(change(rightOrder()) as object);
+    t.match(answer, { status: 400, json: { code: 'invalid_request', issues: [{ path }] } }, path);
+    t.equal(answer.json.issues?.length, 1, path);
+  }
+  const order = rightOrder();
+  const discounted = await ofServer(withLine({ total_discount: '99.00' })(order));
+  t.match(discounted.json.issues, [{ path: '/line_items/0/total_discount' }], 'a discount above the price');
+  const all = { ...order, currency: 5, test: 1, line_items: [{ price: 'x' }, { product_id: 1 }] };
+  t.same(
+    new Set((await ofServer(all)).json.issues.map(({ path }: { path: string }) => path)),
+    new Set(['/currency', '/test', '/line_items/0/price', '/line_items/0/product_id', '/line_items/1/price']),
+  );
+  t.same(await rows(order), []);
+  t.match(await ofServer(order), { status: 200, text: '{"recorded":1}' });
+});
 
-t.test(
-  'wrong fields of a signed order: what can be read is taken; they are counted, and the answer names them',
-  async (t) => {
-    const faults = async (field: string) =>
-      Number((await app.figure(`order_faults_total{field="${field}"}`)) ?? 0);
-    for (const [path, change] of WRONG) {
-      const field = path.replace(/\/0/g, '/*');
-      const before = await faults(field);
-      const order = change(rightOrder()) as { id: number; line_items: object[] };
-      const isLine = path.startsWith('/line_items/0');
-      if (isLine) order.line_items.push({ product_id: 3, price: '1.00' });
-      const answer = await deliver(order);
-      const isLeftOut = ['/currency', '/test', '/financial_status', '/line_items'].includes(path);
-      const outcome = isLeftOut ? { recorded: 0, reason: 'invalid' } : { recorded: 1, reason: undefined };
-      t.match(answer, { status: 200, json: { ...outcome, issues: [{ path }] } }, path);
-      t.equal((await rows(order)).length, isLeftOut ? 0 : 1, path);
-      t.equal(await faults(field), before + 1, `${field} is counted`);
-    }
-    const before = await leftOut('invalid');
-    for (const body of [[], 5, {}, { ...rightOrder(), line_items: [null] }])
-      t.match(await deliver(JSON.stringify(body)), { status: 200, json: { recorded: 0, reason: 'invalid' } });
-    t.equal(await leftOut('invalid'), before + 4);
-  },
-);
+t.test('wrong fields of a signed order are named and counted; what can be read is taken', async (t) => {
+  const faults = async (field: string) =>
+    Number((await app.figure(`order_faults_total{field="${field}"}`)) ?? 0);
+  for (const [path, change] of WRONG) {
+    const field = path.replace(/\/0/g, '/*');
+    const before = await faults(field);
+    const order = change(rightOrder()) as { id: number; line_items: object[] };
+    const isLine = path.startsWith('/line_items/0');
+    if (isLine) order.line_items.push({ product_id: 3, price: '1.00' });
+    const answer = await deliver(order);
+    const isLeftOut = ['/currency', '/test', '/financial_status', '/line_items'].includes(path);
+    const outcome = isLeftOut ? { recorded: 0, reason: 'invalid' } : { recorded: 1, reason: undefined };
+    t.match(answer, { status: 200, json: { ...outcome, issues: [{ path }] } }, path);
+    t.equal((await rows(order)).length, isLeftOut ? 0 : 1, path);
+    t.equal(await faults(field), before + 1, `${field} is counted`);
+  }
+  const before = await leftOut('invalid');
+  for (const body of [[], 5, {}, { ...rightOrder(), line_items: [null] }])
+    t.match(await deliver(JSON.stringify(body)), { status: 200, json: { recorded: 0, reason: 'invalid' } });
+  t.equal(await leftOut('invalid'), before + 4);
+});
 
 t.test('an order that is stated wrong is mended by a later statement', async (t) => {
   const order = rightOrder();
@@ -315,16 +289,6 @@ t.test('an order that is stated wrong is mended by a later statement', async (t)
   t.same(await rows(order), []);
   await deliver(order);
   t.match(await rows(order), [{ amount: '79.90' }]);
-});
-
-t.test('a test order is recorded as one, takes nothing and makes no event', async (t) => {
-  const who = newCustomer();
-  await add(who, ['1', '2']);
-  const order = shopifyOrder({ customer: customers }, [PRODUCT], { test: true });
-  t.match(await deliver(order), { text: '{"recorded":1}' });
-  t.match(await rows(order), [{ test: true, amount: '79.90' }]);
-  t.same(await listed(who), [['1', '2']]);
-  t.same(await events(who), []);
 });
 
 t.test('visits of a product whose item left begin anew, and those of another do not', async (t) => {
@@ -377,33 +341,30 @@ t.test('without a financial status an order is paid if a server or orders/paid s
   t.match(created, { json: { recorded: 0, reason: 'unpaid' } });
 });
 
-t.test(
-  'five topics state orders; another one is left out, whatever its body is, if it is authentic',
-  async (t) => {
-    for (const topic of ['paid', 'create', 'updated', 'edited', 'cancelled']) {
-      const order = shopifyOrder({ customer: ++customers }, [PRODUCT]);
-      const headers = { 'x-shopify-topic': `orders/${topic}` };
-      t.match(await deliver(order, undefined, headers), { status: 200, json: { recorded: 1 } }, topic);
-    }
-    const before = await leftOut('topic');
+t.test('five topics state orders; another authentic one is left out, whatever its body', async (t) => {
+  for (const topic of ['paid', 'create', 'updated', 'edited', 'cancelled']) {
     const order = shopifyOrder({ customer: ++customers }, [PRODUCT]);
-    for (const topic of ['orders/fulfilled', 'refunds/create']) {
-      const headers = { 'x-shopify-topic': topic };
-      for (const body of [order, { product_id: 5 }, []])
-        t.match(
-          await deliver(body, undefined, headers),
-          { status: 200, json: { recorded: 0, reason: 'topic' } },
-          topic,
-        );
-      const forged = { ...headers, 'x-shopify-hmac-sha256': sign('another body') };
-      t.equal((await deliver(order, undefined, forged)).status, 401);
-    }
-    t.same(await rows(order), []);
-    t.equal(await leftOut('topic'), before + 6);
-  },
-);
+    const headers = { 'x-shopify-topic': `orders/${topic}` };
+    t.match(await deliver(order, undefined, headers), { status: 200, json: { recorded: 1 } }, topic);
+  }
+  const before = await leftOut('topic');
+  const order = shopifyOrder({ customer: ++customers }, [PRODUCT]);
+  for (const topic of ['orders/fulfilled', 'refunds/create']) {
+    const headers = { 'x-shopify-topic': topic };
+    for (const body of [order, { product_id: 5 }, []])
+      t.match(
+        await deliver(body, undefined, headers),
+        { status: 200, json: { recorded: 0, reason: 'topic' } },
+        topic,
+      );
+    const forged = { ...headers, 'x-shopify-hmac-sha256': sign('another body') };
+    t.equal((await deliver(order, undefined, forged)).status, 401);
+  }
+  t.same(await rows(order), []);
+  t.equal(await leftOut('topic'), before + 6);
+});
 
-t.test("an order of 500 lines, as large as today's API writes it, passes; over 4 MiB is 413", async (t) => {
+t.test("an order of 500 lines, as large as today's API writes it, passes", async (t) => {
   const lines = Array.from({ length: 500 }, (_, i) => ({
     product_id: 10 + i,
     variant_id: 900 + i,
@@ -413,28 +374,13 @@ t.test("an order of 500 lines, as large as today's API writes it, passes; over 4
   t.ok(JSON.stringify(order).length > 1_200_000);
   t.match(await deliver(order), { status: 200, text: '{"recorded":500}' });
   t.equal((await rows(order)).length, 500);
-  const tooLarge = await deliver({ ...order, note: 'x'.repeat(3 * 1024 * 1024) });
-  t.match(tooLarge, { status: 413, json: { code: 'payload_too_large' } });
 });
 
 t.test('the log says each reason, and each other topic, once', async (t) => {
-  const lines: { level: number; topic?: string; reason?: string }[] = [];
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(JSON.parse(String(chunk)));
-      done();
-    },
-  });
-  const env = { HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, KEY_PREFIX: app.prefix, API_KEYS: KEY };
-  const config = { ...readConfig(env), REDIS_TIMEOUT_MS: 20_000 };
-  const running = await serve(config, pino({ level: 'warn' }, sink), { extras: EXTRAS });
-  t.teardown(() => running.close());
+  const lines: { topic?: string; reason?: string }[] = [];
+  const app = await startApp(t, redis, { onLog: (line) => lines.push(line) });
   const post = (topic: string, body: object) =>
-    fetch(`http://127.0.0.1:${running.port}${PATH}`, {
-      method: 'POST',
-      headers: { ...JSON_TYPE, ...TRUSTED, 'x-shopify-topic': topic },
-      body: JSON.stringify(body),
-    });
+    app.post(PATH, body, { ...TRUSTED, 'x-shopify-topic': topic });
   const order = shopifyOrder({ customer: ++customers }, []);
   for (let i = 0; i < 3; i++) {
     for (const topic of ['orders/fulfilled', 'refunds/create', 'orders/paid']) await post(topic, order);

@@ -164,42 +164,39 @@ eachRedis(t, async (t, redis) => {
     t.same(await ages.names(/:\{email:/, ''), addresses);
   });
 
-  t.test(
-    'share code and index entries of a guest who ended are swept within a day, others stay',
-    async (t) => {
-      const timing = { sweepMs: 400, sweepGraceMs: 0 };
-      const sweeping = await startApp(t, redis, { env: { ...env, PRODUCT_ALERTS: 'on' }, timing });
-      const ages = await agesOf(t, redis, sweeping);
-      const { shop } = sweeping;
-      const leading = () => ages.names(/:\{(?:share|email|wish):/, '');
-      /** @returns the share code */
-      const fill = async (sessionId: string) => {
-        await shop.add({ sessionId }, { productId: sessionId });
-        const email = `${sessionId}@swept.example`;
-        await sweeping.post('/profile/guest', { sessionId, email }, TRUSTED);
-        return (await shop.share({ sessionId })).code;
-      };
-      const stays = await fill('stays-here');
-      const before = (await leading()).sort();
-      t.equal(before.length, 3, 'one of each kind');
-      const goes = await fill('leaves-nothing');
-      const members = (await leading()).filter((key) => !before.includes(key));
-      t.equal(members.length, 3);
-      await ages.endNow((await shop.exported({ sessionId: 'leaves-nothing' })).profileId);
-      await until('nothing leads to it', async () => (await leading()).length === 3);
-      t.same((await leading()).sort(), before);
-      t.same(await ages.names(/:\{share:/, goes), []);
-      t.equal((await sweeping.get(`/wishlist/share/${stays}`)).status, 200);
-      const { json } = await sweeping.get(
-        withQuery('/profile', { email: 'stays-here@swept.example' }),
-        TRUSTED,
-      );
-      t.match(json, { items: [{ productId: 'stays-here' }] });
-      const figures = await sweeping.figures();
-      for (const kind of ['share', 'email', 'wish'])
-        t.match(figures, new RegExp(`^wishmeter_swept_total\\{kind="${kind}"\\} 1$`, 'm'));
-    },
-  );
+  t.test('share code and index entries of a guest who ended are swept within a day', async (t) => {
+    const timing = { sweepMs: 400, sweepGraceMs: 0 };
+    const sweeping = await startApp(t, redis, { env: { ...env, PRODUCT_ALERTS: 'on' }, timing });
+    const ages = await agesOf(t, redis, sweeping);
+    const { shop } = sweeping;
+    const leading = () => ages.names(/:\{(?:share|email|wish):/, '');
+    /** @returns the share code */
+    const fill = async (sessionId: string) => {
+      await shop.add({ sessionId }, { productId: sessionId });
+      const email = `${sessionId}@swept.example`;
+      await sweeping.post('/profile/guest', { sessionId, email }, TRUSTED);
+      return (await shop.share({ sessionId })).code;
+    };
+    const stays = await fill('stays-here');
+    const before = (await leading()).sort();
+    t.equal(before.length, 3, 'one of each kind');
+    const goes = await fill('leaves-nothing');
+    const members = (await leading()).filter((key) => !before.includes(key));
+    t.equal(members.length, 3);
+    await ages.endNow((await shop.exported({ sessionId: 'leaves-nothing' })).profileId);
+    await until('nothing leads to it', async () => (await leading()).length === 3);
+    t.same((await leading()).sort(), before);
+    t.same(await ages.names(/:\{share:/, goes), []);
+    t.equal((await sweeping.get(`/wishlist/share/${stays}`)).status, 200);
+    const { json } = await sweeping.get(
+      withQuery('/profile', { email: 'stays-here@swept.example' }),
+      TRUSTED,
+    );
+    t.match(json, { items: [{ productId: 'stays-here' }] });
+    const figures = await sweeping.figures();
+    for (const kind of ['share', 'email', 'wish'])
+      t.match(figures, new RegExp(`^wishmeter_swept_total\\{kind="${kind}"\\} 1$`, 'm'));
+  });
 
   t.test('a share code that was made just now is left, and no address of a customer', async (t) => {
     const timing = { sweepMs: 200 };
@@ -222,7 +219,8 @@ eachRedis(t, async (t, redis) => {
     const nodes = connectToEach(t, redis.urls);
     const slots = await slotsOf(nodes, redis.urls);
     const keys = createKeys(app.prefix);
-    for (const [name, write] of Object.entries(WRITES)) {
+    for (const name of ['visit and count', 'visit under a key', 'item', 'share', 'address']) {
+      const write = WRITES[name] as (typeof WRITES)[string];
       const who = { sessionId: `moving-${name}` };
       await guest(who.sessionId);
       await app.post('/profile/guest', { ...who, email: 'moving@b.example' }, TRUSTED);
@@ -248,11 +246,9 @@ eachRedis(t, async (t, redis) => {
       const [end = 0, ...others] = await ages.moments(profileId);
       t.same(others, [], `${name}: one moment`);
       t.ok(end > (early[0] as number), name);
-      const visited = Object.entries((await app.shop.exported(who)).visits).filter(
-        ([one]) => !(one in visits),
-      );
+      const visited = Object.entries((await app.shop.exported(who)).visits);
       t.ok(
-        visited.every(([, count]) => count === 1),
+        visited.every(([one, count]) => one in visits || count === 1),
         `${name} is done once`,
       );
       await slots.move(slot, to, from);

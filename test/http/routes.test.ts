@@ -74,14 +74,11 @@ t.test('routes and bodies', async (t) => {
     }
   });
 
-  t.test('the document tells each code of a status', async (t) => {
-    const { post } = (await app.get('/openapi.json')).json.paths['/product/visit'];
-    t.match(post.responses[400].description, /`invalid_request`.*`invalid_json`/);
-    t.match(post.responses[503].description, /`unavailable`.*`overloaded`/);
-  });
-
   t.test('HEAD is answered on every path that answers GET, as GET is', async (t) => {
     const { paths } = (await app.get('/openapi.json')).json;
+    const { responses } = paths[PATH].post;
+    t.match(responses[400].description, /`invalid_request`.*`invalid_json`/, 'each code of a status');
+    t.match(responses[503].description, /`unavailable`.*`overloaded`/);
     const query = withQuery('', { sessionId: 's', productHandle: 'x' });
     for (const [template, { get }] of Object.entries<{ get?: object }>(paths)) {
       const path = template.replace(/\{\w+\}/, 'AAAAAAAAAAAAAAAA') + query;
@@ -128,6 +125,7 @@ t.test('routes and bodies', async (t) => {
     const query = withQuery('/api/v1/product/visit', { sessionId: 's', productHandle: 'x' });
     t.equal((await app.get(query)).json.count, 1);
     t.equal((await app.del('/api/v1/product/visit', VISIT)).status, 200);
+    t.match(await app.get('/readyz'), { status: 200, text: '{"status":"ready"}' });
     const operators = ['/healthz', '/readyz', '/metrics'];
     for (const path of operators) {
       t.equal((await app.get(path)).status, 200, path);
@@ -138,12 +136,6 @@ t.test('routes and bodies', async (t) => {
     for (const path of ['/product/visit', '/event', '/api', '/api/v1event'])
       t.equal((await app.post(path, VISIT, TRUSTED)).status, 404, path);
     t.match(await app.get('/api/v1/event'), { status: 405, headers: { allow: 'POST' } });
-  });
-
-  t.test('healthz and readyz say so', async (t) => {
-    const headers = { 'content-type': 'application/json' };
-    t.match(await app.get('/healthz'), { status: 200, text: '{"status":"ok"}', headers });
-    t.match(await app.get('/readyz'), { status: 200, text: '{"status":"ready"}' });
   });
 
   t.test('settings are false at first, hold on every server, and wrong ones change nothing', async (t) => {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import t from 'tap';
 import { chooseLanguage } from '../../src/extras/storefront/share-page/languages.js';
 import { showItems } from '../../src/extras/storefront/share-page/page.js';
-import { escapeHtml, html, imageAddress } from '../../src/http/html.js';
+import { escapeHtml, imageAddress } from '../../src/http/html.js';
 import { type Item, parseItem } from '../../src/wishlist/item.js';
 import { type Answer, type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET, signed } from '../harness/app-proxy.js';
@@ -225,12 +225,12 @@ t.test('with SHOP_NAME the page says whose wishlist it is, in its title and its 
   });
   const path = await share(app, { sessionId: 'named' }, [{}]);
   const empty = await share(app, { sessionId: 'named and empty' }, []);
-  for (const [language, sentence] of [
-    ['en', `Shared wishlist at ${name}`],
-    ['de', `Geteilte Wunschliste bei ${name}`],
-    ['fr', `Liste d’envies partagée chez ${name}`],
-    ['es', `Lista de deseos compartida en ${name}`],
-  ] as const) {
+  for (const [language, sentence] of Object.entries({
+    en: `Shared wishlist at ${name}`,
+    de: `Geteilte Wunschliste bei ${name}`,
+    fr: `Liste d’envies partagée chez ${name}`,
+    es: `Lista de deseos compartida en ${name}`,
+  })) {
     const accepted = { 'accept-language': language };
     const { text } = await app.get(path, accepted);
     const liquid = await app.get(proxied(path, LOGGED_OUT), accepted);
@@ -327,13 +327,8 @@ t.test('what items bring with them stays text', async (t) => {
       image: `https://cdn.shop.example/${text}?${text}`,
     })),
   );
-  const harmless = await app.get(
-    await share(
-      app,
-      { sessionId: 'harmless' },
-      HOSTILE.map((_, i) => ({ productId: `${i}` })),
-    ),
-  );
+  const ordinary = HOSTILE.map((_, i) => ({ productId: `${i}` }));
+  const harmless = await app.get(await share(app, { sessionId: 'harmless' }, ordinary));
   for (const answer of [await app.get(path), await app.get(proxied(path, LOGGED_OUT))]) {
     t.same(titlesOf(answer), HOSTILE);
     t.same(all(answer.text, /wm-variant"[^>]*>([^<]*)</g), HOSTILE, 'every text is there, as text');
@@ -367,14 +362,8 @@ t.test('images are those of https and of IMAGE_HOSTS', async (t) => {
   ] as const;
   for (const [text, address] of right) t.equal(imageAddress(text, base), address, text);
   const wrong = [
-    'javascript:alert(1)',
-    'java\nscript:alert(1)',
-    '\u0001javascript:alert(1)',
-    'data:image/svg+xml,<svg onload=alert(1)>',
-    'file:///etc/passwd',
-    'ftp://a.example/x',
-    'http://[',
-    'http://a.example/x.png',
+    ...['javascript:alert(1)', 'java\nscript:alert(1)', '\u0001javascript:alert(1)', 'data:text/html,x'],
+    ...['file:///etc/passwd', 'ftp://a.example/x', 'http://[', 'http://a.example/x.png'],
     'https://b.example/x.png',
     'https://evil-b.example/x.png',
     'https://a.example.evil.example/x.png',
@@ -422,17 +411,6 @@ t.test('texts of any length and prices of any size are shown as they are', async
   t.equal(prices({ price: '5.00', currencyCode: 'usd' }), 'Price $5.00');
   t.equal(prices({ price: '9.00', compareAt: '10.00' }), 'Sale price €9.00 Regular price €10.00');
   t.equal(prices({ price: '10.00', compareAt: '9.00' }), 'Price €10.00', 'no bargain');
-});
-
-t.test('a template escapes what is put into it, but not its own kind', async (t) => {
-  t.equal(escapeHtml(`&<>"'{}`), '&amp;&lt;&gt;&quot;&#39;&#123;&#125;');
-  t.equal(escapeHtml('ü 米 \u202e `=/'), 'ü 米 \u202e `=/');
-  const part = html`<b>${'<'}</b>`;
-  t.equal(
-    html`<a title="${'"'}">${part}${[part, part]}</a>`.text,
-    `<a title="&quot;">${'<b>&lt;</b>'.repeat(3)}</a>`,
-  );
-  t.equal(html`${'$&'}`.text, '$&amp;', 'no pattern of replace');
 });
 
 t.test('Accept-Language: the best of what there is', async (t) => {

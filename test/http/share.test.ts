@@ -1,21 +1,13 @@
 // POST /share, GET /share/:code/items, and openings of shared wishlists: each that a person makes is one row, without that
-// person; robots, prefetches and HEAD make none. The rows are share_opens for analysts, and are erased with the owner.
+// person; robots, prefetches and HEAD make none. What analysts see of them: analysts.test.ts.
 
-import { pino } from 'pino';
 import t from 'tap';
-import { flush } from '../../src/app/flush.js';
-import { readConfig } from '../../src/config.js';
-import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { eraseAsFlusher } from '../flush/fixtures.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
-import { connectToClickHouse } from '../harness/clickhouse.js';
 import { dumpRedis } from '../harness/dump.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { startStores } from '../harness/stores.js';
 import { eventsOf, gist, rowsOf } from '../harness/stream.js';
-import { until } from '../harness/until.js';
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, {
@@ -175,7 +167,7 @@ eachRedis(t, async (t, redis) => {
 
 const PERSON = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0' };
 const OWNER = { sessionId: 'owner' };
-t.test('with Redis', async (t) => {
+t.test('openings', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
   await app.shop.add(OWNER);
@@ -258,48 +250,3 @@ t.test('with Redis', async (t) => {
     t.ok(await small.shop.event(OWNER, 'add', {}), 'an event');
   });
 });
-t.test(
-  'share_opens has them once, the export and the events have none, and an erasure takes them',
-  async (t) => {
-    const { redis, clickhouse, env } = await startStores(t);
-    const app = await startApp(t, redis, { env });
-    const flushing = await flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), pino({ level: 'silent' }));
-    t.teardown(() => flushing.close());
-    const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
-    const connection = await connectRedis({ urls: redis.urls, name: 'test', timeoutMs: 20_000 }, () => {});
-    t.teardown(() => connection.disconnect());
-    const opens = async () => {
-      const query = 'SELECT * FROM share_opens ORDER BY occurred_at';
-      const answer = await client.query({ query, format: 'JSONEachRow' });
-      return await answer.json<{ share_code: string }>();
-    };
-    const others = { sessionId: 'other' };
-    const codes: string[] = [];
-    for (const who of [OWNER, others]) {
-      await app.shop.add(who);
-      const { code } = await app.shop.share(who);
-      codes.push(code);
-      for (let n = 0; n < 2; n++) await app.get(`/wishlist/share/${code}`, PERSON);
-    }
-    await until('four are in ClickHouse', async () => (await opens()).length === 4);
-    t.same(
-      (await opens()).map(({ share_code }) => share_code),
-      [codes[0], codes[0], codes[1], codes[1]],
-    );
-    t.same(Object.keys((await opens())[0] ?? {}), ['occurred_at', 'share_code']);
-    const { events } = await app.shop.exported(OWNER);
-    t.same(
-      (events as { type: string }[]).map(({ type }) => type),
-      ['add', 'share'],
-    );
-    await app.shop.erase(OWNER);
-    await until('nothing is left to erase', async () => {
-      await eraseAsFlusher(connection, createKeys(app.prefix), client);
-      return (await app.figure('pending_erasures')) === 0;
-    });
-    t.same(
-      (await opens()).map(({ share_code }) => share_code),
-      [codes[1], codes[1]],
-    );
-  },
-);

@@ -127,29 +127,6 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
   t.equal((await patient.post('/event', event, TRUSTED)).status, 200);
   t.equal(await eventsIn(patient, redis), 2, 'nor was an event');
 });
-t.test('while a node of a cluster is frozen its visitors get 503, and the others are served', async (t) => {
-  const redis = await startTestCluster(t);
-  const patient = await startApp(t, redis);
-  const app = await startApp(t, redis, { timeoutMs: 2_000, prefix: patient.prefix });
-  const visitors = Array.from({ length: 60 }, (_, i) => `s${i}`);
-  await Promise.all(visitors.map((who) => patient.post(PATH, visitOf(who))));
-
-  const pid = redis.pids[1] as number;
-  process.kill(pid, 'SIGSTOP');
-  t.teardown(() => process.kill(pid, 'SIGCONT'));
-  const answers = await Promise.all(visitors.map((who) => app.post(`${PATH}?count=true`, visitOf(who))));
-  process.kill(pid, 'SIGCONT');
-  const served = answers.filter(({ status }) => status === 200);
-  t.ok(served.length > 0 && served.length < 60, `${served.length} of 60 were served`);
-  t.ok(served.every(({ json }) => json.count === 2));
-  for (const answer of answers.filter(({ status }) => status !== 200))
-    expectUnavailable(t, answer, 'the others');
-
-  await untilReady(patient);
-  const counts = await Promise.all(visitors.map((sessionId) => patient.shop.count({ sessionId }, 'x')));
-  const acknowledged = answers.map(({ status }) => (status === 200 ? 2 : 1));
-  t.same(counts, acknowledged, 'exactly what was acknowledged was counted');
-});
 async function eventsIn(app: TestApp, redis: TestRedis): Promise<number> {
   const client = openRedis(redis.urls[0] as string);
   try {
@@ -295,84 +272,115 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, settin
       ),
   };
 }
-/** Three masters, of which two serve their slots while the third is dead. */
-async function startCluster(t: Test) {
+/** A cluster of which two masters serve their slots while the third is dead. */
+t.test('three masters', { timeout: 240_000 }, async (t) => {
   const cluster = await startTestCluster(t);
-  for (const node of connectToEach(t, cluster.urls))
-    await node.config('SET', 'cluster-require-full-coverage', 'no');
-  return cluster;
-}
-t.test('one of three masters', { timeout: 120_000 }, async (t) => {
-  const cluster = await startCluster(t);
-  const { visit, masters, readyz, untilReady, line } = await open(t, cluster);
+  const nodes = connectToEach(t, cluster.urls);
+  for (const node of nodes) await node.config('SET', 'cluster-require-full-coverage', 'no');
+  const patient = await startApp(t, cluster);
+  const { app, visit, masters, readyz, untilReady, line } = await open(t, cluster, {
+    timeoutMs: 2_000,
+    prefix: patient.prefix,
+  });
   const address = (node: number) => new URL(cluster.urls[node] as string).host;
+  const freeze = (t: Test, ...pids: (number | undefined)[]) => {
+    const thaw = () => pids.map((pid) => process.kill(pid as number, 'SIGCONT'));
+    for (const pid of pids) process.kill(pid as number, 'SIGSTOP');
+    t.teardown(thaw);
+    return thaw;
+  };
   await untilReady();
   t.same(await masters(), [3, 0, 0]);
   t.same(await readyz(), { status: 200, said: undefined });
-  t.same([...(await visit(60))], [200]);
 
-  t.test('that is frozen leaves the process ready', { timeout: 60_000 }, async (t) => {
-    process.kill(cluster.pids[1] as number, 'SIGSTOP');
-    t.teardown(() => process.kill(cluster.pids[1] as number, 'SIGCONT'));
+  t.test('one is frozen: the process is ready, and the log says which', async (t) => {
+    const thaw = freeze(t, cluster.pids[1]);
     t.same([...(await visit(60))].sort(), [200, 503]);
     t.same(await readyz(), { status: 200, said: [`1 of 3 masters: ${SILENT}`] });
     t.same(await masters(), [2, 0, 1]);
     await line({ msg: 'an outage has begun', master: address(1), why: SILENT });
     const { answers } = await line({ msg: 'an outage has begun', code: 'unavailable' });
     t.ok(Number(answers) > 0);
-    process.kill(cluster.pids[1] as number, 'SIGCONT');
+    thaw();
     await untilReady();
     t.same(await masters(), [3, 0, 0]);
     await line({ msg: 'an outage has ended', master: address(1) });
   });
 
-  t.test('that is at its maxmemory leaves the process ready', { timeout: 60_000 }, async (t) => {
-    const node = connectTo(t, cluster.urls[1] as string);
-    await node.config('SET', 'maxmemory', '1');
+  t.test(
+    'one is frozen: a batch names its visits, and exactly what was acknowledged was counted',
+    async (t) => {
+      const plain = Array.from({ length: 60 }, (_, i) => visitOf(`node-${i}`));
+      const send = (by: TestApp, visits: object[]) =>
+        by.post(`${PATH}/batch?count=true`, { visits }, TRUSTED);
+      t.equal((await send(patient, plain)).status, 200);
+      // A customer's first visit, which links, and the session's next one.
+      const pairs = plain.flatMap((_, i) => [
+        { identity: { customerId: `c-${i}`, sessionId: `s-${i}` }, productHandle: 'x' },
+        visitOf(`s-${i}`),
+      ]);
+      const thaw = freeze(t, cluster.pids[1]);
+      const single = await app.post(PATH, visitOf('node-0'));
+      const { status, json } = await send(app, [...plain, ...pairs]);
+      thaw();
+      t.equal(status, 200);
+      await untilReady();
+      const isDone = (i: number) => json.results[i].code === undefined;
+      for (const i of plain.keys()) {
+        const count = i === 0 && single.status === 200 ? 3 : 2;
+        t.match(json.results[i], isDone(i) ? { productHandle: 'x', count } : { code: 'unavailable' });
+      }
+      const left = plain.filter((_, i) => !isDone(i));
+      t.ok(left.length > 0 && left.length < 60, `${left.length} of 60 were not counted`);
+      const again = (await send(patient, left)).json.results;
+      t.same(new Set(again.map(({ count }: { count: number }) => count)), new Set([2]), 'counted once each');
+      t.equal(
+        (
+          await send(
+            patient,
+            pairs.filter((_, i) => !isDone(plain.length + i)),
+          )
+        ).status,
+        200,
+      );
+      const customers = plain.map((_, i) => patient.shop.count({ customerId: `c-${i}` }, 'x'));
+      t.same(new Set(await Promise.all(customers)), new Set([2]));
+    },
+  );
+
+  t.test('one is at its maxmemory: the process is ready', async (t) => {
+    await nodes[1]?.config('SET', 'maxmemory', '1');
     t.same([...(await visit(60))].sort(), [200, 503]);
     t.same(await readyz(), { status: 200, said: [`1 of 3 masters: ${FULL}`] });
     t.same(await masters(), [2, 1, 0]);
     await line({ msg: 'an outage has begun', master: address(1), why: FULL });
     await line({ msg: 'an outage has begun', code: 'overloaded', why: 'memory' });
-    await node.config('SET', 'maxmemory', '0');
+    await nodes[1]?.config('SET', 'maxmemory', '0');
     await untilReady();
     t.same([...(await visit(60))], [200]);
   });
-});
-t.test('a process is not ready while nothing works at all', { timeout: 60_000 }, async (t) => {
-  const cluster = await startCluster(t);
-  const { readyz, masters, untilReady } = await open(t, cluster);
-  await untilReady();
-  const thaw = () => cluster.pids.map((pid) => process.kill(pid as number, 'SIGCONT'));
-  for (const pid of cluster.pids) process.kill(pid as number, 'SIGSTOP');
-  t.teardown(thaw);
-  await until('it says so', async () => (await readyz()).status === 503);
-  t.same(await readyz(), { status: 503, said: `Not ready: ${SILENT}.` });
-  t.same(await masters(), [0, 0, 3]);
-  thaw();
-  await until('it is ready again', async () => (await readyz()).status === 200);
-});
-t.test('a process starts while one of three masters is frozen', { timeout: 60_000 }, async (t) => {
-  const cluster = await startCluster(t);
-  const first = await open(t, cluster);
-  await first.untilReady();
-  const nodes = connectToEach(t, cluster.urls);
-  const hasMeta = await Promise.all(
-    nodes.map((node) => node.exists(`${first.app.prefix}:meta`).catch(() => 0)),
-  );
-  const frozen = hasMeta.indexOf(0);
-  process.kill(cluster.pids[frozen] as number, 'SIGSTOP');
-  t.teardown(() => process.kill(cluster.pids[frozen] as number, 'SIGCONT'));
-  const { readyz, visit } = await open(t, cluster, { prefix: first.app.prefix });
-  t.same(await readyz(), { status: 200, said: [`1 of 3 masters: ${SILENT}`] });
-  t.same([...(await visit(60))].sort(), [200, 503]);
-});
-t.test(
-  'a stream that no master appends to any more is shown as long as something waits in it',
-  { timeout: 60_000 },
-  async (t) => {
-    const cluster = await startCluster(t);
-    const nodes = connectToEach(t, cluster.urls);
+
+  t.test('all are frozen: the process is not ready', async (t) => {
+    const thaw = freeze(t, ...cluster.pids);
+    await until('it says so', async () => (await readyz()).status === 503);
+    t.same(await readyz(), { status: 503, said: `Not ready: ${SILENT}.` });
+    t.same(await masters(), [0, 0, 3]);
+    thaw();
+    await until('it is ready again', async () => (await readyz()).status === 200);
+    await untilReady();
+  });
+
+  t.test('a process starts while one is frozen', async (t) => {
+    const hasMeta = await Promise.all(nodes.map((node) => node.exists(`${app.prefix}:meta`).catch(() => 0)));
+    const thaw = freeze(t, cluster.pids[hasMeta.indexOf(0)]);
+    const second = await open(t, cluster, { prefix: app.prefix });
+    t.same(await second.readyz(), { status: 200, said: [`1 of 3 masters: ${SILENT}`] });
+    t.same([...(await second.visit(60))].sort(), [200, 503]);
+    thaw();
+    await untilReady();
+  });
+
+  t.test('a stream that no master appends to any more is shown while something waits in it', async (t) => {
     const slots = await slotsOf(nodes, cluster.urls);
     const { app, visit, untilReady } = await open(t, cluster, { timeoutMs: 20_000 });
     await untilReady();
@@ -380,54 +388,41 @@ t.test(
     const marksOf = async (node: number) => (await nodes[node]?.keys(`${app.prefix}:*:mark`)) as string[];
     const marks = await Promise.all(nodes.map((_, node) => marksOf(node)));
     const from = marks.findIndex((of) => of.length === 1);
+    const to = marks.findIndex((of) => of.length === 0);
     const [mark = ''] = marks[from] ?? [];
     const numberOf = (key: string) => /{(\d+)}/.exec(key)?.[1];
     const events = (stream = numberOf(mark)) => app.figure(`stream_pending_events{stream="${stream}"}`);
     t.equal(await events(), 0);
-    await slots.move(
-      slotOf(mark),
-      from,
-      marks.findIndex((of) => of.length === 0),
-    );
+    await slots.move(slotOf(mark), from, to);
     await until('it has another mark', async () => (await marksOf(from)).length === 1);
     const [another = ''] = await marksOf(from);
     await until('its new stream is shown', async () => (await events(numberOf(another))) === 0);
     t.equal(await events(), undefined, 'nothing waits in its old one');
-    t.ok(
-      Number(await app.figure(`visit_stream_pending_visits{stream="${numberOf(mark)}"}`)) > 0,
-      'but visits do',
-    );
-  },
-);
-t.test(
-  'an outage is a few lines of the log, with how many were refused and for how long',
-  { timeout: 60_000 },
-  async (t) => {
-    const redis = await startTestRedis(t);
-    const direct = connectTo(t, redis.url);
-    let now = 0;
-    const { lines, visit, line } = await open(t, redis, { timing: { now: () => now }, timeoutMs: 20_000 });
-    await direct.config('SET', 'maxmemory', '1');
-    t.same([...(await visit(40))], [503]);
-    const cause = { code: 'overloaded', why: 'memory' };
-    await line({ msg: 'an outage has begun', ...cause, answers: 40, seconds: 0 });
-    now += 4_000;
-    t.same([...(await visit(10))], [503]);
-    now += 4_000;
-    t.same([...(await visit(10))], [503]);
-    now += 4_000;
-    for (; now < 31_000; now += 4_000) t.same([...(await visit(1))], [503]);
-    t.same([...(await visit(1))], [503]);
-    const { answers } = await line({ msg: 'an outage goes on', ...cause });
-    await direct.config('SET', 'maxmemory', '0');
-    t.same([...(await visit(10))], [200]);
-    now += 5_000;
-    await line({ msg: 'an outage has ended', ...cause, answers: Number(answers) });
-    const ofRequests = lines.filter(({ code }) => code !== undefined).map(({ msg }) => msg);
-    t.same(
-      ofRequests,
-      ['an outage has begun', 'an outage goes on', 'an outage has ended'],
-      'and no more lines',
-    );
-  },
-);
+    const visits = await app.figure(`visit_stream_pending_visits{stream="${numberOf(mark)}"}`);
+    t.ok(Number(visits) > 0, 'but visits do');
+  });
+});
+t.test('an outage is a few lines of the log, with how many were refused and how long', async (t) => {
+  const redis = await startTestRedis(t);
+  const direct = connectTo(t, redis.url);
+  let now = 0;
+  const { lines, visit, line } = await open(t, redis, { timing: { now: () => now }, timeoutMs: 20_000 });
+  await direct.config('SET', 'maxmemory', '1');
+  t.same([...(await visit(40))], [503]);
+  const cause = { code: 'overloaded', why: 'memory' };
+  await line({ msg: 'an outage has begun', ...cause, answers: 40, seconds: 0 });
+  now += 4_000;
+  t.same([...(await visit(10))], [503]);
+  now += 4_000;
+  t.same([...(await visit(10))], [503]);
+  now += 4_000;
+  for (; now < 31_000; now += 4_000) t.same([...(await visit(1))], [503]);
+  t.same([...(await visit(1))], [503]);
+  const { answers } = await line({ msg: 'an outage goes on', ...cause });
+  await direct.config('SET', 'maxmemory', '0');
+  t.same([...(await visit(10))], [200]);
+  now += 5_000;
+  await line({ msg: 'an outage has ended', ...cause, answers: Number(answers) });
+  const said = lines.flatMap(({ code, msg }) => (code === undefined ? [] : msg));
+  t.same(said, ['an outage has begun', 'an outage goes on', 'an outage has ended'], 'and no more lines');
+});

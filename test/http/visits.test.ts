@@ -1,21 +1,54 @@
-// POST, GET and DELETE /product/visit: what they answer, what they count and log, and that robots are not counted.
+// POST, GET and DELETE /product/visit, and many visits in one request (/batch, /list): what they answer, what they count and log,
+// and that robots are not counted.
 
-import t from 'tap';
-import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { proxied, SECRET } from '../harness/app-proxy.js';
+import t, { type Test } from 'tap';
+import type { Counting } from '../../src/profiles/counting.js';
+import type { Places } from '../../src/profiles/places.js';
+import { Visitors } from '../../src/profiles/visitors.js';
+import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { postProxied, proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
 import { HANDLE } from '../harness/shop.js';
 import { loggedVisits } from '../harness/stream.js';
 
 const PATH = '/product/visit';
+const BATCH = '/product/visit/batch';
+const LIST = '/product/visit/list';
+const MAX_BODY = 524_288;
+
+type Ids = Readonly<Record<string, string>>;
 const visitOf = (sessionId: string, productHandle = HANDLE, device: string | null = null) => ({
   identity: { sessionId, device },
   productHandle,
 });
+const many = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
+const send = (app: TestApp, visits: unknown, query = ''): Promise<Answer> =>
+  app.post(BATCH + query, { visits }, TRUSTED);
+const listOf = (identity: object, ...productHandles: unknown[]) => ({ identity, productHandles });
+const list = async (app: TestApp, identity: object, ...handles: string[]) =>
+  (await app.post(LIST, listOf(identity, ...handles), TRUSTED)).json;
+const visitEach = async (app: TestApp, identity: object, ...handles: string[]): Promise<string> => {
+  const answers = await Promise.all(handles.map((handle) => app.shop.visit(identity, handle)));
+  return answers[0]?.profileId as string;
+};
+const issuesOf = (t: Test, { status, json }: Answer): string[] => {
+  t.equal(status, 400);
+  return json.issues.map(({ path }: { path: string }) => path).sort();
+};
+
+/** Numbers below a bound, the same ones each time. */
+function randomNumbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
 
 eachRedis(t, async (t, redis) => {
-  const app = await startApp(t, redis);
+  const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
   const other = await startApp(t, redis, { prefix: app.prefix });
   const keyed = (key: string) => ({ ...TRUSTED, 'idempotency-key': key });
   /** All that is logged, as texts, sorted: visits of several entries have no order. */
@@ -25,8 +58,37 @@ eachRedis(t, async (t, redis) => {
       .map((columns) => columns.join(' '))
       .sort();
 
+  t.test('each visit of a batch is counted once, whatever its visits link', async (t) => {
+    const app = await startApp(t, redis);
+    const random = randomNumbers(20_261_122);
+    const handles = ['p', 'q'] as const;
+    // New names in each era: what links do depends on who is known.
+    for (let era = 0; era < (redis.urls.length > 1 ? 1 : 4); era++) {
+      const sent = { p: 0, q: 0 };
+      for (let round = 0; round < 4; round++) {
+        const visits = many(1 + random(16), () => {
+          const kind = random(3);
+          const customer = kind === 0 ? {} : { customerId: `c${random(3)}-${era}` };
+          const session = kind === 1 ? {} : { sessionId: `s${random(4)}-${era}` };
+          return { identity: { ...customer, ...session }, productHandle: handles[random(2)] as 'p' | 'q' };
+        });
+        for (const { productHandle } of visits) sent[productHandle]++;
+        const { results } = (await send(app, visits)).json;
+        t.ok(results.length === visits.length && results.every((one: object) => 'profileId' in one));
+        const people = [
+          ...many(3, (n) => ({ customerId: `c${n}-${era}` })),
+          ...many(4, (n) => ({ sessionId: `s${n}-${era}` })),
+        ];
+        const states = await Promise.all(people.map((identity) => list(app, identity, ...handles)));
+        const counts = [...new Map(states.map((state) => [state.profileId, state.counts])).values()];
+        const sum = (handle: 'p' | 'q') => counts.reduce((all, one) => all + one[handle], 0);
+        t.same({ p: sum('p'), q: sum('q') }, sent, JSON.stringify(visits));
+      }
+    }
+  });
+
   t.test('visits at once over two servers answer each count once, of one profile', async (t) => {
-    const [visits, visitors] = [600, 20];
+    const [visits, visitors] = [300, 20];
     const answers = await Promise.all(
       Array.from({ length: visits }, (_, i) =>
         (i % 3 ? app : other).post(`${PATH}?count=true`, visitOf(`crowd-${i % visitors}`)),
@@ -77,6 +139,37 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.figure('visits_not_logged_total'), 0);
   });
 
+  t.test('a list creates and links nothing; the profile is where a write would land', async (t) => {
+    const session = await visitEach(app, { sessionId: 's-known' }, 'a', 'a');
+    const customer = await visitEach(app, { customerId: 'c-known' }, 'a');
+    await visitEach(app, { customerId: 'c-linked', sessionId: 's-linked' }, 'a', 'b');
+    const cases: [string, Ids, string | undefined, number][] = [
+      ['an unknown session', { sessionId: 's-new' }, undefined, 0],
+      ['an unknown customer', { customerId: 'c-new' }, undefined, 0],
+      ['two unknown ids', { customerId: 'c-new-2', sessionId: 's-new-2' }, undefined, 0],
+      ['a linked session', { sessionId: 's-linked' }, undefined, 1],
+      ['a linked customer', { customerId: 'c-linked', sessionId: 's-linked' }, undefined, 1],
+      ['a known customer, an unknown session', { customerId: 'c-known', sessionId: 's-new' }, customer, 1],
+      ['an unknown customer, a known session', { customerId: 'c-new', sessionId: 's-known' }, session, 2],
+      ['both known, not linked yet', { customerId: 'c-known', sessionId: 's-known' }, customer, 1],
+    ];
+    const before = await dumpRedis(redis, app.prefix);
+    const profiles: string[] = [];
+    for (const [what, ids, expected, count] of cases) {
+      const { profileId, counts } = await list(app, ids, 'a', 'none');
+      t.same(counts, { a: count, none: 0 }, what);
+      if (expected !== undefined) t.equal(profileId, expected, what);
+      const read = await app.get(withQuery('/product/visit', { ...ids, productHandle: 'a' }), TRUSTED);
+      t.same(read.json, { profileId, productHandle: 'a', count }, `${what}: as a single read`);
+      profiles.push(profileId);
+    }
+    t.same(await dumpRedis(redis, app.prefix), before, 'nothing was written');
+    for (const [i, [what, identity]] of cases.slice(0, 3).entries()) {
+      t.equal((await app.shop.reset(identity)).profileId, profiles[i], `${what}: a reset names it, too`);
+      t.equal(await visitEach(app, identity, 'a'), profiles[i], `${what}: its first write gets it`);
+    }
+  });
+
   // The rest crosses no slots.
   if (redis.urls.length > 1) return;
 
@@ -94,11 +187,6 @@ eachRedis(t, async (t, redis) => {
     t.same(counted.json, { profileId, productHandle: HANDLE, count: 2 });
     for (const query of ['?count=false', '?count='])
       t.same((await app.post(PATH + query, visitOf('guest-1'))).json, posted.json, query);
-    for (const value of ['1', 'TRUE', 'yes'])
-      t.match(await app.post(`${PATH}?count=${value}`, visitOf('guest-1')), {
-        status: 400,
-        json: { code: 'invalid_request', issues: [{ path: '/count' }] },
-      });
     t.equal(await app.shop.count({ sessionId: 'guest-1' }), 4);
     t.equal(await app.shop.count({ sessionId: 'guest-1' }, 'blue-shoe'), 0, 'another product');
     for (let i = 0; i < 2; i++) {
@@ -121,24 +209,6 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.shop.count({ sessionId: 'guest-3' }, 'kept'), 1);
   });
 
-  t.test('reads and resets of an unknown identity name the profile that its first write gets', async (t) => {
-    const unknown: Record<string, string>[] = [
-      { sessionId: 'unseen-s' },
-      { customerId: '9001' },
-      { customerId: 'unseen-c', sessionId: 'unseen-cs' },
-    ];
-    const before = await dumpRedis(redis, app.prefix);
-    const read = await Promise.all(
-      unknown.map((ids) => app.get(withQuery(PATH, { ...ids, productHandle: HANDLE }), TRUSTED)),
-    );
-    t.same(await dumpRedis(redis, app.prefix), before, 'a read writes nothing');
-    for (const [i, identity] of unknown.entries()) {
-      const { profileId } = await app.shop.reset(identity);
-      t.same(read[i]?.json, { profileId, productHandle: HANDLE, count: 0 });
-      t.equal((await app.shop.visit(identity)).profileId, profileId);
-    }
-  });
-
   t.test('visits of one turn are few entries of the log', async (t) => {
     const app = await startApp(t, redis);
     const visits = Array.from({ length: 400 }, (_, i) => visitOf(`s${i}`));
@@ -159,11 +229,12 @@ eachRedis(t, async (t, redis) => {
     await app.shop.count(who, 'a');
     await app.shop.reset(who, 'a');
     t.same(await logged(app), before);
-    const visits = ['b', 'd', 'e'].map((handle) => visitOf('full', handle));
-    const { json } = await app.post(`${PATH}/batch`, { visits }, TRUSTED);
-    t.match(json.results, [{ productHandle: 'b' }, { productHandle: 'd' }, { code: 'too_many_products' }]);
+    const visits = [...['b', 'd', 'e'].map((handle) => visitOf('full', handle)), visitOf('free', 'e')];
+    const { status, json } = await send(app, visits, '?count=true');
+    const refused = { error: String, code: 'too_many_products' };
+    t.match([status, ...json.results], [200, { count: 2 }, { count: 1 }, refused, { count: 1 }]);
     const after = (await logged(app)).map((line) => line.split(' ')[1]);
-    t.same(after, ['a', 'b', 'b', 'd'], 'of a batch those that were counted');
+    t.same(after.sort(), ['a', 'b', 'b', 'd', 'e'], 'of a batch those that were counted');
   });
 
   t.test('the log takes handles and devices of any characters', async (t) => {
@@ -210,6 +281,150 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.shop.count({ sessionId: 'off' }), 2);
     t.same(await loggedVisits(redis, app), []);
   });
+
+  t.test('each visit has its result, in order, exactly as the contract has it', async (t) => {
+    const { profileId } = await app.shop.visit({ sessionId: 'one' });
+    const visits = [visitOf('one'), visitOf('two', '__proto__'), visitOf('one')];
+    const answer = await send(app, visits);
+    t.match(answer, { status: 200, headers: { 'content-type': 'application/json' } });
+    const two = await app.shop.visit({ sessionId: 'two' }, '__proto__');
+    t.equal(two.count, 2);
+    const one = `{"profileId":"${profileId}","productHandle":"${HANDLE}"}`;
+    const other = `{"profileId":"${two.profileId}","productHandle":"__proto__"}`;
+    t.equal(answer.text, `{"results":[${one},${other},${one}]}`);
+    t.equal(await app.shop.count({ sessionId: 'one' }), 3);
+  });
+
+  t.test('one visitor several times is counted so many times; ?count=true tells each count', async (t) => {
+    const visits = many(30, (i) => visitOf('often', i % 3 ? 'p' : 'q'));
+    const { results } = (await send(app, visits, '?count=true')).json;
+    const counts = (handle: string) =>
+      results.flatMap((one: { productHandle: string; count: number }) =>
+        one.productHandle === handle ? one.count : [],
+      );
+    const upTo = (count: number) => many(count, (i) => i + 1);
+    t.same([counts('p'), counts('q')], [upTo(20), upTo(10)]);
+  });
+
+  t.test('an Idempotency-Key is not looked at', async (t) => {
+    for (const value of ['key', 'key', '']) {
+      const headers = { ...TRUSTED, 'idempotency-key': value };
+      t.equal((await app.post(BATCH, { visits: [visitOf('again')] }, headers)).status, 200);
+    }
+    t.equal(await app.shop.count({ sessionId: 'again' }), 3);
+  });
+
+  t.test('500 visits and 524,288 bytes are taken, and are one script call', async (t) => {
+    const calls = async () => (await app.figure('batch_operations_count{script="countVisits"}')) ?? 0;
+    const before = await calls();
+    const visits = many(500, (i) => visitOf(`limit-${i}`));
+    const empty = JSON.stringify({ visits, fill: '' });
+    const body = JSON.stringify({ visits, fill: 'x'.repeat(MAX_BODY - empty.length) });
+    const { status, json } = await app.post(BATCH, body, TRUSTED);
+    t.same([status, json.results.length], [200, 500]);
+    t.equal(new Set(json.results.map((one: { profileId: string }) => one.profileId)).size, 500);
+    t.equal(await calls(), before + 1);
+    const dump = await dumpRedis(redis, app.prefix);
+    t.match(await app.post(BATCH, ` ${body}`, TRUSTED), { status: 413, json: { code: 'payload_too_large' } });
+    t.same(await dumpRedis(redis, app.prefix), dump);
+  });
+
+  t.test('all faults of all entries are listed, and nothing is counted', async (t) => {
+    const good = visitOf('good');
+    const wrong: [unknown, string[]][] = [
+      [[good, good, good, { ...good, productHandle: '' }], ['/visits/3/productHandle']],
+      [
+        [{}, good, { identity: { sessionId: 'null', device: 5 }, productHandle: 7 }, 'x', null],
+        [
+          '/visits/0/identity',
+          '/visits/0/productHandle',
+          '/visits/2/identity/device',
+          '/visits/2/identity/sessionId',
+          '/visits/2/productHandle',
+          '/visits/3',
+          '/visits/4',
+        ],
+      ],
+      [{ 0: good }, ['/visits']],
+      [undefined, ['/visits']],
+      [[], ['/visits']],
+      [many(501, (i) => visitOf(`over-${i}`)), ['/visits']],
+    ];
+    const before = await dumpRedis(redis, app.prefix);
+    for (const [visits, paths] of wrong) t.same(issuesOf(t, await send(app, visits)), paths);
+    for (const body of ['null', '[]', '"visits"', '{'])
+      t.match(await app.post(BATCH, body, TRUSTED), { status: 400 });
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('for RATE_LIMIT a batch is as many requests as it has visits', async (t) => {
+    const limited = () => startApp(t, redis, { env: { RATE_LIMIT: '5' }, timing: { now: () => 1_000 } });
+    const visits = many(6, () => visitOf('s'));
+    t.match(await send(await limited(), visits), { status: 400, json: { code: 'invalid_request' } });
+    const empty = await limited();
+    const asked = await Promise.all(many(11, () => send(empty, [])));
+    const statuses = [...new Set(asked.map(({ status }) => status))].sort();
+    t.same(statuses, [400, 429], 'one without visits is one request');
+    const app = await limited();
+    t.equal((await send(app, visits.slice(1))).status, 200);
+    t.equal((await app.post('/product/visit', visitOf('s'), TRUSTED)).status, 429);
+    const other = await startApp(t, redis, { prefix: app.prefix });
+    t.equal(await other.shop.count({ sessionId: 's' }), 5, 'what was refused was not counted');
+  });
+
+  t.test('a list has the count of each product, once, 0 where nothing was recorded', async (t) => {
+    const identity = { sessionId: 's-guest', device: 'mobile' };
+    const profileId = await visitEach(app, identity, 'a', 'b', 'a', 'c');
+    const answer = await app.post(LIST, listOf(identity, 'b', 'a', 'none', 'b'));
+    t.match(answer, { status: 200, headers: { 'content-type': 'application/json' } });
+    t.equal(answer.text, `{"profileId":"${profileId}","counts":{"b":1,"a":2,"none":0}}`);
+  });
+
+  t.test('handles that mean something to JavaScript or JSON are just names', async (t) => {
+    const names = ['__proto__', 'constructor', 'toString', '"quoted"', 'back\\slash', '1', '😀', 'a b'];
+    await visitEach(app, { sessionId: 'names' }, ...names);
+    const { text, json } = await app.post(LIST, listOf({ sessionId: 'names' }, ...names, 'hasOwnProperty'));
+    t.equal(Object.keys(json.counts).length, names.length + 1);
+    t.match(text, '{"__proto__":1,"constructor":1,');
+    t.match(text, ',"hasOwnProperty":0}');
+  });
+
+  t.test('100 products are taken; every fault is named by its path', async (t) => {
+    const handles = Array.from({ length: 101 }, (_, i) => `p${i}`);
+    const full = await list(app, { sessionId: 'limits' }, ...handles.slice(0, 100));
+    t.equal(Object.keys(full.counts).length, 100);
+    const who = { sessionId: 's-guest' };
+    const cases: [body: unknown, paths: string[]][] = [
+      [listOf(who, ...handles), ['/productHandles']],
+      [listOf(who), ['/productHandles']],
+      [listOf(who, 'a', '', 5, null, 'x'.repeat(256)), [1, 2, 3, 4].map((i) => `/productHandles/${i}`)],
+      [listOf({ sessionId: 'null' }, ''), ['/identity/sessionId', '/productHandles/0']],
+      [{}, ['/identity', '/productHandles']],
+      [{ identity: {}, productHandles: 'a' }, ['/identity', '/productHandles']],
+      ['null', ['']],
+    ];
+    for (const [body, paths] of cases)
+      t.same(issuesOf(t, await app.post(LIST, body)), paths, JSON.stringify(body).slice(0, 80));
+  });
+
+  t.test('without the right to link, both ids read the customer', async (t) => {
+    const open = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' }, prefix: app.prefix });
+    const ids = { customerId: 'c-open', sessionId: 's-open' };
+    await visitEach(app, { sessionId: 's-open' }, 'a', 'a');
+    t.same((await list(app, ids, 'a')).counts, { a: 2 }, "the session's, which a link would give");
+    const answer = await open.post(LIST, listOf(ids, 'a'));
+    const customer = await visitEach(app, { customerId: 'c-open' }, 'a');
+    t.same(answer.json, { profileId: customer, counts: { a: 0 } });
+  });
+
+  t.test('a storefront reads the list of the customer who is logged in', async (t) => {
+    await visitEach(app, { sessionId: 's' }, 'a');
+    await visitEach(app, { customerId: '7' }, 'a', 'a');
+    const bySession = listOf({ sessionId: 's' }, 'a');
+    t.same((await postProxied(app, LIST, '7', bySession)).json.counts, { a: 2 });
+    t.same((await postProxied(app, LIST, '', bySession)).json.counts, { a: 1 });
+    t.match(await postProxied(app, LIST, '8', listOf({ customerId: '7' }, 'a')), { status: 403 });
+  });
 });
 
 const ORIGIN = 'https://shop.example';
@@ -227,21 +442,16 @@ const ROBOTS = [
   `${LINUX} HeadlessChrome/139.0.0.0 Safari/537.36`,
   'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
   'facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)',
-  'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)',
   'WhatsApp/2.23.20.0',
-  'Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)',
   'GoogleStackdriverMonitoring-UptimeChecks(https://cloud.google.com/monitoring)',
   'Baiduspider+(+http://www.baidu.com/search/spider.htm)',
-  'crawler4j (https://github.com/yasserg/crawler4j/)',
   'Iframely/1.3.1 (+https://iframely.com/docs/about) link preview',
 ];
 const VISITORS = [
   `${LINUX} Chrome/139.0.0.0 Safari/537.36`,
   `${IPHONE} Mobile/15E148 Instagram 393.0.0.34.79 (iPhone16,2; iOS 18_6; de_DE; de; scale=3.00; 1290x2796)`,
-  `${IPHONE} Mobile/15E148 [FBAN/FBIOS;FBAV/525.0.0.53.107;FBDV/iPhone14,5;FBSN/iOS;FBLC/de_DE;FBOP/80]`,
   `${IPHONE} Mobile/15E148 [Pinterest/iOS]`,
   `Mozilla/5.0 (Linux; Android 13; CUBOT P80 Build/TP1A.220624.014; wv) ${ANDROID}`,
-  `Mozilla/5.0 (Linux; Android 12; CUBOT_X50) ${ANDROID}`,
   '',
   'curl/8.14.1',
   'node-fetch/1.0 (+https://github.com/bitinn/node-fetch)',
@@ -273,16 +483,11 @@ t.test('robots', async (t) => {
     }
     t.same(await dumpRedis(redis, app.prefix), before);
     t.equal(await byRobots(), figure + 2 * ROBOTS.length, '/metrics says how many');
-    for (const [i, visit] of visits.entries())
+    for (const [i, visit] of visits.entries()) {
       t.equal((await app.post(PATH, visit)).json.profileId, profiles[i], 'the profile of a first visit');
-  });
-
-  t.test("a robot's ?count=true is the present count, also under an Idempotency-Key", async (t) => {
-    const visit = newVisit();
-    for (let i = 0; i < 2; i++) await app.post(PATH, visit);
-    for (const headers of [{}, { 'idempotency-key': 'robot' }])
-      t.equal((await app.post(`${PATH}?count=true`, visit, { ...from(DATADOG), ...headers })).json.count, 2);
-    t.equal(await countOf(visit), 2);
+      const headers = { ...from(ROBOTS[i] as string), 'idempotency-key': `robot-${i}` };
+      t.equal((await app.post(`${PATH}?count=true`, visit, headers)).json.count, 1, 'the present count');
+    }
   });
 
   t.test('a visit of a browser or of an HTTP client is counted', async (t) => {
@@ -299,10 +504,24 @@ t.test('robots', async (t) => {
     await app.post(PATH, visits[1], { ...robot, ...TRUSTED });
     await app.post(proxied(PATH, { logged_in_customer_id: '' }), visits[2], robot);
     t.same(await Promise.all(visits.map(countOf)), [0, 1, 1]);
-  });
-
-  t.test('a robot may do no more than any caller', async (t) => {
     const named = { identity: { customerId: '7' }, productHandle: HANDLE };
-    t.equal((await app.post(PATH, named, from(DATADOG))).status, 401);
+    t.equal((await app.post(PATH, named, robot)).status, 401, 'nor may it do more than any caller');
   });
+});
+
+// Between two batches of one request Redis does what others ask, for microseconds: too short for a test with a server.
+t.test('an answer is about one profile: what was read while the visitor moved is read again', async (t) => {
+  const moves = (rounds: number) => {
+    let reads = 0;
+    const run = async () => {
+      const isAtNew = reads++ % 2 === 1 || reads > 2 * rounds;
+      return { profileId: isAtNew ? 'new' : 'old', answer: isAtNew ? 7 : 1 };
+    };
+    const places = { run } as unknown as Places;
+    const counting = { at: () => {} } as unknown as Counting;
+    return new Visitors({ places, counting } as ConstructorParameters<typeof Visitors>[0]);
+  };
+  const read = (rounds: number) => moves(rounds).readAll(identityOf({ sessionId: 's' }), true, ['a', 'b']);
+  for (const rounds of [0, 3]) t.same(await read(rounds), { profileId: 'new', counts: [7, 7] });
+  await t.rejects(read(100), { code: 'unavailable' }, 'not for ever');
 });

@@ -3,7 +3,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { devices, type Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { openUndriven } from '../../harness/chromium.js';
 import {
   type BrowserFixtures,
   countOf,
@@ -164,61 +163,6 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     t.equal(await count(page, 'phone'), 1);
     t.equal(await page.evaluate('asked.keepalive'), true, 'the request outlives the page');
     t.equal((await visitor.sent())[0]?.body.identity.device, 'mobile');
-  });
-
-  await t.test('scripts of a shop may also post JSON with the key in a header', async (t) => {
-    const page = await open(t, shop.show('/json', tag(service)));
-    const body = JSON.stringify({ identity: { sessionId: 'json' }, productHandle: 'json' });
-    const headers = JSON.stringify({ 'content-type': 'application/json', 'x-api-key': PUBLISHABLE });
-    const url = `${service}${VISIT_PATH}?count=true`;
-    t.match(
-      await page.evaluate(
-        `fetch('${url}', { method: 'POST', headers: ${headers}, body: '${body}' }).then((answer) => answer.json())`,
-      ),
-      { productHandle: 'json', count: 1 },
-      'the preflight is granted',
-    );
-  });
-
-  await t.test('a page that is prepared in advance is viewed when it is shown', async (t) => {
-    const report = (path: string, more: string) => `fetch('${path}?' + ${STORED} + ${more})`;
-    // Its requests for visits go to the shop, which notes them.
-    shop.forward('/counted', app.port, (url) => url.slice('/counted'.length));
-    shop.show(
-      '/prepared',
-      `${tag('/counted', 'prepared')}<script>
-        addEventListener('load', () => setTimeout(() => fetch('/settled')));
-        document.addEventListener('DOMContentLoaded', () => {
-          ${report('/ran', "'&' + document.prerendering + '&' + typeof wishmeter")};
-          document.addEventListener('prerenderingchange', () =>
-            wishmeter.count('prepared').then((count) => ${report('/shown', "'&' + count")}));
-        });
-      </script>`,
-    );
-    const rules = JSON.stringify({ prerender: [{ urls: ['/prepared'], eagerness: 'immediate' }] });
-    const go = "fetch('/gate').then(({ ok }) => ok && document.querySelector('a').click())";
-    const lobby = shop.show(
-      '/lobby',
-      `<a href="/prepared">on</a><script type="speculationrules">${rules}</script>
-       <script>setInterval(() => ${go}, 50)</script>`,
-    );
-    const visits = () => shop.asked.filter((path) => path.includes(`${VISIT_PATH}?`)).length;
-    await openUndriven(t, fixtures.chromium, lobby);
-    await eventually(t, async () => shop.asked.includes('/ran?null&true&object'), true);
-    await eventually(t, async () => shop.asked.includes('/settled'), true);
-    t.equal(visits(), 0, 'nothing was sent while the page was hidden');
-
-    shop.show('/gate', '');
-    await eventually(t, async () => shop.asked.some((path) => path.startsWith('/shown?')), true);
-    const [sessionId = '', counted] =
-      shop.asked
-        .find((path) => path.startsWith('/shown?'))
-        ?.slice('/shown?'.length)
-        .split('&') ?? [];
-    t.equal(counted, '1');
-    t.equal(await countOf(app, sessionId, 'prepared'), 1);
-    t.equal(visits(), 1);
-    t.equal(shop.asked.filter((path) => path === '/prepared').length, 1, 'it was not loaded again');
   });
 
   /** All of the API on a page whose clock stands still: nothing is answered before 5 s, undefined is then. */

@@ -2,12 +2,11 @@
 // visit, the login, the session in the cart.
 
 import { readFileSync } from 'node:fs';
-import type { BrowserContextOptions, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { startApp } from '../../harness/app.js';
 import { SECRET, throughProxy } from '../../harness/app-proxy.js';
 import { type BrowserFixtures, sessionOf, type Visitor, visit } from '../../harness/storefront.js';
-import { until } from '../../harness/until.js';
 
 const PROXY = '/apps/wishmeter';
 const CART = '/cart/update.js';
@@ -41,11 +40,11 @@ const DAWN = `<script>
 </script>`;
 
 /** A block as Shopify renders it. Only what stands here is known of Liquid: the rest is left, and found. */
-function render(file: string, customerId: string, cartSession: string, smartSave = 0): string {
+function render(file: string, customerId: string, cartSession: string): string {
   const json = JSON.stringify(PRODUCT).replaceAll('<', '\\u003c');
   const values: Readonly<Record<string, string>> = {
     'block.settings.proxy': PROXY,
-    'block.settings.smart_save': String(smartSave),
+    'block.settings.smart_save': '0',
     'block.shopify_attributes': '',
     'product.id': String(PRODUCT.id),
     'product.selected_or_first_available_variant.id': '2001',
@@ -69,7 +68,6 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_URL: shop.origin } });
   shop.forward(PROXY, app.port, throughProxy(PROXY));
   let cartSession = '';
-  let smartSave = 0;
   const url = shop.show('/products/red-shoe', (customerId) => {
     const options = PRODUCT.variants.map(({ id, title }) => `<option value="${id}">${title}</option>`);
     const form = '<form action="/cart/add"><input type="hidden" name="id" value="2001"></form>';
@@ -77,11 +75,9 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
       <select>${options.join('')}</select>${form}${form}${DAWN}
       <div style="position: relative"><a href="#card"><span style="position: absolute; inset: 0; z-index: 1"></span></a>${render('card.liquid', customerId, cartSession)}</div>
       <form action="/cart"><input type="hidden" name="attributes[wishlist_session_id]"></form>
-      ${render('heart.liquid', customerId, cartSession, smartSave)}${render('wishlist.liquid', customerId, cartSession)}`;
+      ${render('heart.liquid', customerId, cartSession)}${render('wishlist.liquid', customerId, cartSession)}`;
   });
   shop.show(CART, '');
-
-  const start = (t: Test, options?: BrowserContextOptions) => visit(t, { redis, shop, ...fixtures }, options);
 
   const heart = (page: Page) => page.getByRole('button', { name: `Wishlist: ${PRODUCT.title}`, exact: true });
   /** Whether the product is on the wishlist, as the button says once it is there. */
@@ -112,7 +108,7 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
 
   await t.test('a guest presses the heart, logs in, and logs out', async (t) => {
     cartSession = '';
-    const visitor = await start(t);
+    const visitor = await visit(t, { redis, shop, ...fixtures });
     const page = await visitor.open(url);
     t.equal(await isWished(page), false);
     const guest = await sessionOf(page);
@@ -172,73 +168,5 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
     t.equal(await isWished(page), true);
     await press(page);
     t.same(await app.shop.items({ sessionId: guest }), [], 'pressed again, it is off the list');
-  });
-
-  await t.test(
-    'Smart Save puts a product on the wishlist at the second visit, and not what was taken off',
-    async (t) => {
-      smartSave = 2;
-      const page = await (await start(t)).open(url);
-      const saved = async () => app.shop.items({ sessionId: await sessionOf(page) });
-      t.equal(await isWished(page), false);
-      t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
-      await page.reload();
-      await page.locator('wishlist-heart[for][state="saved"]').waitFor();
-      t.match(await saved(), [{ variantId: '2001', source: 'pdpSmartSave' }]);
-      await press(page);
-      await until(
-        'the visits begin anew',
-        async () => (await app.shop.count({ sessionId: await sessionOf(page) })) === 0,
-      );
-      await page.reload();
-      t.equal(await isWished(page), false);
-      t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
-      await page.waitForLoadState('networkidle');
-      t.same(await saved(), []);
-      smartSave = 0;
-    },
-  );
-
-  await t.test('a session that the service says is a customer’s is given up', async (t) => {
-    const visitor = await start(t);
-    const page = await visitor.open(url);
-    await heart(page).waitFor();
-    const linked = await sessionOf(page);
-    await app.shop.login({ customerId: '50', sessionId: linked });
-    await page.reload();
-    t.equal(await isWished(page), false);
-    t.not(await sessionOf(page), linked);
-  });
-
-  await t.test('no consent, no beacon: no heart; it comes with consent', async (t) => {
-    const visitor = await start(t, {});
-    await visitor.context.addInitScript('window.allowed = false');
-    await visitor.context.clock.install();
-    const page = await visitor.open(url);
-    await page.clock.runFor(6000);
-    await page.locator('wishlist-heart[for][why="consent"]').waitFor();
-    t.same(await visitor.sent(PROXY), []);
-    await page.evaluate("allowed = true, document.dispatchEvent(new Event('visitorConsentCollected'))");
-    await page.clock.resume();
-    t.equal(await isWished(page), false);
-    t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
-
-    await visitor.context.addInitScript('window.allowed = true');
-    await visitor.context.route('**/wishlist.js', (route) => route.abort('blockedbyclient'));
-    const sent = (await visitor.sent(CART)).length;
-    await page.reload();
-    t.equal(await heart(page).count(), 0, 'a blocker ate the script: the page goes on');
-    t.equal((await visitor.sent(CART)).length, sent);
-  });
-
-  await t.test('the theme editor shows the heart and counts nothing', async (t) => {
-    const visitor = await start(t, {});
-    await visitor.context.addInitScript('window.edited = true');
-    const page = await visitor.open(url);
-    await page.locator('wishlist-heart[for][why="robot"]').waitFor();
-    t.ok(await heart(page).isVisible());
-    t.equal(await sessionOf(page), undefined);
-    t.same(await visitor.sent(`${PROXY}/product/visit`), []);
-    t.same(await visitor.sent(CART), []);
   });
 }

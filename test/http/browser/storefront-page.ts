@@ -124,7 +124,7 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
 
   for (const [at, [name, files, command]] of BACKENDS.entries())
     await t.test(
-      `the backend (${name}) takes wishlists of the customer who is logged in, and nothing else`,
+      `the backend (${name}) takes wishlists of the logged-in customer alone`,
       name === 'PHP' ? needsPrograms('php') : {},
       async (t) => {
         const dir = await tempDir(t);

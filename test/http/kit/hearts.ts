@@ -8,6 +8,7 @@ import {
   eventually,
   sessionOf,
   tag,
+  type Visitor,
   visit,
 } from '../../harness/storefront.js';
 import { becomes, eventsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
@@ -16,45 +17,53 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
   const { shop, app, service } = fixtures;
   const kit = kitTag(service, 'data-product-handle="shoe-1"');
   const url = shop.show('/kit', `${ROOM}${LISTENER}<body>${heartTag(1)}${heartTag(2)}${kit}`);
+  /** Something before the service answers requests for items itself, until what this gives is called. */
+  const answerItself = async ({ context }: Visitor, status: number, body: string) => {
+    let isAway = true;
+    const headers = { 'access-control-allow-origin': '*', 'content-type': 'text/html', 'retry-after': '1' };
+    await context.route(`${service}/item/**`, (route) =>
+      isAway ? route.fulfill({ status, headers, body }) : route.continue(),
+    );
+    return () => {
+      isAway = false;
+    };
+  };
   const itemsOf = async (sessionId: string) =>
     (await app.shop.items({ sessionId })).map(({ productId }) => productId);
 
-  await t.test(
-    'a click saves, another removes; the page counts as one visit; the state comes again',
-    async (t) => {
-      const visitor = await visit(t, fixtures);
-      const page = await visitor.open(url);
-      await becomes(page, '');
-      const session = await sessionOf(page);
-      t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
-      await press(page);
-      t.equal(await pressed(page), 'true', 'painted before it is answered');
-      await becomes(page, 'saved');
-      t.match(await app.shop.items({ sessionId: session }), [
-        {
-          productId: '1',
-          variantId: '11',
-          productHandle: 'shoe-1',
-          productTitle: 'Shoe 1',
-          price: '49.90',
-          currencyCode: 'EUR',
-          source: 'pdp',
-        },
-      ]);
-      t.match(await eventsOf(page, 'change'), [
-        { reason: 'click', items: [{ productId: '1', variantId: '11' }] },
-      ]);
-      await page.reload();
-      await becomes(page, 'saved');
-      t.equal(await pressed(page, 2), 'false');
-      await press(page);
-      await becomes(page, '');
-      t.same(await itemsOf(session), []);
-      await eventually(t, () => countOf(app, session, 'shoe-1'), 0);
-      t.equal((await visitor.sent('/item/check')).length, 2, 'one question for all hearts of a page');
-      t.same(visitor.warnings, []);
-    },
-  );
+  await t.test('a click saves, another removes; the page is one visit; the state comes again', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const page = await visitor.open(url);
+    await becomes(page, '');
+    const session = await sessionOf(page);
+    t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
+    await press(page);
+    t.equal(await pressed(page), 'true', 'painted before it is answered');
+    await becomes(page, 'saved');
+    t.match(await app.shop.items({ sessionId: session }), [
+      {
+        productId: '1',
+        variantId: '11',
+        productHandle: 'shoe-1',
+        productTitle: 'Shoe 1',
+        price: '49.90',
+        currencyCode: 'EUR',
+        source: 'pdp',
+      },
+    ]);
+    t.match(await eventsOf(page, 'change'), [
+      { reason: 'click', items: [{ productId: '1', variantId: '11' }] },
+    ]);
+    await page.reload();
+    await becomes(page, 'saved');
+    t.equal(await pressed(page, 2), 'false');
+    await press(page);
+    await becomes(page, '');
+    t.same(await itemsOf(session), []);
+    await eventually(t, () => countOf(app, session, 'shoe-1'), 0);
+    t.equal((await visitor.sent('/item/check')).length, 2, 'one question for all hearts of a page');
+    t.same(visitor.warnings, []);
+  });
 
   await t.test('a service that hangs holds nothing up, and a click waits for it', async (t) => {
     const visitor = await visit(t, fixtures, {});
@@ -63,16 +72,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await page.goto(url, { waitUntil: 'domcontentloaded' });
     t.equal(await page.evaluate('document.readyState'), 'interactive', 'the script itself hangs');
     await visitor.context.unroute(`${service}/**`);
-    let isAway = true;
-    await visitor.context.route(`${service}/item/**`, (route) =>
-      isAway
-        ? route.fulfill({
-            status: 503,
-            headers: { 'access-control-allow-origin': '*', 'retry-after': '1' },
-            body: '{"code":"unavailable"}',
-          })
-        : route.continue(),
-    );
+    const back = await answerItself(visitor, 503, '{"code":"unavailable"}');
     await page.reload();
     await press(page);
     await press(page, 2);
@@ -81,7 +81,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await pressed(page, 2), 'false', 'the last click wins');
     await page.locator('wishlist-heart[state~="pending"]').first().waitFor();
     await page.goto(shop.show('/elsewhere', 'elsewhere'));
-    isAway = false;
+    back();
     await page.goto(shop.show('/other-kit', `${ROOM}${LISTENER}${heartTag(1)}${kit}`));
     await becomes(page, 'saved');
     t.same(await itemsOf(await sessionOf(page)), ['1'], 'the queue outlives the page');
@@ -103,16 +103,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await becomes(page, '');
     await press(page);
     await becomes(page, 'saved');
-    let isAway = true;
-    await visitor.context.route(`${service}/item/**`, (route) =>
-      isAway
-        ? route.fulfill({
-            status: 200,
-            headers: { 'access-control-allow-origin': '*', 'content-type': 'text/html' },
-            body: '<!doctype html><title>Enter the password</title>',
-          })
-        : route.continue(),
-    );
+    const back = await answerItself(visitor, 200, '<!doctype html><title>Enter the password</title>');
     await page.evaluate('wishmeter.refresh()');
     t.equal(await pressed(page), 'true');
     await press(page, 2);
@@ -120,54 +111,48 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
       "seen.some(([name, detail]) => name === 'error' && detail.code === 'no_answer')",
     );
     await page.locator('wishlist-heart[product-id="2"][state~="pending"]').waitFor();
-    isAway = false;
+    back();
     await becomes(page, 'saved', 2);
     t.same((await itemsOf(await sessionOf(page))).sort(), ['1', '2']);
   });
 
-  await t.test(
-    'two tabs agree, without a BroadcastChannel; back brings a page that looks again',
-    async (t) => {
-      const visitor = await visit(t, fixtures);
-      const [one, two] = [await visitor.open(url), await visitor.open(url)];
-      await becomes(one, '');
-      await becomes(two, '');
-      await press(one);
-      await becomes(two, 'saved');
-      t.match(await eventsOf(two, 'change'), [{ reason: 'other-tab' }]);
-      await one.evaluate('window.isSame = true');
-      await one.goto(shop.show('/elsewhere', 'elsewhere'));
-      await press(two);
-      await becomes(two, '');
-      await one.goBack({ waitUntil: 'commit' });
-      await one.waitForFunction('window.isSame');
-      t.equal(await one.evaluate('window.isSame'), true, 'it comes from bfcache');
-      await becomes(one, '');
-    },
-  );
+  await t.test('two tabs agree; back brings a page that looks again', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const [one, two] = [await visitor.open(url), await visitor.open(url)];
+    await becomes(one, '');
+    await becomes(two, '');
+    await press(one);
+    await becomes(two, 'saved');
+    t.match(await eventsOf(two, 'change'), [{ reason: 'other-tab' }]);
+    await one.evaluate('window.isSame = true');
+    await one.goto(shop.show('/elsewhere', 'elsewhere'));
+    await press(two);
+    await becomes(two, '');
+    await one.goBack({ waitUntil: 'commit' });
+    await one.waitForFunction('window.isSame');
+    t.equal(await one.evaluate('window.isSame'), true, 'it comes from bfcache');
+    await becomes(one, '');
+  });
 
-  await t.test(
-    '200 hearts and more that come later are asked for in as few requests as may be',
-    async (t) => {
-      const visitor = await visit(t, fixtures);
-      const many = (from: number, to: number) =>
-        Array.from({ length: to - from }, (_, i) => heartTag(from + i)).join('');
-      const page = await visitor.open(
-        shop.show('/many', `${ROOM}<main>${many(0, 200)}</main>${kitTag(service)}`),
-      );
-      await becomes(page, '', 199);
-      t.equal((await visitor.sent('/item/check')).length, 1);
-      await app.shop.add({ sessionId: await sessionOf(page) }, { productId: '250', variantId: '2501' });
-      await page.evaluate(
-        `document.querySelector('main').insertAdjacentHTML('beforeend', ${JSON.stringify(many(200, 300))})`,
-      );
-      await becomes(page, 'saved', 250);
-      const [, second] = await visitor.sent('/item/check');
-      t.equal(second?.body.products.length, 100, 'those that are new');
-      await press(page, 7);
-      await becomes(page, 'saved', 7);
-    },
-  );
+  await t.test('200 hearts are one request, and more that come later another', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const many = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => heartTag(from + i)).join('');
+    const page = await visitor.open(
+      shop.show('/many', `${ROOM}<main>${many(0, 200)}</main>${kitTag(service)}`),
+    );
+    await becomes(page, '', 199);
+    t.equal((await visitor.sent('/item/check')).length, 1);
+    await app.shop.add({ sessionId: await sessionOf(page) }, { productId: '250', variantId: '2501' });
+    await page.evaluate(
+      `document.querySelector('main').insertAdjacentHTML('beforeend', ${JSON.stringify(many(200, 300))})`,
+    );
+    await becomes(page, 'saved', 250);
+    const [, second] = await visitor.sent('/item/check');
+    t.equal(second?.body.products.length, 100, 'those that are new');
+    await press(page, 7);
+    await becomes(page, 'saved', 7);
+  });
 
   await t.test('a heart is 44 px before the script is there, and nothing shifts', async (t) => {
     const page = await (await visit(t, fixtures)).open(
@@ -189,56 +174,47 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await page.evaluate('shift'), 0);
   });
 
-  await t.test(
-    'late consent starts everything; without it nothing is sent or stored, and its end empties all',
-    async (t) => {
-      const visitor = await visit(t, fixtures);
-      const page = await visitor.open(
-        shop.show(
-          '/consent',
-          `${ROOM}${LISTENER}${heartTag(1)}${kitTag(service, 'data-consent data-product-handle="late"')}`,
-        ),
-      );
-      await becomes(page, 'off');
-      t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'consent');
-      await press(page);
-      t.same(await visitor.sent(service), []);
-      t.same(
-        await page.evaluate('Object.keys(localStorage).filter((name) => /session|queue/.test(name))'),
-        [],
-      );
-      await page.evaluate('wishmeter.consent(true)');
-      await becomes(page, '');
-      t.equal(await page.evaluate("wishmeter.count('late')"), 1);
-      await press(page);
-      await becomes(page, 'saved');
-      await page.evaluate('wishmeter.consent(false)');
-      await becomes(page, 'off');
-      t.equal(await pressed(page), 'false');
-    },
-  );
+  await t.test('before consent nothing is sent or stored; its end empties all', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const page = await visitor.open(
+      shop.show(
+        '/consent',
+        `${ROOM}${LISTENER}${heartTag(1)}${kitTag(service, 'data-consent data-product-handle="late"')}`,
+      ),
+    );
+    await becomes(page, 'off');
+    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'consent');
+    await press(page);
+    t.same(await visitor.sent(service), []);
+    t.same(await page.evaluate('Object.keys(localStorage).filter((name) => /session|queue/.test(name))'), []);
+    await page.evaluate('wishmeter.consent(true)');
+    await becomes(page, '');
+    t.equal(await page.evaluate("wishmeter.count('late')"), 1);
+    await press(page);
+    await becomes(page, 'saved');
+    await page.evaluate('wishmeter.consent(false)');
+    await becomes(page, 'off');
+    t.equal(await pressed(page), 'false');
+  });
 
-  await t.test(
-    'under Global Privacy Control nothing is counted; a click opens a session of the wishlist alone',
-    async (t) => {
-      const visitor = await visit(t, fixtures, {});
-      await visitor.context.addInitScript(
-        "Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })",
-      );
-      const page = await visitor.open(url);
-      await becomes(page, '');
-      t.same(await visitor.sent(service), []);
-      await press(page);
-      await becomes(page, 'saved');
-      t.same(await visitor.sent(), [], 'no visit');
-      t.equal(await page.evaluate('localStorage.wishmeter_session'), undefined);
-      await page.reload();
-      await becomes(page, 'saved');
-      await page.goto(shop.show('/gpc-off', `${heartTag(1)}${kitTag(service, 'data-gpc="off"')}`));
-      await becomes(page, 'off');
-      t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'privacy');
-    },
-  );
+  await t.test('under Global Privacy Control a click opens a session of the wishlist alone', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    await visitor.context.addInitScript(
+      "Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })",
+    );
+    const page = await visitor.open(url);
+    await becomes(page, '');
+    t.same(await visitor.sent(service), []);
+    await press(page);
+    await becomes(page, 'saved');
+    t.same(await visitor.sent(), [], 'no visit');
+    t.equal(await page.evaluate('localStorage.wishmeter_session'), undefined);
+    await page.reload();
+    await becomes(page, 'saved');
+    await page.goto(shop.show('/gpc-off', `${heartTag(1)}${kitTag(service, 'data-gpc="off"')}`));
+    await becomes(page, 'off');
+    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'privacy');
+  });
 
   await t.test('an automated browser has no wishlist, unless the tag has data-test', async (t) => {
     const visitor = await visit(t, fixtures, {});
@@ -270,8 +246,13 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     const visitor = await visit(t, fixtures);
     const policy = `default-src 'none'; script-src ${service}; connect-src ${service}`;
     const page = await visitor.open(
-      shop.show('/strict', `${heartTag(1)}${kitTag(service)}`, { 'content-security-policy': policy }),
+      shop.show('/strict', `${heartTag(1)}${kitTag(service)}`, {
+        'content-security-policy': policy,
+        'cross-origin-embedder-policy': 'require-corp',
+        'cross-origin-opener-policy': 'same-origin',
+      }),
     );
+    t.equal(await page.evaluate('crossOriginIsolated'), true);
     await becomes(page, '');
     await press(page);
     await becomes(page, 'saved');

@@ -195,15 +195,16 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await eventually(t, () => countOf(app, sessionId, 'shoe-1'), 0);
   });
 
+  const customers = await startBackend(t, service);
+  shop.forward(
+    '/wishlist/',
+    customers,
+    (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
+  );
+
   await t.test(
-    'a login brings the guest’s list; an old tab carries its click there; a logout leaves nothing',
+    'a login brings the guest’s list and an old tab’s click; a logout leaves nothing',
     async (t) => {
-      const customers = await startBackend(t, service);
-      shop.forward(
-        '/wishlist/',
-        customers,
-        (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
-      );
       const member = shop.show(
         '/member',
         (
@@ -254,58 +255,26 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     },
   );
 
-  await t.test(
-    'a login that no page has told of: the click of an old tab finds the customer’s list',
-    async (t) => {
-      const customers = await startBackend(t, service);
-      shop.forward(
-        '/wishlist/',
-        customers,
-        (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
-      );
-      const visitor = await visit(t, fixtures);
-      const page = await visitor.open(
-        shop.show(
-          '/stale',
-          `${ROOM}${heartTag(1)}${kitTag(service, 'data-backend="/wishlist" data-customer=""')}`,
-        ),
-      );
-      await becomes(page, '');
-      await visitor.login('8');
-      await app.shop.login({ customerId: '8', sessionId: await sessionOf(page) });
-      await press(page);
-      await becomes(page, 'saved');
-      await eventually(t, async () => (await app.shop.items({ customerId: '8' })).length, 1);
-    },
-  );
-
-  await t.test(
-    'a session that is a customer’s, and nobody logged in: the click goes on to a new session',
-    async (t) => {
-      shop.forward(
-        '/wishlist/',
-        await startBackend(t, service),
-        (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
-      );
-      const visitor = await visit(t, fixtures);
-      await visitor.login('');
-      const page = await visitor.open(
-        shop.show(
-          '/left',
-          `${ROOM}${heartTag(1)}${kitTag(service, 'data-backend="/wishlist" data-customer=""')}`,
-        ),
-      );
-      await becomes(page, '');
-      const before = await sessionOf(page);
-      await app.shop.login({ customerId: '9', sessionId: before });
-      await press(page);
-      await becomes(page, 'saved');
-      const after = await sessionOf(page);
-      t.not(after, before);
-      t.equal((await app.shop.items({ sessionId: after })).length, 1);
-      t.same(await app.shop.items({ customerId: '9' }), []);
-    },
-  );
+  const silent = kitTag(service, 'data-backend="/wishlist" data-customer=""');
+  for (const isLoggedIn of [true, false])
+    await t.test(
+      `a login that no page has told of, ${isLoggedIn ? 'still' : 'no more'} there: a click`,
+      async (t) => {
+        const visitor = await visit(t, fixtures);
+        const page = await visitor.open(shop.show('/stale', `${ROOM}${heartTag(1)}${silent}`));
+        await becomes(page, '');
+        const [sessionId, customerId] = [await sessionOf(page), isLoggedIn ? '8' : '9'];
+        if (isLoggedIn) await visitor.login(customerId);
+        await app.shop.login({ customerId, sessionId });
+        await press(page);
+        await becomes(page, 'saved');
+        const own = async () => (await app.shop.items({ customerId })).length;
+        await eventually(t, own, isLoggedIn ? 1 : 0);
+        const session = await sessionOf(page);
+        t.equal(session === sessionId, isLoggedIn, 'who is not logged in goes on in a new session');
+        t.equal((await app.shop.items({ sessionId: session })).length, 1);
+      },
+    );
 }
 
 /** The backend of docs/storefront.md, by the shop's cookie. @returns its port */
