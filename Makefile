@@ -25,7 +25,7 @@ FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{eve
 	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak afternoon build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak build package release clean \
 	check-style check-imports check-core check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis nginx-lua
 
 help:
@@ -46,7 +46,6 @@ help:
 	@echo '  make test-debian13  all tests on Debian 13 with Node 24, as root; TESTS= for some, SERVER= as test-redis'
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
 	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
-	@echo '  make afternoon      what clients see and which alarms fire while a Redis Cluster is operated'
 	@echo 'Measure it'
 	@echo '  make bench          speed and size next to other software, 15 minutes; QUICK=1 for three; see bench/README.md'
 	@echo '  make bench-compare BASE=<commit>'
@@ -120,9 +119,6 @@ bench-compare: build redis wrk
 
 soak: build redis
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak.js
-
-afternoon: build redis nginx deploy-programs
-	@exec node dist/test/faults/afternoon.js
 
 package: build
 	@node .ci/package.mjs $(if $(OLD_GLIBC),dist/old-glibc --old-glibc,dist)

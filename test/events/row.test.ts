@@ -115,34 +115,6 @@ t.test(
     );
   },
 );
-t.test('documented fields of the right type fill their columns', async (t) => {
-  const full = row({
-    productId: 'gid://shopify/Product/1',
-    variantId: ' 2 ',
-    productHandle: 'h',
-    source: 'pdp',
-    channel: 'Link',
-    shareCode: 'c',
-    quantity: 3,
-    price: '19.90',
-    compareAt: '-0.5',
-    currencyCode: 'EUR',
-    inventoryAvailable: false,
-  });
-  t.match(full, {
-    product_id: '1',
-    variant_id: '2',
-    product_handle: 'h',
-    source: 'pdp',
-    channel: 'Link',
-    share_code: 'c',
-    quantity: 3,
-    price: '19.90',
-    compare_at: '-0.5',
-    currency: 'EUR',
-    inventory_available: false,
-  });
-});
 t.test(
   'a currency that is none, and stock that is not told by yes or no, leave their columns empty',
   async (t) => {
@@ -237,13 +209,6 @@ t.test('ids and times are version 7, now, unless they are given', async (t) => {
   );
   const id = '01890a5d-ac96-774b-bcce-b302099a8057';
   t.match(row({}, { id, at: 1_700_000_000_000 }), { event_id: id, occurred_at: 1_700_000_000_000 });
-});
-t.test('e-mail and names have no column', async (t) => {
-  const identity = { ...identityOf({}), sessionId: 's', email: 'a@b', firstName: 'Jane', lastName: 'Doe' };
-  t.notMatch(
-    encodeEvent({ type: 'add', origin: 'event', profileId: 'p', identity, payload: {} }),
-    /a@b|Jane|Doe/,
-  );
 });
 t.test(
   'a column has its text as it came, but for control characters, also where there is only one',

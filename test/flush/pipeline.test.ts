@@ -1,8 +1,6 @@
 // From the streams of Redis to ClickHouse: each event and each visit once, in batches, also if clocks are set back and answers
 // are lost; what is bad becomes a dead letter. Several flushers share a cluster. And the metrics of `flush`.
 
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
@@ -17,7 +15,6 @@ import { createKeys } from '../../src/redis/keys.js';
 import { streamsOf } from '../../src/redis/marks.js';
 import { visitLine } from '../../src/visits/visit-log.js';
 import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
-import type { ProcessSpec } from '../faults/flusher-process.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -373,7 +370,6 @@ t.test(
 );
 
 t.test('several flushers on a cluster', async (t) => {
-  const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
   interface Row {
     readonly occurred_at: string;
     readonly profile_id: string;
@@ -420,17 +416,6 @@ t.test('several flushers on a cluster', async (t) => {
       );
     },
   );
-  t.test('entries that a killed flusher had read are brought by another one', async (t) => {
-    const pipeline = await pipelines.fresh(4);
-    await fill(pipeline);
-    const spec: ProcessSpec = { ...pipeline.processSpec, at: { step: 'read', signal: 'SIGKILL' } };
-    const killed = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
-    t.teardown(() => killed.kill('SIGKILL'));
-    await once(killed, 'exit');
-    flusherOf(t, pipeline, { abandonedMs: 300 });
-    await pipeline.drained();
-    t.match(await pipeline.counts(), { shown: 20, ids: 20 });
-  });
   t.test('visits are stored once, as the service counted them', async (t) => {
     const pipeline = await pipelines.fresh();
     const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });

@@ -15,55 +15,6 @@ t.teardown(() => redis.disconnect());
 const BOUNDS = { rows: 1e6, bytes: 1e6 };
 let prefixes = 0;
 
-/** A stream of entries with so many lines each; a line is 10 bytes. */
-async function streamOf(...rows: number[]) {
-  const keys = createKeys(`t${++prefixes}`);
-  for (const n of rows)
-    await appendLines(
-      redis,
-      keys,
-      0,
-      Array.from({ length: n }, (_, i) => `${String(i).padStart(9, '0')}\n`),
-    );
-  return { stream: keys.events(0) };
-}
-
-t.test("an entry that is not a batch of events is told whole, and spoils no other's lines", async (t) => {
-  const foreign: (string | Buffer)[][] = [
-    ['hello', 'world'],
-    ['n', '1'],
-    ['n', '1', 'd', 'no newline'],
-    ['n', '0', 'd', '\n'],
-    ['n', 'x', 'd', Buffer.from([0xff, 10])],
-  ];
-  const { stream } = await streamOf(1);
-  const ids: (string | null)[] = [];
-  for (const fields of foreign) ids.push(await redis.xadd(stream, '*', ...fields));
-  await redis.xadd(stream, '*', 'n', '1', 'd', 'ours\n');
-  const batch = await peekBatch(redis, { stream });
-  t.match(batch, { rows: 2, isFull: false });
-  t.same(
-    batch?.entries.map(({ rows, bytes }) => [rows, bytes]),
-    [
-      [1, 10],
-      [0, 0],
-      [0, 0],
-      [0, 0],
-      [0, 0],
-      [0, 0],
-      [1, 5],
-    ],
-  );
-  t.equal(batch?.lines.toString(), '000000000\nours\n');
-  t.same(
-    batch?.foreignEntries.map((entry) => JSON.parse(entry)),
-    foreign.map((fields, i) => ({
-      id: ids[i],
-      fields: fields.map((field) => (typeof field === 'string' ? field : { base64: '/wo=' })),
-    })),
-  );
-});
-
 /** A stream of its own; every script finds the script cache empty. */
 function freshStream() {
   const keys = createKeys(`t${++prefixes}`);
@@ -138,14 +89,6 @@ t.test('ack removes exactly its entries and their part of the stats, once', asyn
   t.equal(((await redis.call('XPENDING', source.stream, 'flush')) as unknown[])[0], 0);
   await group.ack(entries, [], []);
   t.same(await pendingOf(redis, keys, 0), { events: 1, bytes: left?.bytes }, 'again: nothing');
-});
-
-t.test('entries that were removed by hand do not count as pending for ever', async (t) => {
-  const { keys, group, read, source } = freshStream();
-  await appendEvents(redis, keys, 0, eventRows(3), 1);
-  await redis.xtrim(source.stream, 'MAXLEN', 1);
-  await group.ack((await read()).entries, [], []);
-  t.same(await pendingOf(redis, keys, 0), { events: 0, bytes: 0 });
 });
 
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {

@@ -131,14 +131,6 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('many requests that link the same pair at once end in one profile with every visit', async (t) => {
-    const ids = { customerId: 'rush-c', sessionId: 'rush-s' };
-    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => visit(i % 2 ? app : other, ids)));
-    const [{ profileId } = { profileId: '' }] = answers;
-    t.equal(new Set(answers.map((answer) => answer.profileId)).size, 1);
-    await areOne(t, ids, profileId, 100);
-  });
-
   t.test('a customer stays known when a session takes all its counts away', async (t) => {
     const { profileId } = await visit(app, { customerId: 'c9' });
     await visit(app, { customerId: 'c9', sessionId: 's9' });

@@ -155,16 +155,6 @@ t.test('a node of a cluster', async (t) => {
     await until('served', () => isServed(tagAt(emptied)));
   });
 });
-t.test('what is asked of a store that is closed is refused, and does not wait for Redis', async (t) => {
-  const redis = await startTestRedis(t);
-  const { store, isServed } = await open(t, redis, { timeoutMs: 3_600_000 });
-  store.close();
-  let served: boolean | undefined;
-  void isServed('a').then((is) => {
-    served = is;
-  });
-  await until('it is refused', () => served === false);
-});
 
 /** A slot of the cluster that is left without a master. */
 const SLOT = 5;

@@ -3,9 +3,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ScriptArg } from '../../src/redis/scripts.js';
-import { itemField, newestFirst, parseItem } from '../../src/wishlist/item.js';
+import { itemField } from '../../src/wishlist/item.js';
 import { eachRedis } from '../harness/app.js';
-import { contentOf, identityOf, storedItem } from '../harness/samples.js';
+import { identityOf } from '../harness/samples.js';
 import {
   add,
   CUSTOMER,
@@ -25,17 +25,6 @@ import {
 let worlds = 0;
 const nothing = async () => {};
 eachRedis(t, async (t, redis) => {
-  t.test('a full stream refuses a change, and nothing of it is left', async (t) => {
-    const prefix = `w${worlds++}`;
-    const server = await startServer(t, redis, prefix, { highWater: 1 });
-    for (let i = 0; i < 3; i++) await t.rejects(add(server, GUEST, String(i)), { code: 'overloaded' });
-    t.same(await products(server), [], 'what was refused is not on the list');
-    const drained = await startServer(t, redis, prefix);
-    await add(drained, GUEST, '7');
-    t.same(await products(server), ['7']);
-    t.equal((await shownEvents(redis, prefix)).length, 1);
-  });
-
   t.test('a change of a guest that was merged meanwhile is one of the target', async (t) => {
     const prefix = `w${worlds++}`;
     const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
@@ -194,15 +183,6 @@ eachRedis(t, async (t, redis) => {
       t.same(sorted(list.items), [...all.filter((id) => id % 2 === 1), ...others]);
     });
   });
-});
-
-t.test('the newest item comes first; in one millisecond, the one whose id was drawn later', async (t) => {
-  const item = (itemId: string, ms: string) => parseItem(storedItem(itemId, contentOf('1'), ms));
-  const items = [item('3', '2'), item('1', '1'), item('4', '1'), item('2', '2')];
-  t.same(
-    items.sort(newestFirst).map(({ itemId }) => itemId),
-    ['3', '2', '4', '1'],
-  );
 });
 
 t.test('no two products and variants share a field', async (t) => {

@@ -4,7 +4,7 @@
 import t from 'tap';
 import { Wishers } from '../../../src/extras/alerts/wishers.js';
 import { createKeys } from '../../../src/redis/keys.js';
-import { runWishmeter, wishmeter } from '../../cli/wishmeter.js';
+import { runWishmeter } from '../../cli/wishmeter.js';
 import { eachRedis, startApp, TRUSTED } from '../../harness/app.js';
 import { connectToClickHouse } from '../../harness/clickhouse.js';
 import { Contract } from '../../harness/openapi.js';
@@ -308,14 +308,6 @@ t.test('the whole way', async (t) => {
       { type: 'backInStock', price: 59.9 },
       { type: 'priceDrop', price: 59.9, price_before: 79.9, customer_id: '7' },
     ]);
-  });
-
-  await t.test('replay sends it again under the same id', async (t) => {
-    const before = tool.delivered.splice(0).map(({ id }) => id);
-    const asked = { args: ['receivers', 'replay', made.id, '--since', '1h'], env: settings };
-    t.equal((await wishmeter(asked)).code, 0);
-    await until('four deliveries', () => tool.delivered.length >= 4);
-    t.same(tool.delivered.map(({ id }) => id).sort(), before.sort());
   });
 
   await t.test('an erasure takes it', async (t) => {
