@@ -47,6 +47,7 @@ const CONNECTION_MESSAGE = new RegExp(
     'Too many Cluster redirections\\.',
     'Connection is (aborted|discarded because a new connection is made)',
     'Redis loading timed out',
+    'timeout$', // CLUSTER SLOTS was not answered in time
   ].join('|')})`,
 );
 
