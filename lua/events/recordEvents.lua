@@ -1,21 +1,13 @@
--- Appends a batch of events to the stream of this node, each only if its visitor still has the profile in the line. Creates unknown
+-- Appends events to the node's stream, each only if its visitor still has the profile in the line. Creates unknown
 -- visitors.
---
--- KEYS[1] lane. The keys below are not declared: a batch spans the slots of its node.
---
--- ARGV[1] sequence number of the batch in its lane
--- ARGV[2] deadline, in milliseconds of this server's clock
--- ARGV[3] seconds for which the lane remembers its last batch
+-- KEYS[1] lane
+-- ARGV[1..3] see includes/lane.lua
 -- ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
--- ARGV[7] TTL of a guest after its last write, seconds; 0: for ever
--- ARGV[8] four lines for each event: the identity, or empty if its link was verified before; the expected link; the profile; its
---         generation
--- ARGV[9] a JSONEachRow line for each event, with its newline
---
--- Returns a flat list {i, redirect, i, redirect, ...} of the events that were not appended; see includes/redirect.lua.
--- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark), NO_STREAM -7 (it is not at this node);
--- nothing was done.
--- The same batch sent again answers as the first time, however late, and changes nothing.
+-- ARGV[7] TTL of a guest, seconds
+-- ARGV[8] four lines per event: arguments of includes/redirect.lua
+-- ARGV[9] a JSONEachRow line per event
+-- Returns {i, redirect, ...} of the events that were not appended.
+-- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.
 
 local lane = KEYS[1]
 -- @include lane
@@ -39,7 +31,7 @@ local text = ARGV[8]
 local PROFILE = { 'v', 'p' }
 -- @include lines
 
--- A redirect, or nil. If the slot is migrating, reads fail before anything is written.
+-- If the slot is migrating, reads fail before anything is written.
 local function redirect_of(identity, expected, profile, generation)
   local answer = redirect(identity, expected, profile, generation)
   if answer or generation ~= '' then
@@ -49,7 +41,7 @@ local function redirect_of(identity, expected, profile, generation)
   if type(ends) == 'table' then
     return answer_of(ends)
   elseif is_in_time(ends) then
-    return nil -- nearly all have a profile, and it has no new key
+    return nil -- nearly all: they have a profile, and get no new key
   elseif not are_here(profile) then
     return '~'
   end

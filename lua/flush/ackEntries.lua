@@ -1,20 +1,16 @@
 #!lua flags=allow-oom
--- Acknowledges and deletes entries whose rows are in ClickHouse, updates the stream's stats, and adds dead letters. Idempotent,
--- except for the dead letters: an entry that is already deleted changes nothing.
---
+-- Acknowledges and deletes entries whose rows are in ClickHouse, and adds dead letters. Idempotent but for the dead
+-- letters.
 -- KEYS[1] stream   KEYS[2] its state   KEYS[3] its dead letters
---
 -- ARGV[1] consumer group
--- ARGV[2] number of dead letters, then four arguments for each: `line`, ClickHouse's error code, the reason, the line without its
---         newline; or `entry`, 0, the reason, a foreign entry as JSON
--- ARGV[..] three arguments for each entry: id, rows, bytes of its lines
---
+-- ARGV[2] number of dead letters, then four for each: `line`, ClickHouse's error code, the reason, the line without
+-- newline; or `entry`, 0, the reason, a foreign entry as JSON
+-- ARGV[..] three per entry: id, rows, bytes of its lines
 -- Returns the number of deleted entries.
--- Errors: none.
 
 local stream, state, dead = KEYS[1], KEYS[2], KEYS[3]
 if redis.call('EXISTS', stream) == 0 then
-  return 0 -- this server has lost its data: don't write to it
+  return 0 -- the server has lost its data
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -34,10 +30,10 @@ end
 redis.call('XACK', stream, ARGV[1], unpack(ids))
 
 if redis.call('XLEN', stream) == 0 then
-  -- Resets the stats: entries that were deleted by hand would count against the high-water mark for ever.
+  -- Entries deleted by hand would count against the high-water mark for ever.
   redis.call('HSET', state, 'events', 0, 'bytes', 0)
 elseif removed > 0 then
-  -- `0 - x`: for 0, Lua writes `-x` as `-0`, which Redis does not accept as an integer.
+  -- Lua writes -0 as `-0`, which is no integer to Redis.
   redis.call('HINCRBY', state, 'events', 0 - rows)
   redis.call('HINCRBY', state, 'bytes', 0 - bytes)
 end

@@ -1,12 +1,8 @@
 #!lua flags=allow-oom
 -- Removes finished erasures, unless they were recorded again.
---
 -- KEYS[1] erasures
---
--- ARGV[1], ARGV[2], ... profile, its expected value, ...
---
+-- ARGV[1], ARGV[2], ... profile, expected value, ...
 -- Returns 1.
--- Errors: none.
 
 for i = 1, #ARGV, 2 do
   if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then

@@ -1,9 +1,7 @@
 #!lua flags=no-writes
--- Reads a stream's backlog, for metrics.
---
+-- Reads a stream's backlog.
 -- KEYS[1] events:state   KEYS[2] events   KEYS[3] events:dead
---
--- Returns {pending events, pending bytes, milliseconds since the oldest entry (0 if there is none), dead letters}.
+-- Returns {pending events, pending bytes, age of the oldest entry in milliseconds or 0, dead letters}.
 
 local state = redis.call('HMGET', KEYS[1], 'events', 'bytes')
 local time = redis.call('TIME')

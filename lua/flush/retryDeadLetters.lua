@@ -1,12 +1,8 @@
 #!lua
--- Puts dead letters back into their stream, one entry each. Ignores the high-water mark: these lines were accepted before.
---
+-- Puts dead letters back into their stream, beyond its high-water mark, too: they were accepted before.
 -- KEYS[1] events:dead   KEYS[2] events   KEYS[3] events:state
---
--- ARGV[1...] ids of dead letters; missing ones are skipped
---
+-- ARGV[1...] ids; missing ones are skipped
 -- Returns the number of lines put back.
--- Errors: none.
 
 local retried = 0
 for _, id in ipairs(ARGV) do

@@ -1,12 +1,12 @@
--- A receiver's queue: `queue`, `taken`, `state`, `dead`; `most`: maximum bytes of dead letters.
--- The score in `taken` is the due time in milliseconds times 16, plus the number of attempts.
+-- Needs `queue`, `taken`, `state`, `dead`; `most`: maximum bytes of dead letters.
+-- A score in `taken` is the due time in milliseconds times 16, plus the attempts.
 local function remove(id, line)
   redis.call('XDEL', queue, id)
   redis.call('ZREM', taken, id)
   redis.call('HINCRBY', state, 'bytes', 0 - #line)
 end
 
--- Makes a delivery a dead letter. Beyond `most` the oldest dead letters are dropped.
+-- Beyond `most` the oldest dead letters are dropped.
 local function dead_letter(id, line, reason)
   remove(id, line)
   redis.call('XADD', dead, '*', 'l', line, 'r', reason)

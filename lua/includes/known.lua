@@ -3,7 +3,6 @@ local function is_known(identity, profile)
   return redis.call('EXISTS', identity, profile) > 0
 end
 
--- Makes an identity exist that has nothing yet, or nothing any more.
 local function make_known(identity, profile)
   if not is_known(identity, profile) then
     redis.call('HSET', profile, 'known', '1')

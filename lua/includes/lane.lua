@@ -1,5 +1,7 @@
--- A batch of a lane: a repeated one is answered as the first time, a late one is refused.
--- `lane`: key of its record; ARGV[1] sequence number, 0: not recorded; ARGV[2] deadline; ARGV[3] TTL of the record, seconds
+-- Answers a repeated batch as the first time, however late, and refuses one that a later batch has superseded. A batch
+-- spans the slots of its node, so its other keys are not declared. On an error nothing is done.
+-- `lane`: key of its record; ARGV[1] sequence, 0: not recorded; ARGV[2] deadline, milliseconds of this server's clock;
+-- ARGV[3] TTL of the record, seconds
 local seq = tonumber(ARGV[1])
 if seq > 0 then
   local last = redis.call('GET', lane)

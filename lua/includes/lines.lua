@@ -1,4 +1,4 @@
--- Reads `text` line by line, from `at` on. (A pattern would be slower.)
+-- Reads `text` by line, from `at` on. (A pattern would be slower.)
 local find, sub, at = string.find, string.sub, 1
 local function line()
   local from, stop = at, find(text, '\n', at, true)

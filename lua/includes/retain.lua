@@ -1,12 +1,13 @@
--- Extends the TTL of a guest after a write. All of its keys expire at the same moment, `retention` seconds plus up to a day after the
--- write; 0: never. The moment is set again about once a day, and with each new key. A TTL that is long enough stays so for one
--- more hour: so long a sender may count visits without checking it. `now`: milliseconds. `guest`: any of its keys.
+-- Extends a guest's TTL after a write: all of its keys expire at one moment, `retention` seconds plus up to a day
+-- later; 0: never. It is set again about once a day, and with each new key. One hour is spare: so long a sender may
+-- count visits unchecked.
+-- `now`: milliseconds. `guest`: any of its keys.
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
 local most = retention > 0 and now + retention * 1000 + DAY_MS or -1
 
--- True if a key expires neither too early nor too late. `ends`: result of PEXPIRETIME.
+-- `ends`: result of PEXPIRETIME
 local function is_in_time(ends)
   return ends >= least and ends <= most
 end
@@ -16,7 +17,7 @@ local function key_of(guest, kind)
   return string.sub(guest, 1, at + 1) .. kind .. string.sub(guest, at + 3)
 end
 
--- True if the existing keys of these kinds expire at the same moment, neither too early nor too late.
+-- True if the existing keys of these kinds expire together, and in time.
 local function are_kept(guest, kinds)
   local ends
   for _, kind in ipairs(kinds) do
@@ -31,7 +32,7 @@ local function are_kept(guest, kinds)
   return ends ~= nil
 end
 
--- True if all of a guest's keys are at this node. In a migrating slot an absent key may be at the other node.
+-- In a migrating slot an absent key may be at the other node.
 local function are_here(guest)
   for _, kind in ipairs(GUEST_KINDS) do
     if type(redis.pcall('PEXPIRETIME', key_of(guest, kind))) == 'table' then
@@ -41,8 +42,8 @@ local function are_here(guest)
   return true
 end
 
--- Call it only if `are_here`: else the guest's keys would expire at different times. `written`: kinds of keys that the script may have
--- made, or one existing kind. `identity`: key that leads to a guest elsewhere, and expires with it.
+-- Only if `are_here`: else the guest's keys would expire apart. `written`: kinds of keys that may be new, or one
+-- existing kind. `identity`: key that leads to a guest elsewhere, and expires with it.
 local function retain(guest, written, identity)
   if are_kept(guest, written) then
     return

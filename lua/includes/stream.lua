@@ -1,6 +1,6 @@
--- A node's stream of events. If its slot is migrating, reads fail before anything is written.
+-- A node's stream. If its slot is migrating, reads fail before anything is written.
 
--- Free bytes of the stream; nil if it is not at this node. `mark`: high-water mark in bytes.
+-- Free bytes; nil if it is not at this node. `mark`: high-water mark in bytes.
 local function space_in(stream, state, mark)
   for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
     if type(reply) == 'table' then
@@ -10,7 +10,7 @@ local function space_in(stream, state, mark)
   return tonumber(mark) - (redis.call('HGET', state, 'bytes') or 0)
 end
 
--- Appends lines, each with its newline, as one entry, and updates the stream's stats.
+-- Lines, each with its newline, as one entry.
 local function append(stream, state, count, lines)
   redis.call('XADD', stream, '*', 'n', count, 'd', lines)
   redis.call('HINCRBY', state, 'events', count)

@@ -1,4 +1,3 @@
--- Removes the lines whose number is in `left_out`.
 local function without(lines, left_out)
   local kept, at = {}, 0
   for line in string.gmatch(lines, '[^\n]*\n') do

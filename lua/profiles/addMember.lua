@@ -1,15 +1,11 @@
 #!lua flags=allow-oom
--- Lists a member of a linked profile, before anything leads there: so an erasure of the profile knows all that does. Or notes
--- that all of a merged profile has arrived.
---
+-- Adds a member to a linked profile, before anything leads there: so an erasure finds all that does. Or notes that a
+-- merge into it is complete.
 -- KEYS[1] profile   KEYS[2] its members
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the profile's generation
--- ARGV[3] an identity, or a merged profile's id   ARGV[4] a note beside it that replaces an earlier one, or empty
---
--- Returns 1; 0, and nothing was done, where the profile is gone.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] generation
+-- ARGV[3] an identity, or a merged profile's id   ARGV[4] a note that replaces an earlier one, or empty
+-- Returns 1; 0 if the profile does not exist.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,21 +1,14 @@
 #!lua flags=allow-oom
--- Second step of a merge, for one page of a journal: adds it to the target. What was added is noted beside the target, so that a
--- page that comes again adds nothing. Nor does one of a merge that the target has noted as complete (join.lua). Counts are added;
--- of two items for one product and variant the target's stays; facts that the target's profile does not have it gets.
---
--- KEYS[1] the target's profile   KEYS[2] what is added to: counts, items, profile or members of the target
--- KEYS[3] what was added from this profile so far   KEYS[4] the target's members
---
--- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   the target's generation   ARGV[3] the profile that is merged
--- ARGV[4]   letter of the kind, for the notes
--- ARGV[5]   seconds for which it is noted what was added   ARGV[6] nonce of the merge
--- ARGV[7]   `added`: numbers are added up; `united`: of two values the target's stays
--- ARGV[8]   field of the target's profile that says how many bytes the values have; empty: none
--- ARGV[9..] field, value, field, value, ...
---
--- Returns 1; 0, and nothing was done, where the target is gone.
--- Errors: EXPIRED -1; nothing was done.
+-- Second step of a merge: adds a page of the journal to the target. Noted next to the target, so that a repeated page,
+-- or one of a completed merge (addMember.lua), adds nothing.
+-- KEYS[1] target's profile   KEYS[2] its counts, items, profile or members
+-- KEYS[3] applied fields of this source   KEYS[4] target's members
+-- ARGV[1] deadline   ARGV[2] target's generation   ARGV[3] source profile
+-- ARGV[4] letter of the kind   ARGV[5] TTL of the notes, seconds   ARGV[6] nonce of the merge
+-- ARGV[7] `added`: sums numbers; `united`: the target's value wins
+-- ARGV[8] profile field with the bytes of all values, or empty   ARGV[9..] field, value, ...
+-- Returns 1; 0 if the target does not exist.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,19 +1,12 @@
--- Gives a profile of an identity an owner, and the identity a link to it: what a guest has counted becomes the profile's, and what
--- it has does not end any more. An unknown identity becomes known.
---
--- KEYS[1] identity   KEYS[2] counts of the profile   KEYS[3] the profile   KEYS[4] its members
--- KEYS[5] whether this generation was erased   KEYS[6] what a guest has counted there: of its default profile the identity
--- KEYS[7..] what else the guest has
---
--- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   the profile's generation   ARGV[3] the link, `<profile> <generation>`
--- ARGV[4]   the owner, `c:<customer>`   ARGV[5] what leads the identity there as a guest, or empty
--- ARGV[6]   a member: the identity, where the owner is another one (the owner is one by itself)
---
--- Returns the link of ARGV[3] where the profile has this generation now, also where the identity has gone elsewhere since; else
--- the link that the identity has. Empty, and nothing was done, where this generation was erased (a try that is late), or where the
--- profile is another visitor's.
--- Errors: EXPIRED -1; nothing was done.
+-- Makes a guest's or a new profile a linked one, and links the identity to it. The guest's keys no longer expire.
+-- KEYS[1] identity   KEYS[2] counts of the profile   KEYS[3] profile   KEYS[4] its members
+-- KEYS[5] erasure record of this generation   KEYS[6] the guest's counts   KEYS[7..] its other keys
+-- ARGV[1] deadline   ARGV[2] generation   ARGV[3] the link, `<profile> <generation>`
+-- ARGV[4] owner, `c:<customer>`   ARGV[5] the identity's link as a guest, or empty
+-- ARGV[6] the identity as a member, unless it is the owner
+-- Returns ARGV[3] if the profile has this generation, even if the identity's link has changed since; else the
+-- identity's link. Empty if this generation was erased (a late try), or the profile is another visitor's.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

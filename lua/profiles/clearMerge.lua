@@ -1,13 +1,9 @@
 #!lua flags=allow-oom
--- Removes what a merge has left of a profile whose target is erased: its journals, and the link of the guest that had it.
---
--- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3..6] its journals
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] its target, as the profile names it   ARGV[3] the target's profile and generation, with which the link begins
---
--- Returns 1; 0 and nothing was done, where it has another target.
--- Errors: EXPIRED -1; nothing was done.
+-- Removes the remains of a merge whose target was erased: journals, and the guest's link.
+-- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3..6] its journals
+-- ARGV[1] deadline   ARGV[2] target in the profile   ARGV[3] target's profile and generation, the link's prefix
+-- Returns 1; 0 if it has another target.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

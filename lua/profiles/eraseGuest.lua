@@ -1,15 +1,11 @@
 #!lua flags=allow-oom
--- Erases a guest with everything that it has, in one step.
---
--- KEYS[1] identity   KEYS[2] the guest's profile   KEYS[3] members of that   KEYS[4..] what else it has
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] what must be among its members, else nothing is done: `@` and the digest of the address by which it was found. Empty
---         where it was not. (Its profile id may be that of one who came back since, and gave no address.)
--- ARGV[3] what leads the identity to a profile that is not its default one, or empty
---
--- Returns {1 where it was known, else 0, its share code or empty}, or a redirect (see includes/redirect.lua), and nothing was done.
--- Errors: EXPIRED -1; nothing was done.
+-- Erases a guest, atomically.
+-- KEYS[1] identity   KEYS[2] profile   KEYS[3] its members   KEYS[4..] its other keys
+-- ARGV[1] deadline
+-- ARGV[2] required member, `@` and the digest of the address that led here, or empty: the id may have been reused
+-- ARGV[3] the identity's link to another guest profile, or empty
+-- Returns {1 if it existed, else 0; share code or empty}, or a redirect.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 -- @include known

@@ -1,17 +1,11 @@
 #!lua flags=allow-oom
--- Erases a linked profile, in one step. Every link to it is dead from now on. Its members stay under another key until what leads
--- there is gone, too; the generation stays for some time, so that what is late does not bring it back.
---
--- KEYS[1] profile   KEYS[2] its members   KEYS[3] what is left to do: these
--- KEYS[4] says that this generation was erased   KEYS[5..] what else it has
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] its generation   ARGV[3] seconds for which that stays   ARGV[4] its owner, where that matters; else empty
---
--- Among what is left to do, under the empty name: this moment, in milliseconds of this server's clock.
---
--- Returns 1; 0 and nothing was done, where it is gone.
--- Errors: EXPIRED -1; nothing was done.
+-- Erases a linked profile, atomically: links to it are dead from now on. Its members move to the leftovers until
+-- nothing leads here; the erasure record keeps late writes from restoring it.
+-- KEYS[1] profile   KEYS[2] members   KEYS[3] leftovers; its empty field is the time in milliseconds
+-- KEYS[4] erasure record of the generation   KEYS[5..] its other keys
+-- ARGV[1] deadline   ARGV[2] generation   ARGV[3] TTL of the erasure record, seconds   ARGV[4] required owner, or empty
+-- Returns 1; 0 if it does not exist.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,14 +1,10 @@
 #!lua flags=allow-oom
--- Last step of a merge: the target has everything, and so has a replica of its master.
---
--- KEYS[1] identity whose default profile it is   KEYS[2] the merged profile   KEYS[3..6] its journals
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the target, `<profile> <generation> <nonce>`
--- ARGV[3] the guest's link before, `<profile> <generation> !<nonce>`   ARGV[4] its link from now on
---
--- Returns 1; 0 and nothing was done, where it was finished before.
--- Errors: EXPIRED -1; nothing was done.
+-- Last step of a merge, after the target and its replica have everything.
+-- KEYS[1] identity with this default profile   KEYS[2] source profile   KEYS[3..6] its journals
+-- ARGV[1] deadline   ARGV[2] target, `<profile> <generation> <nonce>`
+-- ARGV[3] guest's link, `<profile> <generation> !<nonce>`   ARGV[4] its new link
+-- Returns 1; 0 if it was finished before.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

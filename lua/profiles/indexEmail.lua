@@ -1,12 +1,8 @@
--- Adds a profile to the index of an e-mail address, or removes it. The index keeps only the latest profiles.
---
--- KEYS[1] index of the address
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] profile   ARGV[3] maximum number of profiles; 0 removes this one
---
--- Returns the number of earlier profiles that were dropped.
--- Errors: EXPIRED -1; nothing was done.
+-- Adds a profile to an e-mail address's index, which keeps the latest, or removes it.
+-- KEYS[1] index
+-- ARGV[1] deadline   ARGV[2] profile   ARGV[3] maximum profiles; 0 removes this one
+-- Returns the number of dropped profiles.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,15 +1,10 @@
 #!lua flags=allow-oom
--- Replaces an identity's link, a compare-and-set; or leads a session to a guest's profile that is not its default one.
---
--- KEYS[1] identity   KEYS[2] its default profile   KEYS[3] the guest's profile
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the link as the sender knows it; empty: none, and the identity is unknown
--- ARGV[3] the link from now on; empty: none
--- ARGV[4] if there is a KEYS[3]: seconds for which a guest stays after its last write; 0: for ever
---
--- Returns 1 where that is the link now (also from before), 0 where it is another one; then nothing was done.
--- Errors: EXPIRED -1; nothing was done.
+-- Compare-and-set of an identity's link; or links a session to a guest's profile that is not its default one.
+-- KEYS[1] identity   KEYS[2] its default profile   KEYS[3] the guest's profile, if any
+-- ARGV[1] deadline   ARGV[2] expected link as peekLink returns it   ARGV[3] new link; empty: none
+-- ARGV[4] with KEYS[3]: TTL of a guest, seconds
+-- Returns 1 if the new link is set, also from before; else 0.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 local retention = tonumber(ARGV[4] or 0)

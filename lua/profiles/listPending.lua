@@ -1,14 +1,10 @@
 #!lua flags=allow-oom
--- Adds an operation of several steps to the list of pending ones before its first step, and removes it after the last. The list is
--- sorted by start time, in milliseconds of this server's clock.
---
+-- Lists an operation of several steps as pending before its first step, and removes it after the last. Sorted by start
+-- time.
 -- KEYS[1] pending operations
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] `begin` or `end`   ARGV[3] the operation
---
+-- ARGV[1] deadline   ARGV[2] `begin` or `end`   ARGV[3] the operation
 -- Returns 1.
--- Errors: EXPIRED -1; nothing was done.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,10 +1,7 @@
 #!lua flags=no-writes
--- Reads an identity's link, as `p` of visits.lua does, also while Redis is at its `maxmemory`.
---
+-- Reads an identity's link as `peek` of countVisits.lua does, also at maxmemory.
 -- KEYS[1] identity   KEYS[2] its default profile
---
--- Returns the link; `.` where it has none and is known, empty where it is unknown; `!` where it is unknown and its default profile
--- is another visitor's.
+-- Returns the link; `.` if none; `!` if its default profile is another visitor's; empty if it does not exist.
 
 -- @include known
 -- @include not-here

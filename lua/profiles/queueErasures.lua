@@ -1,15 +1,10 @@
 #!lua flags=allow-oom
--- Records erasures: rows of these profiles up to a moment are to be erased from streams and from ClickHouse. (Later rows may belong
--- to new visitors with the same ids.)
---
--- KEYS[1] erasures
---
--- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   the moment, in milliseconds of servers' clocks   ARGV[3] milliseconds since then
--- ARGV[4..] the profiles
---
--- Returns 1. An erasure is stored as `<milliseconds of servers' clocks> <milliseconds of this server's clock>`.
--- Errors: EXPIRED -1; nothing was done.
+-- Records that rows of profiles up to a moment must be erased from streams and ClickHouse. (Later rows may be new
+-- visitors' with the same ids.)
+-- KEYS[1] erasures: profile -> `<ms of servers' clocks> <ms of this server's clock>`
+-- ARGV[1] deadline   ARGV[2] the moment, ms of servers' clocks   ARGV[3] its age, ms   ARGV[4..] profiles
+-- Returns 1.
+-- Errors: EXPIRED -1.
 
 local now = redis.call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)

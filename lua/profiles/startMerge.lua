@@ -1,17 +1,12 @@
--- First step of a merge: moves what a profile has into its journal. The profile names its merge target from now on; so does
--- the link of a guest whose default profile it is.
---
--- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3] its members
--- KEYS[4..] each key that is moved, and its journal
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] generation of the profile; empty: it is a guest's   ARGV[6] owner of a linked one; its owner may be another one by now
--- ARGV[3] the target, `<profile> <generation> <nonce>`
--- ARGV[4] of a guest: the link from now on, `<profile> <generation> !<nonce>`   ARGV[5] of a guest: the identity, a member
---
--- Returns the target of the profile as it is now, `!` before it while the merge is not finished: of an earlier merge, too.
--- Empty, and nothing was done, where there is no such profile, or the guest has a link.
--- Errors: EXPIRED -1; nothing was done.
+-- First step of a merge: moves a profile's hashes into its journals, and names its target.
+-- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3] its members   KEYS[4..] each moved key and its
+-- journal
+-- ARGV[1] deadline   ARGV[2] generation; empty: a guest   ARGV[3] target, `<profile> <generation> <nonce>`
+-- ARGV[4], ARGV[5] of a guest: new link, `<profile> <generation> !<nonce>`; its identity
+-- ARGV[6] required owner of a linked profile
+-- Returns the profile's target, also of an earlier merge, with `!` before it while pending. Empty if there is no such
+-- profile, or the guest has a link.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,19 +1,13 @@
--- Stores facts of a visitor in the profile, and the digest of an e-mail address among its members, by which an erasure finds the
--- index of addresses. Creates an unknown visitor.
---
--- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity to check, if any
--- KEYS[4..] further keys that expire with a guest
---
--- ARGV[1]  deadline, in milliseconds of this server's clock
--- ARGV[2]  the identity's expected link, or empty   ARGV[3] generation of the profile, or empty; see redirect
--- ARGV[4]  TTL of a guest after its last write, seconds; 0: for ever
--- ARGV[5]  now, ISO 8601
--- ARGV[6]  `@` and the keyed digest of an address that leads here, or empty
--- ARGV[7]  the identity whose default profile it is, or empty: stored with the digest
+-- Stores facts of a visitor, and the digest of an e-mail address as a member: an erasure finds its index by that.
+-- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity to check, if any   KEYS[4..] keys that expire with a
+-- guest
+-- ARGV[1] deadline   ARGV[2] expected link, or empty   ARGV[3] generation, or empty: see includes/redirect.lua
+-- ARGV[4] TTL of a guest, seconds   ARGV[5] now, ISO 8601
+-- ARGV[6] `@` and the keyed digest of an address, or empty   ARGV[7] its value: the identity with this default profile,
+-- or empty
 -- ARGV[8..] field, value, ...
---
--- Returns 1, or a redirect and nothing was done.
--- Errors: EXPIRED -1; nothing was done.
+-- Returns 1, or a redirect.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 local retention = tonumber(ARGV[4])

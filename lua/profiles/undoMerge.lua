@@ -1,15 +1,11 @@
 #!lua flags=allow-oom
--- Takes a merge back whose target is gone: the profile has again what is in its journal.
---
--- KEYS[1] identity whose default profile it is   KEYS[2] the profile   KEYS[3] its members
--- KEYS[4..] each key that was moved, and its journal
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the target as the profile names it   ARGV[3] the guest's link; empty: it was a linked profile
--- ARGV[4] seconds for which a guest stays after its last write; 0: for ever
---
--- Returns 1; 0 and nothing was done, where one of the two is another one.
--- Errors: EXPIRED -1; nothing was done.
+-- Restores a profile from its journals, because the target no longer exists.
+-- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3] its members   KEYS[4..] each moved key and its
+-- journal
+-- ARGV[1] deadline   ARGV[2] target in the profile   ARGV[3] guest's link; empty: a linked profile   ARGV[4] TTL of a
+-- guest, seconds
+-- Returns 1; 0 if target or link differ.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 local retention = tonumber(ARGV[4])

@@ -1,17 +1,10 @@
 -- Records a request under its idempotency key, unless there is a record.
---
 -- KEYS[1] request record
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] TTL of the record, seconds
--- ARGV[3] id of the operation, UUID v7
--- ARGV[4] time of the first request, milliseconds since 1970
--- ARGV[5] fingerprint of the request; empty if any request with this key is the same
--- ARGV[6] keyed digest of its customer, or empty
--- ARGV[7] profiles at which the operation may have been done, separated by spaces; the last one is the present one
---
--- Returns 1 for the first request, else the record: {id, at, fingerprint, customer, places, answer or nil}.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] operation id, UUID v7   ARGV[4] time, milliseconds since 1970
+-- ARGV[5] fingerprint; empty: any request with this key is the same   ARGV[6] keyed digest of its customer, or empty
+-- ARGV[7] profiles at which it may have been done, by spaces; the last is the present one
+-- Returns 1 for the first request, else {id, at, fingerprint, customer, places, answer or nil}.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

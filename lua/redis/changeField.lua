@@ -1,16 +1,10 @@
 #!lua flags=allow-oom
--- Compare-and-set of one field of a hash.
---
+-- Compare-and-set of a hash's field.
 -- KEYS[1] hash
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] field
--- ARGV[3] expected value; empty: the field must be absent
--- ARGV[4] new value; empty removes the field
--- ARGV[5] maximum number of fields
---
--- Returns 1; 0 and nothing was done if the field has another value.
--- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
+-- ARGV[1] deadline   ARGV[2] field   ARGV[3] expected value; empty: absent   ARGV[4] new value; empty removes   ARGV[5]
+-- maximum fields
+-- Returns 1; 0 if the field has another value.
+-- Errors: EXPIRED -1, TOO_MANY -6.
 
 -- @include deadline
 

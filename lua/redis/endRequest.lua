@@ -1,14 +1,10 @@
 #!lua flags=allow-oom
--- Records the answer of a request, or forgets a refused request. Runs at maxmemory, too: a completed operation must be answered.
---
+-- Records a request's answer, or forgets a refused request. Runs at maxmemory: a completed operation must be answered.
 -- KEYS[1] request record
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] id of the operation
--- ARGV[3] answer; empty if the request was refused: unless another try has answered, its key counts as unused
---
--- Returns the recorded answer; the first one stays. Empty if there is none.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] operation id
+-- ARGV[3] answer; empty: refused, so the key counts as unused unless another try has answered
+-- Returns the recorded answer; the first stays.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,12 +1,8 @@
 -- Opens a deployment; the first start makes it.
---
 -- KEYS[1] meta
---
--- ARGV[1] the program's schema version
--- ARGV[2] a fresh salt, hexadecimal, for a new deployment
--- ARGV[3] TTL of a guest after its last write, seconds, 0: for ever; empty from a process without this setting
---
--- Returns the deployment's {schema, salt}.
+-- ARGV[1] schema version   ARGV[2] fresh salt, hexadecimal   ARGV[3] TTL of a guest, seconds, 0: for ever; empty
+-- without this setting
+-- Returns {schema, salt}.
 
 local meta = KEYS[1]
 redis.call('HSETNX', meta, 'schema', ARGV[1])

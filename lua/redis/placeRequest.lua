@@ -1,14 +1,8 @@
--- Records the profile at which an operation will be done next, by compare-and-set.
---
+-- Records by compare-and-set where an operation will be done next.
 -- KEYS[1] request record
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] id of the operation
--- ARGV[3] its expected places
--- ARGV[4] its new places
---
--- Returns its present places; empty if there is no record.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] operation id   ARGV[3] expected places   ARGV[4] new places
+-- Returns the present places; empty if there is no record.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,12 +1,8 @@
--- Checks whether a node still has its part of the deployment, and whether it accepts writes.
---
--- KEYS[1] hash with the node's mark: `meta`, or the node's own (src/redis/marks.ts)
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] expected SHA-1 of the mark's field `salt`
---
--- Returns 1 after a write to the mark; 0 and nothing was written if the mark is missing or another one.
--- Errors: EXPIRED -1; nothing was done.
+-- Checks that a node has its part of the deployment, and accepts writes.
+-- KEYS[1] hash with its mark, see src/redis/marks.ts
+-- ARGV[1] deadline   ARGV[2] SHA-1 of the mark's `salt`
+-- Returns 1; 0 if the mark is missing or differs.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 
@@ -14,6 +10,5 @@ local mark = redis.call('HGET', KEYS[1], 'salt')
 if not mark or redis.sha1hex(mark) ~= ARGV[2] then
   return 0
 end
--- A write that changes nothing.
 redis.call('HSET', KEYS[1], 'written', '1')
 return 1

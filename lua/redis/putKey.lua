@@ -1,12 +1,8 @@
 -- Writes a string, or removes keys.
---
 -- KEYS[1] key   KEYS[2..] further keys to remove
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the value; empty removes all keys
---
+-- ARGV[1] deadline   ARGV[2] value; empty removes all keys
 -- Returns 1.
--- Errors: EXPIRED -1; nothing was done.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,42 +1,27 @@
--- Counts, reads and resets visits, and answers identities' links: a batch of operations in one call. The visits that it
--- counts are logged, as one entry of a stream.
---
--- A guest's identity is a hash with its counts, product -> count: a visit is one HINCRBY. A linked identity has one field,
--- with the empty name: its link, `<profile> <generation>`. Its profile has the counts, under another key. So a link is
--- looked for only if HINCRBY answers 1.
---
--- KEYS[1]    lane: hash tag of this batch, name of the sender's lane. A batch names no key of its operations
---            (allow-cross-slot-keys)
---
--- ARGV[1]    sequence number of the batch in its lane; 0: the batch only reads, nothing is recorded
--- ARGV[2]    deadline, in milliseconds of this server's clock
--- ARGV[3]    seconds for which the lane remembers its last batch
--- ARGV[4]    products that a profile may count
--- ARGV[5]    seconds for which a guest stays after its last write, see includes/retain.lua; 0: for ever
--- ARGV[6]    stream in which visits are logged; empty: they are not   ARGV[7] its state
--- ARGV[8]    its high-water mark: waiting bytes that may not be passed   ARGV[9] a line for each visit, in their order
--- ARGV[10..] the operations, three arguments each:
---              visit <identity> <product>     of a guest
---              kept  <identity> <product>     the same; its sender has seen within the hour that the guest's end is in time
---              count <identity> <product>     a visit that answers the count after it
---              read  <identity> <product>     answers the count
---              reset <identity> <product>     answers 0
---              peek  <identity> <empty>       answers the link; `.` if there is none; `!` if the default profile is another
---                                             visitor's; empty if the identity is unknown
---              resolve <identity> <empty>     the same; an unknown identity becomes known
---            Before an operation there may be, in this order:
---              once <record> <seconds>        count or reset once: the record keeps the answer, see fence.lua
---              at <identity> <link> <profile> <generation>   of another profile than the identity's default one: its counts
---                                             take the identity's place; see includes/redirect.lua
---
--- Returns a flat list {i, answer, i, answer, ...}. A visit has an answer only if it was not counted:
---   TOO_MANY -6: it would be one product too many
---   a redirect, see includes/redirect.lua
---   `-`: the operation's record was fenced: it is done elsewhere now
--- The number 0 in place of an operation's: so many visits were counted and not logged, since the stream is at its mark.
--- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch), NO_STREAM -7 (the stream is not at this
--- node); nothing was done.
--- The same batch sent again answers as the first time, however late, and changes nothing.
+-- Counts, reads and resets visits, and answers links, in a batch. Counted visits are logged as one stream entry.
+-- An unlinked identity's hash has counts, product -> count; a linked one's has only its link in the empty field, and
+-- its profile has the counts. So a link is looked for only if HINCRBY answers 1.
+-- KEYS[1] lane
+-- ARGV[1] sequence, 0: the batch only reads   ARGV[2] deadline   ARGV[3] TTL of the lane's record: see
+-- includes/lane.lua
+-- ARGV[4] maximum products of a profile   ARGV[5] TTL of a guest, seconds
+-- ARGV[6] stream; empty: no log   ARGV[7] its state   ARGV[8] its high-water mark in bytes   ARGV[9] a line per visit
+-- ARGV[10..] operations, three each:
+--   visit <identity> <product>     of a guest
+--   kept  <identity> <product>     the same; the sender has seen a sufficient TTL within the hour
+--   count <identity> <product>     a visit that answers the count
+--   read  <identity> <product>     answers the count
+--   reset <identity> <product>     answers 0
+--   peek  <identity> <empty>       answers the link; `.` if none; `!` if the default profile is another visitor's;
+--     empty if the identity does not exist
+--   resolve <identity> <empty>     the same; creates the identity
+-- each after, in this order, optionally:
+--   once <record> <seconds>        count or reset once; the record keeps the answer
+--   at <identity> <link> <profile> <generation>   acts at this profile, see includes/redirect.lua; its counts take the
+--     identity's place
+-- Returns {i, answer, ...}. A visit has an answer only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced).
+-- For i = 0: the number of visits counted but not logged, since the stream is at its mark.
+-- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local lane = KEYS[1]
 -- @include lane
@@ -63,7 +48,7 @@ end
 
 local COUNTS, PROFILE = { 'v' }, { 'v', 'p' }
 
--- `count`: what HINCRBY has answered. Returns it, or why the visit was taken back.
+-- `count`: HINCRBY's answer. Returns it, or why the visit was undone.
 local function guest_visit(identity, handle, count)
   if type(count) == 'table' then
     return answer_of(count)
@@ -77,7 +62,7 @@ local function guest_visit(identity, handle, count)
     elseif fields > max then
       answer = -6
     elseif fields == 1 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
-      -- A new visitor: all others have a profile, or counts.
+      -- all others have a profile, or counts
       if retention > 0 then
         redis.call('PEXPIREAT', identity, most)
       end
@@ -101,7 +86,7 @@ local function guest_visit(identity, handle, count)
   return answer or count
 end
 
--- What a slot on the move may refuse comes before what is written: a last count takes its key along.
+-- Checks what a migrating slot may refuse before it writes: deleting the last count deletes the key.
 local function guest_reset(identity, handle)
   local link = redis.pcall('HGET', identity, '')
   if type(link) == 'table' then
@@ -113,14 +98,14 @@ local function guest_reset(identity, handle)
   elseif not are_here(identity) then
     return '~'
   elseif redis.call('HLEN', identity) == 1 then
-    redis.call('HSET', key_of(identity, 'p'), 'known', '1') -- its last count goes, and it stays known
+    redis.call('HSET', key_of(identity, 'p'), 'known', '1') -- stays registered without counts
   end
   redis.call('HDEL', identity, handle)
   retain(identity, PROFILE)
   return 0
 end
 
--- peek and resolve. Every key is read before one is written, so `~` means that nothing was done.
+-- Every key is read before one is written, so `~` means that nothing was done.
 local function link_of(kind, identity)
   local link, profile = redis.pcall('HGET', identity, ''), key_of(identity, 'p')
   local there = redis.pcall('EXISTS', profile)
@@ -159,7 +144,7 @@ local function of_guest(kind, identity, handle)
   return guest_visit(identity, handle, redis.pcall('HINCRBY', identity, handle, '1'))
 end
 
--- `guest`: key of the profile, if it is a guest's home.
+-- `guest`: a guest's profile
 local function of_profile(kind, counts, handle, guest, identity)
   local result
   if guest and kind ~= 'read' and not are_here(guest) then
@@ -192,9 +177,9 @@ local function take()
   return ARGV[at - 3], ARGV[at - 2], ARGV[at - 1]
 end
 
--- Visits so far, and which of them were not counted.
+-- Visits so far, and those not counted.
 local visits, uncounted, skipped = 0, 0, nil
--- `count`: of HINCRBY, if it was called.
+-- `count`: HINCRBY's answer, if it was called
 local function perform(kind, key, handle, count)
   local act, record, seconds, earlier, answer, guest, identity = of_guest, nil, nil, nil, nil, nil, nil
   if kind == 'once' then
@@ -249,7 +234,7 @@ while at <= last do
   end
 end
 
--- Redis would spell a number as a fraction, which takes it longer.
+-- Redis would format a number as a fraction, slower.
 local function whole(number)
   return string.format('%d', number)
 end
@@ -261,7 +246,7 @@ if waiting and counted > 0 then
   if bytes > mark then
     answers[n + 1], answers[n + 2] = 0, counted
   else
-    -- The entry has the time at which they were counted: its id would be later after this server's clock was set back.
+    -- Their own time: entry ids never go back when the server's clock does.
     redis.call('XADD', stream, '*', 'n', whole(counted), 't', whole(now), 'v', lines)
     redis.call('HSET', state, 'events', whole((waiting[1] or 0) + counted), 'bytes', whole(bytes))
   end

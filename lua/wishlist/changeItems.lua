@@ -1,48 +1,36 @@
--- Changes wishlists: a batch of operations in one call. A change and its events, which go to the stream of this node, are atomic. An
--- operation with a record is done once; repeated, it answers as the first time.
---
--- KEYS[1] lane. The keys below are not declared: a batch spans the slots of its node.
---
--- ARGV[1]  sequence number of the batch in its lane
--- ARGV[2]  deadline, in milliseconds of this server's clock
--- ARGV[3]  seconds for which the lane remembers its last batch
--- ARGV[4]  events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
--- ARGV[7]  TTL of a guest after its last write, seconds; 0: for ever
--- ARGV[8]  maximum items of a profile; 0: no limit
--- ARGV[9]  maximum bytes of all items, counted in `itemBytes` of the profile; 0: no limit, and not counted
--- ARGV[10] columns of a removal's event, filled from the item: `<field of the item>=<column> `
--- ARGV[11] the operations, in lines: a letter for the kind, with the profile's key; its items; the identity, or empty if its link was
---          verified before; the expected link; the profile's generation; the operation's record, or empty; after a record its TTL in
---          seconds; then
---            a  add or update an item: its field; `<item id> <added at>`
---            m  import an item: its field; `<item id> <added at> import`; empty, or to try without a change: how many items of
---               this list were tried before
---            r  remove items: number of items; for each its field, the event's line, and the payload's fields to copy from the item;
---               if there are any, the line has no columns of the item and no end
---            t  store the reported state of an item's product: its field; the item as it was read, three lines; its new second line;
---               1 if there is an event, else empty
---            c  share: the profile's code, or a new one whose key is written; empty to read the profile's; then 1 for a new one,
---               else empty
--- ARGV[12] one line for each event of a, m, c with a code, and t with an event
--- ARGV[13...] for each a and m `<updated at>\n<content>`
---
--- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; if it is added again, its first line, the creation line, stays.
--- An imported item has a third word there. The profile keeps `gone:<field>` of such an item that was removed, so that the same
--- import does not bring it back.
--- For the words after <updated at> see src/wishlist/item.ts.
---
--- Returns a flat list {i, answer, i, answer, ...}. An operation without an answer was done.
---   `=<value>`: done, now or before under its record. The value is the existing `<item id> <added at>`, the existing code, or the
---     number of removed items; of `m`: `new`, `there` (it was on the list), `again` (it was imported before), `gone` (it was imported
---     before, and removed since); else empty
+-- Changes wishlists, in a batch. A change and its events, in this node's stream, are atomic. An operation with a record
+-- is done once, and answers alike.
+-- KEYS[1] lane
+-- ARGV[1..3] see includes/lane.lua
+-- ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
+-- ARGV[7] TTL of a guest, seconds
+-- ARGV[8] maximum items of a profile; 0: no limit   ARGV[9] maximum bytes of items (`itemBytes` of the profile); 0: no
+-- limit, not counted
+-- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
+-- ARGV[11] operations, in lines: a letter for the kind, with the profile's key; its items; identity, expected link and
+-- generation (see includes/redirect.lua); record, or empty; after a record its TTL in seconds; then
+--   a  add or update an item: its field; `<item id> <added at>`
+--   m  import an item: its field; `<item id> <added at> import`; empty, or for a dry run the number of items of this
+--     list before it
+--   r  remove items: their number; for each its field, the event's line, and payload fields to copy from the item; if
+--     any, the line has no columns of the item and no end
+--   t  store the reported state of an item's product: its field; the item as read, three lines; its new second line; 1
+--     if there is an event, else empty
+--   c  share: the profile's code, or a new one whose key is written, or empty to read it; 1 for a new one, else empty
+-- ARGV[12] a line per event of a, m, c with a code, and t with an event   ARGV[13...] per a and m `<updated
+-- at>\n<content>`
+-- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts; its creation line stays
+-- when it is added again. An imported item has a third word there; if it is removed, the profile keeps `gone:<field>`,
+-- lest the same import bring it back.
+-- Returns {i, answer, ...}; an operation without an answer was done.
+--   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`:
+--     `new`, `there` (on the list), `again` (imported before), `gone` (imported and removed before); else empty
 --   `#`: the item has changed, or was removed
---   `?<code>`: the profile has this share code, or none if empty: the event of `c` needs one
---   `-`: the operation's record was fenced: it is done at another profile
---   a redirect, see includes/redirect.lua
---   FULL -3: the stream is at its high-water mark; TOO_MANY -6: too many items, or bytes
--- An operation that was not done has changed nothing. `r` and `t` create no identity; `t` does not extend a guest's TTL.
--- Errors: EXPIRED -1, SUPERSEDED -2 (the lane has a later batch), NO_STREAM -7 (the stream is not at this node); nothing was done.
--- The same batch sent again answers as the first time, however late, and changes nothing.
+--   `?<code>`: the profile has this share code, or none: `c` needs an event with it
+--   `-`: the record was fenced
+--   a redirect; FULL -3; TOO_MANY -6 (items or bytes)
+-- `r` and `t` create no identity; `t` does not extend a guest's TTL.
+-- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local lane = KEYS[1]
 -- @include lane
@@ -63,14 +51,13 @@ local text = ARGV[11]
 local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
 -- @include lines
 
--- JSON as JSON.stringify writes it.
+-- as JSON.stringify writes it
 local function json(value)
   return (string.gsub(cjson.encode(value), '\\/', '/'))
 end
 
--- The line of an event, filled from the removed item.
 local function filled(given, names, stored)
-  -- Without `properties`, which cjson may not be able to parse.
+  -- cjson may not be able to parse `properties`.
   local content = string.gsub(string.match(stored, '\n({[^\n]*)$'), ',"properties":.*', '}')
   local item, columns, payload = cjson.decode(content), {}, {}
   for name in string.gmatch(names, '%S+') do
@@ -84,7 +71,7 @@ local function filled(given, names, stored)
   return given .. table.concat(columns) .. ',"payload":' .. json('{' .. table.concat(payload, ',') .. '}') .. '}'
 end
 
--- Bytes of a wishlist's items, for a profile without `itemBytes`.
+-- For a profile without `itemBytes`.
 local function bytes_of(items)
   local bytes = 0
   for _, field in ipairs(redis.call('HKEYS', items)) do
@@ -93,7 +80,7 @@ local function bytes_of(items)
   return bytes
 end
 
--- Facts of an operation's profile, or nil and a redirect.
+-- Or nil and a redirect.
 local function facts_of(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
@@ -108,7 +95,7 @@ local function facts_of(op)
   return facts
 end
 
--- Each of these functions returns its answer or nil; then true and the record's value if it was done.
+-- Each of these functions returns its answer or nil; then, if done, true and the record's value.
 
 local function first_line(item)
   return sub(item, 1, find(item, '\n', 1, true) - 1)
@@ -118,7 +105,7 @@ local function is_imported(item)
   return find(item, '^%S+ %S+ import\n') ~= nil
 end
 
--- Writes an item, or returns an error code. `there`: the existing item, or nil. `given`: bytes of its event.
+-- Or returns an error code. `there`: the existing item, or nil. `given`: bytes of its event.
 local function store(op, there, item, given)
   local bytes, gained = op.facts[1], #item - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
@@ -154,7 +141,7 @@ local function add(op, given, content)
   return first and '=' .. first, true, first or op.creation_line
 end
 
--- The first import of an item makes its event, and marks it as imported. Every import gives it the earlier date.
+-- Only the first import of an item has an event; each import keeps the earlier date.
 local function import(op, given, content)
   local there = redis.pcall('HGET', op.items, op.field)
   if type(there) == 'table' then
@@ -194,7 +181,7 @@ local function remove(op, events)
     return -3
   end
   local bytes = #leaving > 0 and max_bytes > 0 and (op.facts[1] or bytes_of(op.items)) - gained
-  -- HDEL first: at maxmemory a script may go on after a command that frees memory.
+  -- First: at maxmemory a script may go on after a command that frees memory.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
   end
@@ -226,7 +213,7 @@ end
 
 local function share(op, given)
   local code = op.facts[2] or ''
-  -- Only a new code is assigned: the visitor may have been erased, and come back, since an old one was read.
+  -- Never an old code: since it was read, the visitor may have been erased and come back.
   if op.code == '' or code ~= '' and code ~= op.code or code == '' and not op.is_new then
     return '?' .. code
   elseif given > space then
@@ -238,7 +225,6 @@ local function share(op, given)
   return nil, true, op.code
 end
 
--- Reads the lines of an operation.
 local function next_op()
   local first = line()
   local op = { kind = sub(first, 1, 1), profile = sub(first, 2), items = line(), identity = line() }
@@ -270,7 +256,7 @@ local function next_op()
 end
 
 local answers, n, i, argument, from = {}, 0, 0, 12, 1
--- Number of events of ARGV[12] so far, those left out, and events of removals.
+-- Events of ARGV[12] so far, those left out, and removals' events.
 local given_count, left_out, left_out_count, removed = 0, {}, 0, {}
 while at <= #text do
   i = i + 1
@@ -335,7 +321,7 @@ end
 
 local count = given_count - left_out_count + #removed
 if count > 0 then
-  -- An unchanged argument is not hashed again by Lua.
+  -- Lua does not hash an unchanged argument again.
   local lines = left_out_count > 0 and without(ARGV[12], left_out) or ARGV[12]
   append(ARGV[4], ARGV[5], count, #removed > 0 and lines .. table.concat(removed) or lines)
 end

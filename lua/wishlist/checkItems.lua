@@ -1,15 +1,10 @@
 #!lua flags=no-writes
--- Checks which products are on a wishlist: exact variants with one HMGET; products with any variant by paging through the fields.
---
+-- Checks which products are on a wishlist: exact variants by HMGET, products with any variant by paging.
 -- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity to check, if any
---
--- ARGV[1] cursor of the fields; 0 at first, empty if there is no product with any variant
--- ARGV[2] approximate number of fields per page
--- ARGV[3] the identity's link known to the caller, or empty   ARGV[4] generation of the profile, or empty; see redirect
--- ARGV[5] number of exact fields, then these fields
--- ARGV[...] products with any variant, as fields without a variant
---
--- Returns {next cursor (0 at the end), field, creation line, field, creation line, ...}, or a redirect.
+-- ARGV[1] cursor; 0 at first, empty without products with any variant   ARGV[2] approximate fields per page
+-- ARGV[3] expected link, or empty   ARGV[4] generation, or empty: see includes/redirect.lua
+-- ARGV[5] number of exact fields, then these   ARGV[...] products with any variant, as fields without a variant
+-- Returns {next cursor (0 at the end), field, creation line, ...}, or a redirect.
 
 -- @include not-here
 -- @include gone

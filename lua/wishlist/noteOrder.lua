@@ -1,14 +1,8 @@
--- Writes the note of an order.
---
+-- Writes an order's note.
 -- KEYS[1] order
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] TTL, seconds
--- ARGV[3] NX: only if there is no note; XX: only if there is one
--- ARGV[4] the note
---
+-- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] NX or XX   ARGV[4] the note
 -- Returns the present note.
--- Errors: EXPIRED -1; nothing was done.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

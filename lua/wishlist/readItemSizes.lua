@@ -1,9 +1,7 @@
 #!lua flags=no-writes
 -- Reads the size of each item of a wishlist.
---
 -- KEYS[1] items
---
--- Returns {field, bytes, field, bytes, ...}.
+-- Returns {field, bytes, ...}.
 
 local answer = {}
 for i, field in ipairs(redis.call('HKEYS', KEYS[1])) do

@@ -1,14 +1,10 @@
 #!lua flags=no-writes
--- Reads a page of a wishlist's items. Items that exist during all calls are returned at least once.
---
+-- Reads a page of items. Those that exist during all calls are returned at least once.
 -- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity to check, if any
---
--- ARGV[1] cursor; 0 at first
--- ARGV[2] approximate number of items per page
--- ARGV[3] the identity's link known to the caller, or empty   ARGV[4] generation of the profile, or empty; see redirect
+-- ARGV[1] cursor; 0 at first   ARGV[2] approximate items per page
+-- ARGV[3] expected link, or empty   ARGV[4] generation, or empty: see includes/redirect.lua
 -- ARGV[5] 1: only the first two lines of each item
---
--- Returns {next cursor (0 at the end), field, item, field, item, ...}, or a redirect.
+-- Returns {next cursor (0 at the end), field, item, ...}, or a redirect.
 
 -- @include not-here
 -- @include gone

@@ -1,12 +1,8 @@
 -- Writes one of the shop's settings.
---
 -- KEYS[1] settings
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] name   ARGV[3] value
---
+-- ARGV[1] deadline   ARGV[2] name   ARGV[3] value
 -- Returns 1.
--- Errors: EXPIRED -1; nothing was done.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

@@ -1,4 +1,4 @@
-// Makes the script call of a batch, with its number in its lane, and decodes the reply.
+// Makes the script call of a batch, and decodes the reply.
 
 import { ServiceError } from '../errors.js';
 import type { RedisHealth } from './health.js';
@@ -7,7 +7,7 @@ import { ScriptCall } from './script-call.js';
 import { type Script, withFlags } from './scripts.js';
 import type { NOT_HERE, Sender } from './sender.js';
 
-/** An operation. One of `done` and `failed` is called once, maybe within `add`. */
+/** One of `done` and `failed` is called once, maybe within `add`. */
 export interface Batched<Answer> {
   /** Monotonic; set by the batcher. */
   deadline: number;
@@ -16,23 +16,19 @@ export interface Batched<Answer> {
   failed(error: Error): void;
 }
 
-/** Encodes the operations of one script. The first key and the first three arguments are the batcher's. */
+/** The first key and the first three arguments are the batcher's. */
 export interface BatchFormat<Op, Answer> {
   readonly script: Script;
-  /** Hash tag of the operation's keys. */
   tag(op: Op): string;
-  /** A batch may mix the tags of one server, or of one node of a cluster. */
+  /** A batch may mix the tags of a node. */
   readonly mixesTags: boolean;
-  /** The operation may change something; a batch of reads needs no record. */
+  /** A batch of reads needs no record. */
   writes(op: Op): boolean;
-  /** Approximate characters of an operation, if they may be many: bounds a batch. */
+  /** Approximate characters, if they may be many. */
   size?(op: Op): number;
-  /**
-   * Adds arguments to the call, and keys unless `mixesTags`.
-   * @param address of the node, if known; undefined on one server
-   */
+  /** Adds arguments, and keys unless `mixesTags`. @param address undefined on one server, or if unknown */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
-  /** The script's reply -> one answer per operation, in order. An Error fails its operation. */
+  /** One answer per operation, in order. An Error fails its operation. */
   decode(
     ops: readonly Op[],
     reply: unknown,
@@ -40,27 +36,27 @@ export interface BatchFormat<Op, Answer> {
   ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
-/** Destination of a batch: one tag's slot (or the single server), or a node. */
+/** One tag's slot (or the single server), or a node. */
 export type Kind = 'tag' | 'node';
 
 export interface BatchCallsOptions {
   readonly sender: Sender;
   readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'refreshSlots'>;
   laneKey(tag: string, lane: string): string;
-  /** Hash tag of a node's streams, also used for the records of its lanes. @param address of a node of a cluster */
+  /** Of a node's streams and lanes. @param address of a cluster's node */
   nodeTag(address: string): string | undefined;
   readonly isCluster: boolean;
-  /** Called after each batch with its size and latency in milliseconds. */
+  /** Latency in milliseconds. */
   readonly onBatch?: (size: number, ms: number) => void;
 }
 
-/** Seconds, far longer than any time-out: no copy of a batch may outlive its record. */
+/** Seconds. No copy of a batch may outlive its record. */
 const LANE_MEMORY_S = 60;
 
 export class BatchCalls<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatchCallsOptions;
-  /** Scripts for batches that span the slots of a cluster's node. */
+  /** For batches that span a node's slots. */
   readonly #nodeScripts: readonly [writing: Script, reading: Script];
   #sequence = 0;
 
@@ -74,10 +70,8 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
   }
 
   /**
-   * @param to address of a node; a tag, or anything on one server
-   * @returns one answer per operation, NOT_HERE if its keys are not at that node; undefined if the node's stream is not there: then
-   *   nothing was done
-   * @throws ServiceError `unavailable`
+   * @param to a node's address, a tag, or anything on one server @returns answers in order; undefined if the stream is
+   * not at that node: nothing was done @throws ServiceError `unavailable`
    */
   async ask(kind: Kind, to: string, lane: string, batch: readonly Op[]) {
     const { sender, health, isCluster, onBatch } = this.#options;

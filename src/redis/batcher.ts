@@ -1,23 +1,14 @@
 // Sends all operations of a tick of the event loop in one script call, applied exactly once.
-//
-//   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free lane) ──▶ in flight ──▶ answered
+// |   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free lane) ──▶ in flight ──▶ answered
 //              ▲                                                    │ connection lost: retry
 //              └── tick after tick while all lanes are busy         └─ with the same number
-//
-// A lane has one batch in flight. The batches of a lane are numbered, and the script remembers the last number with its answer: a
-// batch whose reply was lost is sent again with its number and answers as the first time; a late copy of an older batch is
-// refused. While all lanes are busy the next batch fills: the busier Redis is, the larger the batches.
-//
-// Groups: on a single server, scripts that can mix hash tags have one group, and others a group per tag. On a cluster the former
-// have a group per master, since their scripts may access every slot of a node (allow-cross-slot-keys). An operation whose slot
-// migrates or has moved comes back undone (NOT_HERE), as does a whole batch if the slot of its node's stream migrates; both are
-// retried until their deadline. The cost of a call hardly depends on its size, so a tick sends to only one node, and the others
-// wait for the next ticks: so batches are as large as on a single server.
-//
-// Deadlines: nothing waits longer than the time-out, and nothing waits at all while the circuit breaker is open. A batch carries the
-// deadline of its oldest operation, minus the time for the reply: a server that wakes up later does not apply it, so no operation
-// is applied after its 503. Operations that Redis would refuse as late are refused before, and all operations of a batch have
-// about the same age, so an old operation does not delay or fail young ones.
+// | A lane has one batch in flight, and numbers its batches: see lua/includes/lane.lua. While all lanes are busy the
+// next batch fills: the busier Redis is, the larger the batches.
+// | On a cluster, scripts that can mix hash tags have a group of lanes per master, others per tag. An operation whose
+// slot has moved or migrates comes back undone (NOT_HERE), as does a batch if its stream's slot migrates; both are
+// retried until their deadline. A call costs about the same whatever its size, so a tick sends to one node only.
+// | Nothing waits longer than the time-out, or at all while the circuit breaker is open. A batch carries the deadline
+// of its oldest operation, minus the time for the reply, so no operation is applied after its 503.
 
 import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';
@@ -36,30 +27,27 @@ import { NOT_HERE } from './sender.js';
 export interface BatcherOptions extends BatchCallsOptions {
   /** Milliseconds until an unanswered operation fails. */
   readonly timeoutMs: number;
-  /** Maximum pending operations; more are refused. */
   readonly maxPending: number;
 }
 
 const LANES_PER_GROUP = 4;
-/** Milliseconds before a retry of an undone operation. */
+/** Before a retry. */
 const AGAIN_MS = 10;
 const MAX_BATCH = 512;
-/** Characters. A script with megabytes of arguments blocks all other callers. */
+/** Characters. Megabytes of arguments would block other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
 /** Deadlines within a batch may differ by this share of the time-out. */
 const DEADLINE_SPREAD = 0.05;
-/** The answer of each operation of a batch that was not applied. */
+/** The answers of a batch that was not applied. */
 const AGAIN = Symbol('again');
-/** The single group, on one server. */
 const ALL = 'all';
 
 type AnswerOf<Answer> = Answer | Error | typeof NOT_HERE | typeof AGAIN;
 
 interface Group<Op> {
   readonly kind: Kind;
-  /** A tag, a node's address, or ALL. */
   readonly to: string;
-  /** By deadline, the earliest first. */
+  /** Ascending by deadline. */
   waiting: Op[];
   freeLanes: string[];
   busy: number;
@@ -68,14 +56,13 @@ interface Group<Op> {
 export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatcherOptions;
-  /** By destination; idle groups are removed. */
+  /** Idle groups are removed. */
   readonly #groups = new Map<string, Group<Op>>();
-  // Unique across restarts: two processes must never share a lane's numbers.
+  // Unique across restarts: processes must never share a lane's numbers.
   readonly #id = randomBytes(6).toString('base64url');
   readonly #calls: BatchCalls<Op, Answer>;
   #pending = 0;
   #turnScheduled = false;
-  /** Deadline of operations that arrive in this tick. */
   #turnDeadline = 0;
   #closed = false;
   #onIdle: (() => void) | undefined;
@@ -91,7 +78,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return this.#pending;
   }
 
-  /** Calls the operation's `done` or `failed` (`unavailable`, `overloaded` at `maxPending`). Never throws. */
+  /** Never throws: calls `failed` with `unavailable`, or `overloaded` at `maxPending`. */
   add(op: Op): void {
     const { health, maxPending } = this.#options;
     if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
@@ -104,7 +91,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTurn(group);
   }
 
-  /** `add` as a promise. @param op owned by the batcher from now on @throws ServiceError see `add` */
+  /** @param op owned by the batcher from now on @throws ServiceError see `add` */
   run(op: Omit<Op, keyof Batched<Answer>>): Promise<Answer> {
     return new Promise((done, failed) => {
       // A copy would cost more than everything else here.
@@ -116,7 +103,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     });
   }
 
-  /** Refuses new operations, and resolves when the pending ones are answered. */
+  /** Resolves when pending operations are answered. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#pending === 0) return;
@@ -144,7 +131,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #group(kind: Kind, to: string): Group<Op> {
     const known = this.#groups.get(to);
     if (known !== undefined) return known;
-    // The kind is part of the name, because groups of both kinds may use the same tag.
+    // Groups of both kinds may use the same tag.
     const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind[0]}${lane}`);
     const group: Group<Op> = { kind, to, waiting: [], freeLanes, busy: 0 };
     this.#groups.set(to, group);
@@ -165,10 +152,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       this.#sendWaiting(group);
     }
     if (served === undefined || !this.#groups.delete(served.to)) return;
-    this.#groups.set(served.to, served); // in the next tick the others come first
+    this.#groups.set(served.to, served); // the others come first in the next tick
   };
 
-  /** Does not refuse late operations: their answers would be written in the middle of a tick, one by one. */
+  /** Does not refuse late operations: their answers would be written one by one within a tick. */
   #sendWithinTurn(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
@@ -192,7 +179,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     }
   }
 
-  /** The size of the next batch: at least one. */
   #batchCount(waiting: readonly Op[]): number {
     let most = Math.min(waiting.length, MAX_BATCH);
     const latest = (waiting[0] as Op).deadline + this.#options.timeoutMs * DEADLINE_SPREAD;
@@ -206,7 +192,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return most;
   }
 
-  /** Refuses operations that have waited so long that Redis would not apply them. */
+  /** Refuses operations that Redis would not apply in time. */
   #dropLate(group: Group<Op>): void {
     const earliest = performance.now() + this.#options.timeoutMs * REPLY_SHARE;
     let late = 0;
@@ -231,13 +217,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     }
     group.busy--;
     group.freeLanes.push(lane);
-    // Before the answers: don't let Redis wait for those.
+    // Before the answers: don't let Redis wait for them.
     if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTurn();
     for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
-  /** If Redis accepts no writes, it refuses a whole batch with a write: send its reads again, alone. */
+  /** A Redis that accepts no writes refuses the whole batch: send its reads alone. */
   async #refused({ kind, to }: Group<Op>, lane: string, batch: readonly Op[], error: Error) {
     const { writes } = this.#format;
     const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);

@@ -1,8 +1,6 @@
-// Connects to Redis or Redis Cluster, with ioredis's own retries off: a command whose connection is lost fails immediately, and
-// sender.ts decides about a retry. Timers are ours, too: deadline.ts, silence.ts.
-//
-// `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands: false` alone
-// would leave them pending for ever (https://github.com/redis/ioredis/issues/2193).
+// Connects to Redis or Redis Cluster without ioredis's own retries and timers: see sender.ts, deadline.ts, silence.ts.
+// | `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands:
+// false` alone would leave them pending for ever (https://github.com/redis/ioredis/issues/2193).
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
@@ -17,17 +15,17 @@ export type RedisClient = Redis | Cluster;
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export interface RedisConnection {
-  /** One server, or nodes of a cluster, of which one suffices. */
+  /** One server, or some nodes of a cluster. */
   readonly urls: readonly string[];
   /** Shown in CLIENT LIST. */
   readonly name: string;
-  /** A connection without a reply for so many milliseconds is silent, and is cut after at most twice that. */
+  /** Without a reply for so many milliseconds a connection is silent; it is cut after at most twice that. */
   readonly timeoutMs: number;
 }
 
 const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
-/** At a start a cluster must be ready within so many milliseconds: it may be forming, or failing over. */
+/** Maximum wait at a start for a cluster that forms or fails over. */
 const READY_TIMEOUT_MS = 5_000;
 const POLL_MS = 5;
 
@@ -46,7 +44,7 @@ function commonOptions(connection: RedisConnection): Options {
 
 function endpoint(url: string): Options {
   const { protocol, hostname, port, username, password, pathname, searchParams } = new URL(url);
-  // redis://localhost/?path=/run/redis.sock is a unix socket (embedded Redis).
+  // A unix socket (embedded Redis): redis://localhost/?path=/run/redis.sock
   const path = searchParams.get('path');
   return {
     ...(path ? { path } : { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 6379) }),
@@ -57,12 +55,10 @@ function endpoint(url: string): Options {
   };
 }
 
-/** Not connected yet. */
 function createServer(connection: RedisConnection, url: string): Redis {
   return new Redis({ ...commonOptions(connection), ...endpoint(url) });
 }
 
-/** Not connected yet. */
 function createCluster(connection: RedisConnection): Cluster {
   const {
     host: _host,
@@ -81,15 +77,15 @@ function createCluster(connection: RedisConnection): Cluster {
     enableOfflineQueue: false,
     lazyConnect: true,
     slotsRefreshTimeout: Math.min(SLOTS_TIMEOUT_MS, connection.timeoutMs),
-    // Follow up to two redirections immediately. No retries after a delay: not after a closed connection, nor at CLUSTERDOWN.
-    // (Retries at TRYAGAIN can't be turned off; changes don't use this way.)
+    // Follow up to two redirections immediately; no delayed retries. (Those at TRYAGAIN can't be turned off; changes
+    // don't use this way.)
     maxRedirections: 2,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: 0,
     clusterRetryStrategy: (times) => backoffMs(times, RECONNECT),
   });
-  // ioredis connects to a node at the first command, and further commands would fail until it is ready: connect early.
+  // ioredis connects to a node at its first command, and fails further ones until it is ready: connect early.
   for (const event of ['ready', 'refresh'])
     cluster.on(event, () => {
       if (cluster.status === 'ready') void connectMasters(cluster);
@@ -100,15 +96,13 @@ function createCluster(connection: RedisConnection): Cluster {
 /** Certificates are for names, but ioredis would connect to the address. */
 const keepName: ClusterOptions['dnsLookup'] = (name, callback) => callback(null, name);
 
-/** Resolves when each connection that this call began is ready, or has ended. */
 async function connectMasters(cluster: Cluster): Promise<void> {
   const waiting = cluster.nodes('master').filter(({ status }) => status === 'wait');
   await Promise.allSettled(waiting.map((node) => node.connect())); // failures are error events, too
 }
 
 /**
- * Connects to each server first, to learn whether it is a cluster's node, and why it can't be used: for a cluster ioredis reports
- * only that it failed.
+ * Connects to each server first, to learn why it can't be used: of a cluster ioredis reports only that it failed.
  * @throws the connection's error if no server answers; StartupError if a cluster is not ready in time
  */
 export async function connectRedis(
@@ -136,14 +130,13 @@ export async function connectRedis(
   return cluster;
 }
 
-/** Resolves when no connection to a master is being made. */
 async function untilConnected(cluster: Cluster): Promise<void> {
   await connectMasters(cluster);
   for (const node of cluster.nodes('master'))
     while (node.status !== 'ready' && node.status !== 'end') await sleep(POLL_MS);
 }
 
-/** The first open connection; closes the others. @throws the error of a server that answers, else of any */
+/** Closes the other connections. @throws the error of a server that answers, else of any */
 async function anyOf(opening: readonly Promise<Redis>[]): Promise<Redis> {
   const first = await Promise.any(opening).catch(({ errors }: AggregateError) => {
     throw errors.find((error) => !isPassing(error)) ?? errors[0];
@@ -160,19 +153,19 @@ async function isNodeOfCluster(server: Redis): Promise<boolean> {
   return /^cluster_enabled:1/m.test(await server.info('cluster'));
 }
 
-/** @param onError called with errors of the connection @throws see connectRedis */
+/** @throws see connectRedis */
 async function open<Client extends RedisClient>(
   client: Client,
   connection: RedisConnection,
   onError: (error: Error) => void,
 ): Promise<Client> {
-  // The connection's error is more specific than the "Connection is closed" of connect().
+  // More specific than the "Connection is closed" of connect().
   let reason: Error | undefined;
   client.on('node error', (error: Error) => {
     reason = error;
   });
   client.on('error', (error: Error) => {
-    // "Failed to refresh slots cache.": the reason is a node's reply, or the error of its connection.
+    // "Failed to refresh slots cache.": a node's reply, or its connection's error, is the reason.
     const { lastNodeError } = error as { lastNodeError?: Error | null };
     const ofNode = lastNodeError && !isPassing(lastNodeError) ? lastNodeError : reason;
     if (lastNodeError !== undefined) error.cause ??= ofNode ?? lastNodeError ?? undefined;
@@ -190,8 +183,8 @@ async function open<Client extends RedisClient>(
 }
 
 /**
- * Resolves when the client is ready. (If a cluster's state is not ok at first, the promise of ioredis's connect() never settles.)
- * @throws the connection's error if the first attempt fails; StartupError if a cluster is not ready in time
+ * If a cluster's state is not ok at first, ioredis's connect() never settles. @throws the connection's error;
+ * StartupError if a cluster is not ready in time
  */
 async function connected(client: RedisClient, reason: () => Error | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -209,7 +202,7 @@ export function mastersOf(client: RedisClient): readonly Redis[] {
   return client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
 }
 
-/** The table of slots as a comparable text; '' for one server. */
+/** Comparable; '' for one server. */
 export async function slotsOf(client: RedisClient): Promise<string> {
   if (!client.isCluster) return '';
   const ranges = (await client.cluster('SLOTS')) as unknown as [number, number, [string, number]][];

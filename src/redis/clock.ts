@@ -1,9 +1,9 @@
-// Converts our monotonic time to the clock of a Redis node. Calls carry a deadline in the node's time: a call that reaches a frozen
-// node after its caller gave up does nothing. If either wall clock jumps, the offset is measured again.
+// Converts our monotonic time to a node's clock: a call that reaches a frozen node after its deadline does nothing. The
+// offset is measured again, because wall clocks jump.
 
 import type { Redis } from 'ioredis';
 
-/** The sample with the shortest round trip counts: its error is at most half of that. */
+/** The shortest round trip counts: its error is at most half of that. */
 const SAMPLES = 5;
 
 export class RedisClock {
@@ -11,20 +11,17 @@ export class RedisClock {
   #offset = 0;
   #measuring: Promise<void> | undefined;
 
-  /** @param now our monotonic clock */
+  /** @param now monotonic */
   constructor(now = () => performance.now()) {
     this.#now = now;
   }
 
-  /** Milliseconds of the node's clock. @param time `performance.now()` */
+  /** Milliseconds. @param time `performance.now()` */
   at(time: number): number {
     return time + this.#offset;
   }
 
-  /**
-   * Measures the offset. Concurrent callers share a measurement.
-   * @throws Redis's errors
-   */
+  /** Concurrent callers share a measurement. @throws Redis's errors */
   measure(redis: Pick<Redis, 'time'>): Promise<void> {
     this.#measuring ??= this.#measure(redis).finally(() => {
       this.#measuring = undefined;

@@ -7,10 +7,10 @@ import { connectRedis, type RedisClient } from './client.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
-/** Incremented if keys change their meaning. A program refuses newer data. */
+/** A program refuses newer data. */
 export const SCHEMA = 1;
 
-/** Number of hash tags for profiles. Part of every key, so it never changes. */
+/** Part of every key, so it never changes. */
 const BUCKETS = 16_384;
 
 export interface Deployment {
@@ -24,8 +24,8 @@ const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
 /**
- * @param options `buckets`: other than BUCKETS in tests; `guestsS`: retention of guests in seconds, if this process has the setting
- * @throws StartupError if the data is newer than the program
+ * @param options `buckets`: for tests; `guestsS`: if this process has the setting @throws StartupError if the data is
+ * newer than the program
  */
 export async function openDeployment(
   client: RedisClient,
@@ -44,7 +44,7 @@ export async function openDeployment(
   return { buckets, salt };
 }
 
-/** True if there is a deployment under this prefix. @throws the connection's error */
+/** @throws the connection's error */
 export async function holdsDeployment(urls: readonly string[], keys: Keys): Promise<boolean> {
   const client = await connectRedis({ urls, name: 'wishmeter', timeoutMs: TIMEOUT_MS }, () => {});
   try {

@@ -1,20 +1,15 @@
 // Classifies errors of Redis calls:
-//
-//   passing   the connection or node failed during the command, or will soon accept it: retry
-//   refused   Redis will not do it until an operator acts: 503
+// |   passing   the connection or node failed, or will soon accept the command: retry
+//   refused   until an operator acts: 503
 //   unknown   WRONGTYPE, a TypeError of ours, …: a bug, 500
 
 import { certificateFault } from '../certificates.js';
 import { AwayError, overloaded, ServiceError, StartupError } from '../errors.js';
 import { SilentConnectionError } from './silence.js';
 
-/**
- * First words of passing error replies:
- * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ and redis's server.c
- */
+/** https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ and redis's server.c */
 const PASSING_REPLY = /^(LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|READONLY|MOVED|ASK|UNBLOCKED) /;
 const REFUSING_REPLY = /^((OOM|MISCONF|NOREPLICAS|BUSY|NOAUTH|NOPERM|WRONGPASS) |ERR max number of clients)/;
-/** Node's codes. */
 const SOCKET_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -32,7 +27,7 @@ const SOCKET_CODES = new Set([
   'EMFILE',
   'ENFILE',
 ]);
-/** Messages of ioredis 6, which has few classes of errors. */
+/** ioredis 6 has few classes of errors. */
 const CONNECTION_MESSAGE = new RegExp(
   `^(${[
     'Connection is closed\\.',
@@ -51,7 +46,7 @@ const CONNECTION_MESSAGE = new RegExp(
   ].join('|')})`,
 );
 
-/** Error replies, for operators. */
+/** For operators. */
 const STATES: Readonly<Record<string, string>> = {
   LOADING: 'Redis is loading its data',
   CLUSTERDOWN: 'the Redis Cluster is down',
@@ -66,7 +61,7 @@ const STATES: Readonly<Record<string, string>> = {
   NOPERM: 'the user of REDIS_URL lacks a permission; docs/operations.md has what each process needs',
 };
 
-/** The reason why Redis can't be used, without a full stop. */
+/** Without a full stop. */
 export function inWords(error: Error): string {
   if (error instanceof ServiceError) return 'Redis does not answer';
   const fault = certificateFault(error);
@@ -85,18 +80,16 @@ export function isRefused(error: Error): boolean {
   return REFUSING_REPLY.test(error.message);
 }
 
-/** Redis answers reads, but no writes. */
 export function refusesWrites(error: Error): boolean {
   const { message } = error instanceof ServiceError && error.cause instanceof Error ? error.cause : error;
   return /^(OOM|MISCONF|NOREPLICAS) /.test(message);
 }
 
-/** The node is a replica, or has become one. */
+/** The node is a replica. */
 export function isReadOnly(error: Error): boolean {
   return /^READONLY /.test(error.message) || /WAIT cannot be used with replica/.test(error.message);
 }
 
-/** Parses a MOVED or ASK reply; undefined for other errors. */
 export function redirectionOf(
   error: Error,
 ): { readonly kind: 'MOVED' | 'ASK'; readonly slot: number; readonly address: string } | undefined {
@@ -105,7 +98,7 @@ export function redirectionOf(
   return { kind: found[1] as 'MOVED' | 'ASK', slot: Number(found[2]), address: found[3] as string };
 }
 
-/** The error for the caller: `unavailable`, `overloaded` at `maxmemory`, or the error itself if it is a bug. */
+/** `unavailable`, `overloaded` at `maxmemory`, or the error itself if it is a bug. */
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;
   if (error.message.startsWith('OOM ')) return overloaded('memory', error);
@@ -114,7 +107,7 @@ export function toServiceError(error: Error): Error {
   return error;
 }
 
-/** The error for an operator at a start; an AwayError if a later try may succeed. */
+/** An AwayError if a later try may succeed. */
 export function toStartupError(error: Error): StartupError {
   if (error instanceof StartupError) return error;
   const message = error.message.replace(/\.$/, '');

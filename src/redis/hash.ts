@@ -1,4 +1,4 @@
-// Reads a hash in pages of bounded size, and changes a field by compare-and-set.
+// Reads a hash in pages, and changes fields by compare-and-set.
 
 import { loadScript } from './scripts.js';
 import type { Store } from './store.js';
@@ -20,9 +20,8 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
 }
 
 /**
- * @param before expected value; '' if the field must be absent @param after '' removes the field @param most maximum fields
- * @returns 1; 0 for another value, or LUA.TOO_MANY: then nothing was done
- * @throws ServiceError `unavailable`
+ * @param before '' if the field must be absent @param after '' removes the field @param most maximum fields @returns 1;
+ * 0 for another value, or LUA.TOO_MANY: nothing was done @throws ServiceError `unavailable`
  */
 export function changeField(
   store: Store,

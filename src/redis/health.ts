@@ -1,8 +1,6 @@
-// The state of Redis: which master has a slot, and whether that master is up (node.ts). Probes every master every two seconds, with a
-// write and its mark, and so notices a loss of data, a demotion without a closed connection, and recoveries.
-//
-// ioredis's Cluster keeps connections and the table of slots, but refreshes the table only after MOVED; so while a slot's master is
-// not up, we refresh it.
+// Knows which master has a slot, and whether it is up (node.ts). Probes every master, and so notices a loss of data, a
+// demotion without a closed connection, and recoveries.
+// | ioredis's Cluster refreshes its table of slots only after MOVED; while a slot's master is not up, we refresh it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
@@ -22,18 +20,16 @@ export interface HealthSpec {
   readonly timeoutMs: number;
   /** Called after failed probes, and once after a loss, with DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Called after each wait for replicas. */
   readonly onReplicated?: ((ms: number) => void) | undefined;
-  /** Milliseconds between probes of every master. */
   readonly verifyMs?: number | undefined;
 }
 
-/** `readonly`: answers reads, but no writes. `away`: answers nothing. */
+/** `readonly`: answers reads, but no writes. */
 export interface MasterState {
   /** `host:port`; undefined for a single server. */
   readonly address: string | undefined;
   readonly state: 'up' | 'readonly' | 'away';
-  /** Why it is not up, without a full stop. */
+  /** Without a full stop. */
   readonly reason?: string;
 }
 
@@ -44,23 +40,22 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** Cached slots of hash tags, about 100 bytes each; more than the buckets, because indexes and records have their own tags. */
+/** About 100 bytes each; more than BUCKETS, because indexes and records have their own tags. */
 const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
 const POLL_MS = 5;
 const OPEN_MS = 2_000;
 const REFRESH_MS = 200;
-/** Interval of measuring clocks: they drift, and may be set. */
+/** Clocks drift, and may be set. */
 const MEASURE_MS = 10_000;
 
 export class RedisHealth {
   readonly #spec: HealthSpec;
   readonly #marks: Marks;
   readonly #cluster: Cluster | undefined;
-  /** Present masters of the cluster, by address. */
+  /** Masters by address. */
   readonly #nodes = new Map<string, RedisNode>();
   readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
-  /** The single server, without a cluster. */
   readonly #only: RedisNode | undefined;
   readonly #timers: NodeJS.Timeout[];
   #masters: ReadonlySet<string | undefined> = new Set();
@@ -69,7 +64,6 @@ export class RedisHealth {
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  /** @param spec with a connected client */
   constructor(spec: HealthSpec) {
     this.#spec = spec;
     const { client, keys, salt, verifyMs = VERIFY_MS } = spec;
@@ -91,27 +85,25 @@ export class RedisHealth {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** False if the deployment can't be used at all. Single masters may be away. */
+  /** Single masters may be away. */
   get isUp(): boolean {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }
 
-  /** True if no slot is worth waiting for. */
+  /** No slot is worth waiting for. */
   get isCircuitOpen(): boolean {
     return this.#only === undefined ? this.#lost !== undefined : this.#only.isCircuitOpen;
   }
 
-  /** 0 on one server. */
   slotOf(key: string): number {
     return this.#only === undefined ? slotOf(key) : 0;
   }
 
-  /** The master of a slot. */
   nodeOf(slot: number): RedisNode | undefined {
     return this.#only ?? this.#nodes.get(this.#cluster?.slots[slot]?.[0] ?? '');
   }
 
-  /** Address of the master that has a hash tag's slot, if it is up; undefined on one server. */
+  /** Undefined if the master is not up, and on one server. */
   addressOf(tag: string): string | undefined {
     let slot = this.#slotsOfTags.get(tag);
     if (slot === undefined) {
@@ -122,17 +114,17 @@ export class RedisHealth {
     return node?.isUp ? node.address : undefined;
   }
 
-  /** Number of a node's streams, if known. @param address undefined on one server */
+  /** @param address undefined on one server */
   streamAt(address: string | undefined): number | undefined {
     return this.#at(address)?.stream;
   }
 
-  /** Numbers of all nodes' streams, as far as known. */
+  /** Of all nodes, as far as known. */
   get streams(): ReadonlySet<number> {
     return new Set([...this.#nodes.values()].flatMap(({ stream }) => (stream === undefined ? [] : [stream])));
   }
 
-  /** Milliseconds of a node's clock, or of any node's if that one is unknown. @param address see streamAt @param time monotonic */
+  /** Milliseconds of a node's clock, or of any node's if unknown. @param time monotonic */
   timeAt(address: string | undefined, time: number): number {
     const node = this.#at(address) ?? [...this.#nodes.values()][0];
     return node?.clock.at(time) ?? Date.now();
@@ -142,17 +134,14 @@ export class RedisHealth {
     return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
-  /** Resolves when every master was probed, or does not answer in time. */
+  /** Resolves when every master is probed, or OPEN_MS are over. */
   async opened(): Promise<void> {
     const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
     const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;
     while (![...this.#nodes.values()].every(isOpen) && performance.now() < deadline) await sleep(POLL_MS);
   }
 
-  /**
-   * Waits until the master of a slot is up.
-   * @throws ServiceError `unavailable` after the deadline, or if waiting is in vain
-   */
+  /** @throws ServiceError `unavailable` after the deadline, or if waiting is in vain */
   async untilUp(slot: number, deadline: number): Promise<RedisNode> {
     if (this.#isClosed) throw new ServiceError('unavailable');
     if (this.nodeOf(slot) === undefined) this.#cluster?.refreshSlotsCache();
@@ -162,7 +151,6 @@ export class RedisHealth {
     });
   }
 
-  /** Refreshes the table of slots, because a key was not at its node. */
   refreshSlots(): void {
     const now = performance.now();
     if (this.#cluster === undefined || now - this.#refreshedAt < POLL_MS * 4) return;
@@ -170,7 +158,6 @@ export class RedisHealth {
     this.#cluster.refreshSlotsCache();
   }
 
-  /** Applies a MOVED reply. */
   moved(slot: number, address: string): void {
     const cluster = this.#cluster;
     if (cluster === undefined) return;
@@ -178,7 +165,7 @@ export class RedisHealth {
     cluster.refreshSlotsCache();
   }
 
-  /** The state of every master at the last probe. */
+  /** At the last probe. */
   get masters(): readonly MasterState[] {
     return [...this.#nodes.values()].map(({ address, trouble }) => {
       const error = this.#lost ?? trouble;
@@ -187,7 +174,7 @@ export class RedisHealth {
     });
   }
 
-  /** Probes every master whose connection is ready. */
+  /** Only masters whose connection is ready. */
   async look(): Promise<void> {
     const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
     await Promise.allSettled(nodes.map((node) => node.look()));
@@ -213,7 +200,7 @@ export class RedisHealth {
     this.#waiters = [];
   }
 
-  /** If the node of `meta` is lost, the deployment is lost. */
+  /** If the node of `meta` is lost, so is the deployment. */
   get #lost(): DeploymentLostError | undefined {
     return this.nodeOf(this.#marks.meta.slot)?.lost;
   }
@@ -249,7 +236,6 @@ export class RedisHealth {
     }
   }
 
-  /** Applies the table of slots. */
   #readTable(): void {
     const cluster = this.#cluster as Cluster;
     const owners = cluster.slots.map((addresses) => addresses?.[0]);
@@ -257,7 +243,7 @@ export class RedisHealth {
     this.#readNodes();
     for (const [address, node] of this.#nodes) {
       if (!this.#masters.has(address)) this.#nodes.delete(address);
-      // Its stream has moved with the slot: find another one now, not in two seconds.
+      // Its stream has moved with the slot: don't wait for the next probe.
       else if (node.isUp && !node.hasMark) node.look().catch(this.#spec.onError);
     }
   }

@@ -1,14 +1,8 @@
-// The one place that knows how keys are spelled. What scripts use together has one hash tag, so that all of it runs
-// unchanged on Redis Cluster. Scripts get finished keys; lua/includes/retain.lua alone makes some: a guest's other keys,
-// from its identity's, in the same slot.
-//
-// A profile id is `<bucket>.<hash>`: its keys carry the bucket as the hash tag and only the hash
-// after it, in short words. There are millions of `v` keys, and 16 bytes of each were spelling.
+// Spells all keys. What scripts use together has one hash tag, for Redis Cluster. Only lua/includes/retain.lua makes
+// keys, in the same slot.
+// | A profile id is `<bucket>.<hash>`: the bucket is the hash tag, and appears once. There are millions of `v` keys.
 
-/**
- * Keys of streams that are flushed to ClickHouse, by number: 0 is in the slot of `meta`, and so at its node, any other beside
- * the mark of that number (see marks.ts).
- */
+/** Streams of rows for ClickHouse, by number: 0 is in the slot of `meta`, others in that of their mark (marks.ts). */
 export interface StreamKeys {
   /** stream: entries of rows */
   events(stream: number): string;
@@ -19,113 +13,97 @@ export interface StreamKeys {
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: profile salt, schema version, seconds for which guests stay, names of marks (see marks.ts) */
+  /** hash: salt, schema version, TTL of guests in seconds, names of marks */
   readonly meta: string;
-  /** hash: app settings */
   readonly settings: string;
-  /**
-   * hash: product handle -> count, of a guest who has this profile; else only empty -> the link of the identity whose default
-   * profile this is, `<profile> <generation>`; see src/profiles/links.ts
-   */
+  /** hash: a guest's product handle -> count; else only '' -> the identity's link, see src/profiles/links.ts */
   identity(profileId: string): string;
   /** hash: product handle -> count, of a linked profile */
   counts(profileId: string): string;
   /**
-   * hash: owner and generation of a linked profile; e-mail, names, device, locale, timestamps, share code; `known` of one who
-   * has nothing else; or only `target` once it was merged, `!` before it until the merge is finished
+   * hash: facts, share code; owner and generation if linked; `known` if a visitor has nothing else. After a merge only
+   * `target`, with `!` before it while the merge is pending
    */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash: what may lead to this profile, beside its owner. Identities and `#<share code>` -> empty; `@<digest>` of e-mail
-   * addresses -> the identity whose default profile this was, or empty; merged profiles -> nonce of that merge, and until it is applied `+<generation> <owner>` of a linked one, else empty
+   * hash: what may lead to this profile. Identities, `#<share code>` -> ''; `@<e-mail digest>` -> identity with this
+   * default profile, or ''; merged profiles -> nonce of the merge, before it is applied `+<generation> <owner>` of a
+   * linked one, else ''
    */
   members(profileId: string): string;
-  /** hash: what was added to a profile from one that was merged into it, for some hours; see lua/profiles/applyMergePage.lua */
+  /** hash: fields applied by a merge, see lua/profiles/applyMergePage.lua */
   applied(profileId: string, generation: string, from: string): string;
-  /** hash: members of an erased generation, until nothing leads to it any more */
+  /** hash: members of an erased generation, until nothing leads to it */
   leftovers(profileId: string, generation: string): string;
-  /** string, for some weeks: this generation of a profile in the same bucket was erased */
+  /** string: this generation, in the same bucket, was erased */
   erased(profileId: string, generation: string): string;
-  /** sorted set, at each node: operations of several steps that are under way -> when they began, milliseconds */
+  /** sorted set per node: pending multi-step operations -> start, milliseconds */
   pending(stream: number): string;
-  /** string: the answer of an operation with an idempotency key, at the profile that it changed */
+  /** string: result of an operation with an idempotency key */
   operation(profileId: string, operationId: string): string;
-  /** hash: the first request under an idempotency key, and its answer */
+  /** hash: first request under an idempotency key, and its answer */
   request(digest: string): string;
-  /** string: when an order came first, whose it was, and whether it was acted on, by its digest; see src/wishlist/order-notes.ts */
+  /** string: see src/wishlist/order-notes.ts */
   order(digest: string): string;
-  /** string: `<profile that a share code was made for> <when, milliseconds since 1970>` */
+  /** string: `<profile> <made at, milliseconds since 1970>` */
   share(code: string): string;
-  /** Of a profile, by the kind's letter. */
   ofKind(kind: ProfileKind, profileId: string): string;
-  /** What a merge moved aside of a kind. */
   journal(kind: ProfileKind, profileId: string): string;
-  /** Every key of a profile, in one slot; without what belongs to a generation. */
+  /** All in one slot; without those of a generation. */
   allOf(profileId: string): string[];
-  /** string: the last batch that one lane of one process applied in one slot; see lua/ */
+  /** string: the last batch of a lane in a slot */
   lane(tag: string, lane: string): string;
-  /**
-   * hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when; see
-   * EVERY_PROFILE
-   */
+  /** hash: erased profiles with rows in streams or ClickHouse -> up to when; see EVERY_PROFILE */
   readonly erasures: string;
-  /**
-   * hash: `#` -> the last number, number -> a visitor's or a shop's request that is open, as JSON; see
-   * src/extras/privacy/compliance.ts
-   */
+  /** hash: `#` -> last number; number -> open request, JSON; see src/extras/privacy/compliance.ts */
   readonly compliance: string;
-  /** sorted set: digests of deliveries that brought these requests -> second in which they are forgotten */
+  /** sorted set: digests of their webhooks -> expiry, seconds */
   readonly complianceTaken: string;
-  /** string, for some seconds: the process that works at these requests */
+  /** string: the process with the lease */
   readonly complianceOwner: string;
-  /** string, until the next sweep is due: a process has begun one; see src/profiles/sweeper.ts */
+  /** string: expires when the next sweep is due */
   readonly sweep: string;
-  /** sorted set: profiles that an e-mail address leads to, by its keyed digest -> when it was given last, milliseconds */
+  /** sorted set: profiles of an e-mail address -> last given, milliseconds */
   email(digest: string): string;
-  /** hash: profiles that may have a variant of a product on their wishlist -> when they were noted, see src/extras/alerts/wishers.ts */
+  /** hash: profiles that may have saved a variant -> noted at; see src/extras/alerts/wishers.ts */
   wishers(digest: string): string;
-  /** hash: products whose wishers are being told -> version, and what they are like; see src/extras/alerts/products.ts */
+  /** hash: products with pending alerts, see src/extras/alerts/products.ts */
   readonly products: string;
-  /** sorted set: the last version of products of the last days, milliseconds since 1970 */
+  /** sorted set: products -> last version, milliseconds since 1970 */
   readonly productVersions: string;
-  /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(stream: number): string;
   readonly visits: StreamKeys;
-  /** hash: id -> a receiver of events, as JSON; see src/extras/receivers/receivers.ts */
+  /** hash: id -> receiver, JSON */
   readonly receivers: string;
-  /** What waits for a receiver beside a stream of events. */
   deliveries(stream: number, receiver: string): DeliveryKeys;
 }
 
-/** Kinds of a profile's hashes: identity, counts, profile, items, members. */
+/** Identity, counts, profile, items, members. */
 export const PROFILE_KINDS = ['v', 'r', 'p', 'i', 'g'] as const;
 export type ProfileKind = (typeof PROFILE_KINDS)[number];
 
-/** In one slot. */
 export interface DeliveryKeys {
-  /** stream: an entry for each delivery, with its line */
   readonly queue: string;
-  /** sorted set: those that are in flight or have failed -> when they are due again, and attempts; see lua/includes/deliveries.lua */
+  /** sorted set: in flight or failed -> due time and attempts; see lua/includes/deliveries.lua */
   readonly taken: string;
-  /** hash: bytes that wait, the last one that was taken, figures, the last success and failure */
+  /** hash: pending bytes, cursor, stats */
   readonly state: string;
   /** stream: dead letters */
   readonly dead: string;
 }
 
-/** The bucket (also the hash tag) of a profile: what stands before its first dot. */
+/** Also the hash tag. */
 export function bucketOf(profileId: string): string {
   return profileId.slice(0, profileId.indexOf('.'));
 }
 
-/** The hash tag of a key that has one. */
 export function tagOf(key: string): string {
   return key.slice(key.indexOf('{') + 1, key.indexOf('}'));
 }
 
-/** @param prefix see KEY_PREFIX: ASCII, and no braces, which would make a hash tag */
+/** @param prefix ASCII without braces, which would make a hash tag */
 export function createKeys(prefix: string): Keys {
   const ofProfile = (kind: string) => (profileId: string) => {
     const dot = profileId.indexOf('.');

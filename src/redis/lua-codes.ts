@@ -1,14 +1,14 @@
-// Reply codes of scripts: negative integers instead of a result.
+// Reply codes of scripts. Nothing was done.
 
 export const LUA = {
-  /** The batch reached Redis after its deadline: nothing was done. */
+  /** The call arrived after its deadline. */
   EXPIRED: -1,
-  /** A newer batch of the same lane was already applied: nothing was done. */
+  /** The lane has a newer batch. */
   SUPERSEDED: -2,
-  /** The stream of events is at its high-water mark: nothing was appended. */
+  /** The stream is at its high-water mark. */
   FULL: -3,
-  /** The profile has as many products, or items, as it may: nothing was done. */
+  /** The profile has its maximum of products or items. */
   TOO_MANY: -6,
-  /** The stream is at another node, or its slot is migrating: nothing was done. */
+  /** The stream is at another node, or its slot is migrating. */
   NO_STREAM: -7,
 } as const;

@@ -1,13 +1,10 @@
-// Marks prove that a node of a cluster still has its data. A node that comes back empty (lost volume, failover to a replica that
-// never synced, FLUSHALL) answers normally, and its counts would begin at zero again.
-//
-// `meta` names every mark (field `mark:<tag>`), and a named mark is never made again. So a node that owns the slot of a named
-// mark, but lacks the mark, has lost its data. A node that owns no named mark's slot (it is new, or slots were moved) gets a
-// new mark. Marks migrate with their slots. The node of `meta` needs no other mark; on a single server `meta` is the only one.
-//
-// The streams of a node are in the slot of its mark, so all streams are found by the names of the marks, also after migrations.
-//
-// To accept a node's loss: HDEL the marks of its slots from `meta`; the node gets another one.
+// Marks prove that a cluster's node still has its data. A node that comes back empty (lost volume, unsynced replica,
+// FLUSHALL) answers normally, and its counts would restart at zero.
+// | `meta` names every mark (field `mark:<tag>`), and a named mark is never made again: a node with the slot of a named
+// mark, but without the mark, has lost its data. A node without named marks in its slots is new, and gets one. The node
+// of `meta`, or a single server, needs no other mark. Marks migrate with their slots, and streams are in them, so all
+// streams are found by the marks.
+// | To accept a node's loss, HDEL the marks of its slots from `meta`.
 
 import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';
@@ -16,9 +13,8 @@ import type { RedisClient } from './client.js';
 import { redirectionOf } from './failures.js';
 import type { Keys } from './keys.js';
 
-/** Redis has lost the data with which this process started. */
 export class DeploymentLostError extends StartupError {
-  /** @param address of the cluster's node that lost data; undefined for the whole deployment */
+  /** @param address undefined for the whole deployment */
   constructor(address?: string) {
     super(
       `${address === undefined ? 'Redis' : `Node ${address} of the Redis Cluster`} no longer holds the deployment that ` +
@@ -30,9 +26,8 @@ export class DeploymentLostError extends StartupError {
 }
 
 export interface Mark {
-  /** A hash with a field `salt`. */
   readonly key: string;
-  /** Number of the streams in the same slot, see StreamKeys; 0 for `meta`. */
+  /** 0 for `meta`. */
   readonly stream: number;
   readonly slot: number;
   /** SHA-1 of `salt`. */
@@ -42,7 +37,6 @@ export interface Mark {
 const FIELD = 'mark:';
 const SLOTS = Array.from({ length: 16_384 }, (_, slot) => slot);
 
-/** The hash slot of the cluster specification. */
 export function slotOf(key: string): number {
   return new Command('exists', [key]).getSlot() as number;
 }
@@ -53,7 +47,7 @@ export class Marks {
   readonly meta: Mark;
   readonly #client: RedisClient;
   readonly #keys: Keys;
-  /** The value of a mark: identifies the deployment without revealing its salt. */
+  /** Identifies the deployment without revealing its salt. */
   readonly #text: string;
   #named: readonly Mark[] = [];
 
@@ -64,10 +58,7 @@ export class Marks {
     this.meta = { key: keys.meta, stream: 0, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
 
-  /**
-   * A named mark in one of a node's slots. Reads the names again if this process knows none there.
-   * @throws Redis's errors
-   */
+  /** A named mark in a node's slots. @throws Redis's errors */
   async find(has: (slot: number) => boolean): Promise<Mark | undefined> {
     return this.#at(has) ?? (await this.#findAnew(has));
   }
@@ -84,10 +75,7 @@ export class Marks {
     return this.#at(has);
   }
 
-  /**
-   * Makes and names a mark for a node without one; undefined for a node without slots.
-   * @throws DeploymentLostError, Redis's errors
-   */
+  /** Undefined for a node without slots. @throws DeploymentLostError, Redis's errors */
   async make(redis: Redis, has: (slot: number) => boolean): Promise<Mark | undefined> {
     if (!SLOTS.some(has)) return undefined;
     const salt = await this.#client.hget(this.meta.key, 'salt');
@@ -101,14 +89,14 @@ export class Marks {
         if (redirectionOf(error as Error)?.kind !== 'ASK') throw error;
         continue; // its slot is migrating
       }
-      // Named last: a named mark must exist.
+      // Last: a named mark must exist.
       await this.name(mark);
       this.#named = [...this.#named, mark];
       return mark;
     }
   }
 
-  /** Names an existing mark again: a failover of the node of `meta` may have lost its name. @throws Redis's errors */
+  /** Repeated, since a failover of the node of `meta` may lose the name. @throws Redis's errors */
   async name(mark: Mark): Promise<void> {
     if (mark !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${mark.stream}`, '1');
   }
@@ -123,12 +111,12 @@ export class Marks {
   }
 }
 
-/** Numbers of all marks except `meta`. @param fields of `meta` */
+/** Without `meta`. @param fields of `meta` */
 function markedStreams(fields: readonly string[]): number[] {
   return fields.flatMap((name) => (name.startsWith(FIELD) ? [Number(name.slice(FIELD.length))] : []));
 }
 
-/** Numbers of all streams; none if there is no deployment. @throws Redis's errors */
+/** None without a deployment. @throws Redis's errors */
 export async function streamsOf(client: RedisClient, keys: Pick<Keys, 'meta'>): Promise<number[]> {
   const fields = await client.hkeys(keys.meta);
   return fields.length === 0 ? [] : [0, ...markedStreams(fields)];

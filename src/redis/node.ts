@@ -1,10 +1,8 @@
 // One master: its connection, clock, state and replicas.
-//
-//   down ──ready──▶ measure clock, probe write and mark ──ok──▶ up ──close, READONLY──▶ down
+// |   down ──ready──▶ measure clock, probe write and mark ──ok──▶ up ──close, READONLY──▶ down
 //                               └──mark missing──▶ lost, until a later probe finds it
-//
-// A node that was demoted under its connection (a failover behind a fixed address) answers READONLY: then the connection is cut and
-// made again. Nothing is sent before the node's clock is measured, because deadlines are in its time.
+// | READONLY means a demotion without a closed connection (a failover behind a fixed address): reconnect. Deadlines are
+// in the node's time, so its clock is measured first.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -22,21 +20,19 @@ export interface NodeSpec {
   readonly address: string | undefined;
   readonly marks: Marks;
   readonly timeoutMs: number;
-  /** True for slots of this node. */
   readonly has: (slot: number) => boolean;
-  /** Called if a slot has moved to another node. */
   readonly onMoved: (slot: number, address: string) => void;
   /** Called after failed probes, and once after a loss, with DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Called after each wait for replicas, also a failed one. */
+  /** Also after a failed wait. */
   readonly onReplicated: ((ms: number) => void) | undefined;
 }
 
 const PROBE = loadScript('redis/probeNode');
-/** Replication of erasures is awaited also while Redis is at its `maxmemory`. */
+/** Erasures await replication at `maxmemory`, too. */
 const PROBE_AT_MAXMEMORY = withFlags(PROBE, 'allow-oom');
 const LOOK_AGAIN_MS = 100;
-/** A replica counts for so many milliseconds after it has disconnected. */
+/** A replica counts for so long after it disconnects. */
 const REPLICA_MS = 15_000;
 
 export class RedisNode {
@@ -46,12 +42,12 @@ export class RedisNode {
   #redis: Redis | undefined;
   #isReady = false;
   #lost: DeploymentLostError | undefined;
-  /** Error of the last probe. */
+  /** Of the last probe. */
   #failed: Error | undefined;
   #downSince = performance.now();
   #replicaSeenAt = Number.NEGATIVE_INFINITY;
   #replicated: Promise<void> | undefined;
-  /** The latest deadline of the callers that share `#replicated`. */
+  /** The latest of the callers that share `#replicated`. */
   #replicatedDeadline = 0;
   #mark: Mark | undefined;
   #stream: number | undefined;
@@ -70,7 +66,7 @@ export class RedisNode {
     return this.#isReady && this.#lost === undefined && !isSilent(this.redis);
   }
 
-  /** Number of its streams; undefined before the first probe. */
+  /** Undefined before the first probe. */
   get stream(): number | undefined {
     return this.#stream;
   }
@@ -80,12 +76,11 @@ export class RedisNode {
     return this.#mark === undefined || this.#spec.has(this.#mark.slot);
   }
 
-  /** A replica follows it, or did within REPLICA_MS: a failover may promote that one. */
+  /** One follows it, or did within REPLICA_MS, so a failover may promote it. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }
 
-  /** Set if it has lost its data. */
   get lost(): DeploymentLostError | undefined {
     return this.#lost;
   }
@@ -96,18 +91,18 @@ export class RedisNode {
     return this.isUp ? this.#failed : new ServiceError('unavailable');
   }
 
-  /** It has been away for so long that callers should not wait. */
+  /** Away for so long that callers should not wait. */
   get isCircuitOpen(): boolean {
     if (this.#lost !== undefined) return true;
     return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
   }
 
-  /** Converts a caller's deadline to the last moment, in the node's clock, at which it may apply a call. */
+  /** The last moment, in the node's clock, at which a call with this deadline may be applied. */
   lastMoment(deadline: number): number {
     return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
   }
 
-  /** Sets its connection; a cluster's client may make new ones for the same address. */
+  /** A cluster's client may make new connections for the same address. */
   adopt(redis: Redis): void {
     if (this.#redis === redis) return;
     this.#redis = redis;
@@ -120,17 +115,14 @@ export class RedisNode {
     else if (redis.status === 'wait') redis.connect().catch(() => {}); // an error event follows
   }
 
-  /** Ends the connection to a node that is no longer a master. */
+  /** For a node that is no longer a master. */
   cut(): void {
     if (!this.#isReady) return;
     this.#down();
     this.redis.disconnect(true);
   }
 
-  /**
-   * Probes whether it accepts writes and still has its data.
-   * @throws DeploymentLostError; ServiceError `unavailable` if it does not answer in time; Redis's errors
-   */
+  /** @throws DeploymentLostError; ServiceError `unavailable` if it does not answer in time; Redis's errors */
   async look(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.#spec.timeoutMs;
     const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
@@ -154,9 +146,8 @@ export class RedisNode {
   }
 
   /**
-   * Resolves when `count` replicas have everything sent so far. Concurrent callers share one WAIT, which lasts until the latest
-   * deadline.
-   * @throws ServiceError `unavailable`
+   * Resolves when `count` replicas have everything sent so far. Concurrent callers share one WAIT, up to the latest
+   * deadline. @throws ServiceError `unavailable`
    */
   replicated(count: number, deadline: number): Promise<void> {
     this.#replicatedDeadline = Math.max(this.#replicatedDeadline, deadline);
@@ -165,17 +156,17 @@ export class RedisNode {
   }
 
   async #waitForReplicas(count: number): Promise<void> {
-    await null; // after all batches of this tick have been sent
+    await null; // after all batches of this tick
     this.#replicated = undefined;
     const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
     const began = performance.now();
-    // WAIT covers writes up to the connection's last one. A repeated batch may write nothing, so write here.
+    // WAIT covers writes up to the connection's last. A repeated batch may write nothing, so write here.
     const write = async ({ key, digest }: Mark) => {
       try {
         return await redis.eval(PROBE_AT_MAXMEMORY.source, 1, key, this.lastMoment(deadline), digest);
       } catch (error) {
-        // The mark's slot is migrating. The batch has been applied, so this must not look like its redirection.
+        // The mark's slot is migrating. Don't rethrow: it would look like a redirection of the applied batch.
         if (redirectionOf(error as Error) === undefined) throw error;
         return undefined;
       }
@@ -205,7 +196,6 @@ export class RedisNode {
     this.#isReady = false;
   }
 
-  /** Measures and probes a connection that has just become ready. */
   async #prepare(redis: Redis): Promise<void> {
     const { stream } = redis;
     const isCurrent = () => this.#redis === redis && redis.stream === stream && redis.status === 'ready';
@@ -243,7 +233,7 @@ export class RedisNode {
         const reply = await runScript(redis, PROBE, [key], [this.lastMoment(deadline), digest]);
         if (reply === 1) {
           this.#stream = stream;
-          marks.name(mark).catch(() => {}); // repeated by the next probe
+          marks.name(mark).catch(() => {}); // the next probe repeats it
           return true;
         }
         if (reply === LUA.EXPIRED) await this.clock.measure(redis);
@@ -252,7 +242,7 @@ export class RedisNode {
       } catch (error) {
         const redirection = redirectionOf(error as Error);
         if (redirection === undefined) throw error;
-        // Its slot is migrating, and the mark may be at either node.
+        // The mark may be at either node.
         if (redirection.kind === 'ASK') return true;
         this.#spec.onMoved(redirection.slot, redirection.address);
         await sleep(LOOK_AGAIN_MS);
@@ -267,7 +257,7 @@ export class RedisNode {
   }
 }
 
-/** True if the node can't be used before this error is over. */
+/** The node can't be used until this error is over. */
 function isAway(error: Error): boolean {
   return error instanceof ServiceError || isPassing(error);
 }

@@ -1,11 +1,9 @@
-// Idempotency: a request under an Idempotency-Key, or a webhook that repeats, is executed once and answered alike for a day.
-//
-//   (nothing) ──begin──▶ in flight {operation's id, places} ──end──▶ answered
-//
-// The request record is found by the key alone, in its own slot. The operation is done at a place (a profile), in one atomic step
-// with an operation record there: repeating it with the same id does nothing. If a retry finds that the place has changed (by a
-// merge), it fences the old place, which reveals whether the operation was done there and prevents it otherwise; then it records
-// the new place, and does the operation there.
+// Idempotency: a request under an Idempotency-Key, or a repeated webhook, is executed once and answered alike for a
+// day.
+// |   (nothing) ──begin──▶ in flight {operation's id, places} ──end──▶ answered
+// | The request record is in the key's slot; the operation is done at a place (a profile), atomically with an operation
+// record there. If a merge has changed the place, a retry fences the old one, which reveals whether it was done there
+// and prevents it otherwise, and then records the new one.
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,10 +12,8 @@ import { ERRORS, ServiceError } from '../errors.js';
 import { loadScript, withFlags } from './scripts.js';
 import type { Store } from './store.js';
 
-/** Seconds for which an Idempotency-Key is remembered. */
 export const REMEMBERED_S = 24 * 60 * 60;
 
-/** The record of an earlier request. */
 type Found = [
   id: string,
   at: string,
@@ -28,46 +24,42 @@ type Found = [
 ];
 
 const BEGIN = loadScript<1 | Found>('redis/beginRequest');
-/** An erasure goes on at Redis's `maxmemory`: it frees memory. */
+/** An erasure runs at `maxmemory`: it frees memory. */
 const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
 const PLACE = loadScript<string>('redis/placeRequest');
 const END = loadScript<string>('redis/endRequest');
 const FENCE = loadScript<string[]>('redis/fenceRequest');
 
 const IN_FLIGHT_GRACE_MS = 500;
-/** Interval of checks of a request in flight. */
 const POLL_MS = 10;
-/** Each failed round means that a retry has moved the operation to another place. */
+/** Each failed round means a retry moved the operation. */
 const ROUNDS = 16;
-/** Reply of `fence`: the operation was not done, and won't be. */
+/** Not done, and can't be any more. */
 const FENCED = '-';
 
 export interface RequestKey {
-  /** The owner of the key. */
   readonly scope: string;
   readonly key: string;
-  /** Digest of the request: another one means that the key was reused. '' if that is impossible. */
+  /** Another digest means that the key was reused. '' if that is impossible. */
   readonly fingerprint: string;
-  /** The customer of the request; within a scope each customer has its own keys. */
+  /** Within a scope each customer has its own keys. */
   readonly customer?: string | null;
-  /** An erasure, which runs at Redis's `maxmemory`, too. */
+  /** Runs at `maxmemory`, too. */
   readonly isErasure?: boolean;
 }
 
-/** An operation that was done at an earlier place. */
+/** Done at an earlier place. */
 export interface Done {
   readonly place: string;
-  /** Value of its operation record. */
   readonly record: string;
 }
 
 const NOTHING: readonly (Done | undefined)[] = [];
 
-/** An operation under a request record. */
 export class KeyedOperation {
   /** UUID v7. */
   readonly id: string;
-  /** Time of the first request, milliseconds since 1970. */
+  /** The first request, milliseconds since 1970. */
   readonly at: number;
   readonly #store: Store;
   readonly #recordKey: string;
@@ -83,21 +75,19 @@ export class KeyedOperation {
     this.#places = places;
   }
 
-  /** The first place at which it was, or will be, tried; undefined if unknown. */
+  /** The first place tried, or to try. */
   get firstPlace(): string | undefined {
     return this.#places.split(' ', 1)[0] || undefined;
   }
 
-  /** Id of its record at the present place. @param part of an operation in several parts */
+  /** At the present place. */
   recordId(part = 0): string {
     return recordIdOf(this.id, this.#places.split(' ').length, part);
   }
 
   /**
-   * Sets the present place, before the operation is done there.
-   * @param parts number of parts
-   * @returns for each part whether it was done at an earlier place: then it must not be done again
-   * @throws ServiceError `unavailable`
+   * Sets the present place, before the operation is done there. @returns per part whether it was done at an earlier
+   * place, and must not be repeated @throws ServiceError `unavailable`
    */
   async settle(place: string, parts = 1): Promise<readonly (Done | undefined)[]> {
     for (;;) {
@@ -111,8 +101,8 @@ export class KeyedOperation {
   }
 
   /**
-   * Call after the record at this place was fenced. Reads the present place. If the try that fenced it died before it recorded another
-   * place, the operation continues here, with a new record. @throws ServiceError `unavailable`
+   * Reads the present place after the record here was fenced. If the fencing try died before it recorded another place,
+   * continues here with a new record. @throws ServiceError `unavailable`
    */
   async moveOn(place: string): Promise<void> {
     const { client } = this.#store;
@@ -122,10 +112,9 @@ export class KeyedOperation {
   }
 
   /**
-   * Does the operation, or a part of it, at a place: once, wherever it was tried before.
-   * @param act does it under a record; if `done` is given, only answers
-   * @param isFenced true if an answer means that the record was fenced
-   * @throws errors of `act`, and ServiceError `unavailable`
+   * Does the operation, or a part of it, once, wherever it was tried before. @param act if `done` is given, only
+   * answers @param isFenced the answer means that the record was fenced @throws errors of `act`, and ServiceError
+   * `unavailable`
    */
   async doAt<Answer>(
     place: string,
@@ -137,13 +126,13 @@ export class KeyedOperation {
       const done = await this.settle(place, parts);
       const answer = await act(this.recordId(part), done[part]);
       if (!isFenced(answer)) return answer;
-      // The retry may have died before it did the operation elsewhere.
+      // The retry may have died before it acted elsewhere.
       await this.moveOn(place);
     }
     throw new ServiceError('unavailable');
   }
 
-  /** Fences these places. @returns for each part whether it was done there */
+  /** Fences these places. */
   async #doneAt(places: readonly string[], parts: number): Promise<(Done | undefined)[]> {
     const { keys } = this.#store;
     const done = new Array<Done | undefined>(parts).fill(undefined);
@@ -158,7 +147,7 @@ export class KeyedOperation {
   async #place(wanted: string): Promise<void> {
     const args = [this.id, this.#places, wanted];
     const places = await this.#store.change(PLACE, [this.#recordKey], args);
-    if (places === '') throw new ServiceError('unavailable'); // the record has expired, or Redis has lost it
+    if (places === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
     this.#places = places;
   }
 }
@@ -172,10 +161,7 @@ export class RequestStore {
   readonly #rememberedS: number;
   readonly #graceMs: number;
 
-  /**
-   * @param rememberedS TTL of a key, seconds
-   * @param graceMs so long a request without an answer counts as in flight
-   */
+  /** @param rememberedS TTL, seconds @param graceMs a request without an answer counts as in flight for so long */
   constructor(store: Store, rememberedS = REMEMBERED_S, graceMs = IN_FLIGHT_GRACE_MS) {
     this.#store = store;
     this.#rememberedS = rememberedS;
@@ -183,9 +169,7 @@ export class RequestStore {
   }
 
   /**
-   * @param place the profile at which the operation will be done, or '' if unknown
-   * @param act executes the request under the operation; a retry may call it again
-   * @returns the first answer of `act`
+   * @param place expected profile, or '' @param act a retry may call it again @returns the first answer of `act`
    * @throws ServiceError `idempotency_key_reused`, `unavailable`, and errors of `act`
    */
   async run(
@@ -206,14 +190,14 @@ export class RequestStore {
       );
     let reply = await begin();
     if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
-      // A shared device: the key was used by the session's previous customer. Each customer has its own keys.
+      // A shared device: the previous customer used this key.
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
     const graceUntil = performance.now() + this.#graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , places, answer] = reply;
-      // This call's own first try, whose reply was lost.
+      // Our own first try, whose reply was lost.
       if (foundId === id) break;
       if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
       if (answer !== null) return answer;

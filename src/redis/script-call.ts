@@ -1,11 +1,9 @@
-// Encodes a script call in Redis's protocol (RESP) as one text: ioredis would inspect every argument.
-//
-//   *<n> EVALSHA <sha> <number of keys>   key, key, …   the sender's arguments   argument, argument, …
+// Encodes a script call in RESP as one text: ioredis would inspect every argument.
+// |   *<n> EVALSHA <sha> <number of keys>   key, key, …   the sender's arguments   argument, argument, …
 
 import { Command, type Redis } from 'ioredis';
 import type { Script, ScriptArg } from './scripts.js';
 
-/** The keys and arguments of a call, in order. */
 export class ScriptCall {
   readonly #script: Script;
   readonly #keys: string[] = [];
@@ -29,8 +27,8 @@ export class ScriptCall {
   }
 
   /**
-   * @param whole with the script's source, for a server that has not cached it
-   * @param first arguments before the others, different for each try
+   * @param whole with the source, for a server without it @param first arguments before the others, different for each
+   * try
    */
   send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
     const { source, sha } = this.#script;
@@ -42,8 +40,8 @@ export class ScriptCall {
 }
 
 function spell(lists: readonly (readonly ScriptArg[])[]): Buffer {
-  // Nearly all calls are ASCII, where lengths in characters and bytes are equal. One check of the whole is cheaper than one per
-  // argument, and Latin-1 is copied without encoding.
+  // Nearly all calls are ASCII: one check of the whole is cheaper than one per argument, and Latin-1 is copied without
+  // encoding.
   const text = spellBy((arg) => arg.length, lists);
   if (Buffer.byteLength(text) === text.length) return Buffer.from(text, 'latin1');
   return Buffer.from(spellBy(Buffer.byteLength, lists), 'utf8');
@@ -59,7 +57,7 @@ function spellBy(lengthOf: (arg: string) => number, lists: readonly (readonly Sc
   return text;
 }
 
-/** A command for ioredis whose bytes are already encoded. */
+/** Its bytes are already encoded. */
 class SpelledCommand extends Command {
   readonly #bytes: Buffer;
 

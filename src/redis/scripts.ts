@@ -1,13 +1,12 @@
-// Loads scripts of lua/ and runs them by SHA. A server without the script in its cache answers NOSCRIPT, and gets the whole script.
-//
-// A line `-- @include lane` is replaced by lua/includes/lane.lua.
+// Loads scripts of lua/ and runs them by SHA; after NOSCRIPT it sends the whole script.
+// | `-- @include lane` is replaced by lua/includes/lane.lua.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { RedisClient } from './client.js';
 
-/** @template Reply its reply, see the head of the script, without LUA.EXPIRED */
+/** @template Reply without LUA.EXPIRED */
 export interface Script<Reply = unknown> {
   readonly name: string;
   readonly source: string;
@@ -21,7 +20,7 @@ export type ScriptArg = string | number;
 // From dist/src/redis/: lua/ is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
-/** @param path `<folder>/<name>` @throws if lua/<path>.lua or an include does not exist */
+/** @param path `<folder>/<name>` @throws if the script or an include does not exist */
 export function loadScript<Reply = unknown>(path: string): Script<Reply> {
   const source = read(path).replace(/^-- @include (\S+)\n/gm, (_, include) => read(`includes/${include}`));
   return scriptOf(basename(path), source);
@@ -31,10 +30,7 @@ function read(path: string): string {
   return readFileSync(new URL(`${path}.lua`, LUA_DIR), 'utf8');
 }
 
-/**
- * The script with flags, since Redis 7.0:
- * https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
- */
+/** Since Redis 7.0: https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags */
 export function withFlags<Reply>({ name, source }: Script<Reply>, flags: string): Script<Reply> {
   return scriptOf(name, `#!lua flags=${flags}\n${source}`);
 }
@@ -43,14 +39,13 @@ export function scriptOf<Reply>(name: string, source: string): Script<Reply> {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
-/** The server has not cached the script, and ran nothing. */
+/** The server ran nothing. */
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
 /**
- * Runs a script. On a cluster the first key determines the node. Keys and arguments are passed as one list, because a JavaScript
- * call throws at some 120,000 arguments.
+ * On a cluster the first key determines the node. One list, because a JavaScript call throws at some 120,000 arguments.
  */
 export async function runScript<Reply>(
   client: RedisClient,

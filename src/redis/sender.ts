@@ -1,9 +1,7 @@
-// Sends a script call until Redis answers or its deadline is over. This is the only place that retries: calls go directly to the
-// connection of the slot's node, without the retries of ioredis's Cluster (which would go on for 1.6 s).
-//
-// A call that changes something carries a deadline in the node's clock, after which its script refuses it. So nothing is applied
-// after its 503, except in one case: it was applied, the reply was lost with the connection, and the node can't be asked again
-// before the deadline.
+// Sends a script call until Redis answers or its deadline is over: the only place that retries. Calls go to the slot's
+// node directly, since ioredis's Cluster would retry for 1.6 s.
+// | A change carries a deadline in the node's clock, so nothing is applied after its 503, except if it was applied, the
+// reply was lost, and the node can't be asked again in time.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
@@ -17,7 +15,7 @@ import { isNoScript } from './scripts.js';
 
 const AGAIN_MS = 10;
 
-/** Reply code of an operation whose keys are not at this node: nothing was done. */
+/** The operation's keys are not at this node: nothing was done. */
 export const NOT_HERE = '~';
 
 export class Sender {
@@ -31,12 +29,10 @@ export class Sender {
   }
 
   /**
-   * @param deadline monotonic
-   * @param numbers makes the call's first arguments for each try, from the deadline in the node's clock (milliseconds)
-   * @param writes the call may change something
-   * @returns the reply. While the slot of its first key migrates (ASK, TRYAGAIN), the call is repeated, and never sent to the
-   *   importing node: a script that accesses other slots would take keys that have not arrived yet for absent
-   * @throws ServiceError `unavailable`; unexpected errors of Redis
+   * While the first key's slot migrates (ASK, TRYAGAIN), repeats the call, but never sends it to the importing node:
+   * the script would take keys that have not arrived for absent. @param deadline monotonic @param numbers makes the
+   * first arguments, from the deadline in the node's clock (milliseconds) @throws ServiceError `unavailable`;
+   * unexpected errors of Redis
    */
   async send(
     call: ScriptCall,
@@ -79,7 +75,6 @@ export class Sender {
     }
   }
 
-  /** The reply, after the replicas have the change. */
   #kept(node: RedisNode, sent: Promise<unknown>, deadline: number, writes: boolean): Promise<unknown> {
     if (!writes || this.#replicas === 0) return sent;
     return Promise.all([sent, node.replicated(this.#replicas, deadline)]).then(([reply]) => reply);

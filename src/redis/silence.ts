@@ -1,14 +1,10 @@
-// Cuts connections to a frozen or unreachable server. They would stay `ready` for minutes, and ioredis would not reconnect.
-//
-//   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
+// Cuts connections to a frozen or unreachable server, which would stay `ready` for minutes.
+// |   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
 //                         silent, and the last command is as old ──▶ cut
-//
-// A silent connection gets no new commands (src/redis/node.ts), but it is not cut at once: a server that wakes up may still answer
-// commands in time, and their replies would be lost with the connection.
+// | A silent connection gets no new commands (node.ts), but may still answer earlier ones.
 
 import type { Cluster, Redis } from 'ioredis';
 
-/** We cut the connection: Redis sent nothing in time. */
 export class SilentConnectionError extends Error {
   constructor(timeoutMs: number) {
     super(`Redis has sent nothing for ${timeoutMs} ms; the connection was cut.`);
@@ -20,7 +16,7 @@ interface Seen {
   stream: Redis['stream'];
   bytes: number;
   oldest: unknown;
-  /** Time of the last sign of life. */
+  /** Last sign of life. */
   since: number;
   newest: unknown;
   newestSince: number;
@@ -30,12 +26,11 @@ const TICKS = 10;
 
 const silent = new WeakSet<Redis>();
 
-/** True if commands have waited longer than the time-out and no byte has arrived. */
 export function isSilent(redis: Redis): boolean {
   return silent.has(redis);
 }
 
-/** Watches all connections of a client until it ends. @param timeoutMs maximum wait for any byte */
+/** Until the client ends. @param timeoutMs maximum wait for any byte */
 export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number): void {
   const look = silenceOf(timeoutMs);
   const watch = setInterval(() => {
@@ -45,7 +40,7 @@ export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number)
   client.once('end', () => clearInterval(watch));
 }
 
-/** @returns a function that checks a connection, and cuts it after the time-out @param clock monotonic */
+/** @returns a function that checks a connection, and cuts it @param clock monotonic */
 export function silenceOf(timeoutMs: number, clock = () => performance.now()): (redis: Redis) => void {
   const seen = new WeakMap<Redis, Seen>();
   return (redis) => {
@@ -75,7 +70,7 @@ export function silenceOf(timeoutMs: number, clock = () => performance.now()): (
     setImmediate(() => {
       if (redis.stream !== stream || stream.bytesRead !== bytes || queue !== redis.commandQueue) return;
       silent.add(redis);
-      // Twice the time-out ends it even if callers keep sending.
+      // Even if callers keep sending.
       if (now - last.newestSince >= timeoutMs || now - last.since >= 2 * timeoutMs)
         stream.destroy(new SilentConnectionError(timeoutMs));
     });

@@ -1,5 +1,5 @@
-// Access to Redis for the rest of the program: connection, keys, and script calls whose errors are the contract's. All calls may be
-// repeated (sender.ts): `run` only reads, scripts of `change` are idempotent, and others go through a Batcher.
+// Access to Redis: connection, keys, and script calls whose errors are the contract's. All calls may be repeated
+// (sender.ts): `run` only reads, scripts of `change` are idempotent, others go through a Batcher.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError, StartupError } from '../errors.js';
@@ -18,44 +18,43 @@ import { SilentConnectionError } from './silence.js';
 
 export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
-  /** Other than BUCKETS in tests. */
+  /** For tests. */
   readonly buckets?: number;
-  /** TTL of guests after their last write, in seconds; 0: for ever. Absent in a process that makes no guests. */
+  /** TTL of guests, seconds; 0: for ever. Absent in a process that makes no guests. */
   readonly guestsS?: number;
-  /** Replicas that must have a change before it is answered; 0 by default. */
+  /** Replicas that must have a change before it is answered; default 0. */
   readonly replicas?: number;
-  /** Called with errors of connections, and DeploymentLostError. */
+  /** Errors of connections, and DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Called after each single call, also a failed one; `command` is a call without a script. */
+  /** After each single call, also a failed one; `command` has no script. */
   readonly onCall?: (script: string, ms: number) => void;
-  /** Called after each wait for replicas, also a failed one. */
+  /** Also after a failed wait. */
   readonly onReplicated?: (ms: number) => void;
-  /** Milliseconds between probes of every master, other than in health.ts in tests. */
+  /** For tests. */
   readonly verifyMs?: number;
-  /** Called with Redis's salt, or undefined, before anything is written; throws to refuse it. */
+  /** Called with Redis's salt before anything is written; throws to refuse it. */
   readonly confirm?: (salt: string | undefined) => void;
 }
 
-/** Maximum pending operations per batcher, about 2 KB each; beyond it requests get 503. */
+/** Per batcher, about 2 KB each; then 503. */
 const MAX_PENDING = 20_000;
 
 const AGAIN_MS = 10;
 
-/** A start tolerates a slow Redis for so long; if there is none, it fails immediately. */
+/** A start tolerates a slow Redis for so long; an absent one fails immediately. */
 const START_TIMEOUT_MS = 5_000;
 
 export class Store {
   readonly client: RedisClient;
   readonly keys: Keys;
   readonly deployment: Deployment;
-  /** On one server a script may verify a link and act at its profile in one step. */
+  /** Then a script may verify a link and act at its profile in one step. */
   readonly isOneServer: boolean;
   #isClosed = false;
   readonly #health: RedisHealth;
   readonly #sender: Sender;
-  /** Maximum milliseconds of a call. */
   readonly timeoutMs: number;
-  /** TTL of guests after their last write, in seconds; 0: for ever. */
+  /** TTL of guests, seconds; 0: for ever. */
   readonly guestsS: number;
   readonly #onCall: ((script: string, ms: number) => void) | undefined;
 
@@ -73,7 +72,7 @@ export class Store {
     this.#sender = new Sender(this.#health, replicas);
   }
 
-  /** @throws StartupError if Redis does not answer, or has a deployment that this program can't serve */
+  /** @throws StartupError if Redis does not answer, or its deployment is refused */
   static async open(options: StoreOptions): Promise<Store> {
     const deadline = performance.now() + START_TIMEOUT_MS;
     for (;;) {
@@ -87,7 +86,7 @@ export class Store {
       } catch (error) {
         if (error instanceof StartupError) throw error;
         const { message } = error as Error;
-        // After a start the nodes of a cluster learn one after the other that all slots are served.
+        // The nodes of a starting cluster learn one by one that all slots are served.
         const isShort = isSlow || message.startsWith('CLUSTERDOWN');
         if (!isShort || performance.now() > deadline) throw toStartupError(error as Error);
       }
@@ -109,15 +108,14 @@ export class Store {
     }
   }
 
-  /** Runs a script that only reads. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   run<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, () => [], false);
   }
 
   /**
-   * Runs an idempotent script that changes something. Its ARGV[1] is the deadline, in milliseconds of the clock of the node that has
-   * `keys[0]`; after it the script answers EXPIRED, so a change is never applied after its caller got an error.
-   * @throws ServiceError `unavailable`
+   * For idempotent scripts. ARGV[1] is the deadline in the clock of the node of `keys[0]`, so no change is applied
+   * after its caller got an error. @throws ServiceError `unavailable`
    */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
@@ -142,7 +140,7 @@ export class Store {
     }
   }
 
-  /** Runs commands that only read, with retries. @throws ServiceError `unavailable` */
+  /** For reads. @throws ServiceError `unavailable` */
   async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
     const started = performance.now();
     const deadline = started + this.timeoutMs;
@@ -162,10 +160,7 @@ export class Store {
     }
   }
 
-  /**
-   * TTL of guests after their last write, in seconds, from the `serve` that started last; 0: for ever.
-   * @throws ServiceError `unavailable`
-   */
+  /** TTL of guests, seconds, from the `serve` that started last; 0: for ever. @throws ServiceError `unavailable` */
   async guestRetentionS(): Promise<number> {
     return Number(await this.call((client) => client.hget(this.keys.meta, 'guestsS')));
   }
@@ -186,28 +181,27 @@ export class Store {
     });
   }
 
-  /** The state of every master at the last probe. */
+  /** At the last probe. */
   get masters(): readonly MasterState[] {
     return this.#health.masters;
   }
 
-  /** Probes every master. */
   async look(): Promise<readonly MasterState[]> {
     await this.#health.look();
     return this.masters;
   }
 
-  /** Numbers of the streams to which masters append. */
+  /** Streams to which masters append. */
   get ownStreams(): ReadonlySet<number> {
     return this.#health.streams;
   }
 
-  /** Address of the master that has a hash tag's slot, if it is up; undefined on one server. */
+  /** Undefined if the master is not up, and on one server. */
   addressOf(tag: string): string | undefined {
     return this.#health.addressOf(tag);
   }
 
-  /** Number of the streams at a node, see StreamKeys. @param address undefined on one server */
+  /** @param address undefined on one server */
   readonly streamAt = (address: string | undefined): number => this.#health.streamAt(address) ?? 0;
 
   readonly #nodeTag = (address: string): string | undefined => {
@@ -215,14 +209,14 @@ export class Store {
     return stream === undefined ? undefined : tagOf(this.keys.events(stream));
   };
 
-  /** Milliseconds of a node's clock. @param address undefined on one server @param time monotonic */
+  /** Milliseconds of a node's clock. @param time monotonic */
   timeAt(address: string | undefined, time: number): number {
     return this.#health.timeAt(address, time);
   }
 
   /**
-   * Resolves when a replica has everything that was written so far to the master of a hash tag's slot; immediately if that master
-   * has no replica. @throws ServiceError `unavailable`
+   * Resolves when a replica has all writes so far of a tag's master, or if it has no replica. @throws ServiceError
+   * `unavailable`
    */
   onReplica(tag: string): Promise<void> {
     return this.#health.onReplica(tag, performance.now() + this.timeoutMs);

@@ -1,19 +1,13 @@
--- Journals a product before its alerts are sent, and removes it from the journal afterwards. The newest version wins.
---
--- KEYS[1] journal of products   KEYS[2] recent versions of products
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the product's id
--- ARGV[3] its version, milliseconds since 1970. A time in the future counts as now: else it would outrank all changes until then.
---         Empty: now, but later than any version before
--- ARGV[4] the product; empty removes that version from the journal
--- ARGV[5] milliseconds for which versions are remembered
---
--- An entry is `<version> <since>\n<product>`. Since: a process may still be sending alerts for an older, different version; it is
--- the first version that replaced one. 0 if there was none.
---
--- Returns {version, since}; {} if it was removed, or a newer version exists: then nothing was done.
--- Errors: EXPIRED -1; nothing was done.
+-- Journals a product before its alerts are sent, and removes it afterwards. The newest version wins.
+-- KEYS[1] journal: product -> `<version> <since>\n<product>`   KEYS[2] recent versions
+-- ARGV[1] deadline   ARGV[2] product id
+-- ARGV[3] version, milliseconds since 1970; a future one counts as now, lest it outrank all changes until then; empty:
+-- now
+-- ARGV[4] the product; empty removes that version   ARGV[5] milliseconds to remember versions
+-- Since: another process may still be alerting for an older, different version; the first version that replaced one, or
+-- 0.
+-- Returns {version, since}; {} if it was removed, or a newer version exists.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

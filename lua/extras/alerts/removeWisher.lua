@@ -1,14 +1,9 @@
 #!lua flags=allow-oom
--- Removes profiles from the index of a product's variant, except recent entries, whose item may be on its way.
---
+-- Removes profiles from a variant's index, except recent entries, whose item may be on its way.
 -- KEYS[1] index
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] minimum age of an entry, milliseconds; 0: any
--- ARGV[3..] profiles
---
--- Returns the number of removed profiles.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] minimum age, milliseconds; 0: any   ARGV[3..] profiles
+-- Returns the number removed.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

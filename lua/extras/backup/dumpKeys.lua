@@ -1,10 +1,7 @@
 #!lua flags=no-writes
--- Serializes keys of one slot atomically, for a backup.
---
+-- Serializes keys of one slot atomically.
 -- KEYS[1..] the keys
---
--- Returns for each key its expiry in milliseconds since 1970 (-1: none, -2: no such key), and DUMP's payload.
--- Errors: none.
+-- Returns per key its PEXPIRETIME and DUMP.
 
 local all = {}
 for i = 1, #KEYS do

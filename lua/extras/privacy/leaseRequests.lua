@@ -1,14 +1,9 @@
 #!lua flags=allow-oom
--- Acquires, extends or releases the lease of the process that works at open requests.
---
+-- Acquires, extends or releases the lease on open requests.
 -- KEYS[1] owner
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] the process
--- ARGV[3] milliseconds of the lease; 0 releases it
---
--- Returns 1; 0 and nothing was done if another process has the lease.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] process   ARGV[3] milliseconds; 0 releases
+-- Returns 1; 0 if another process has the lease.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

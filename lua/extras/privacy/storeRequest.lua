@@ -1,15 +1,10 @@
 #!lua flags=allow-oom
--- Stores the request of a compliance webhook, once per webhook id.
---
+-- Stores a compliance webhook's request once.
 -- KEYS[1] open requests   KEYS[2] ids of recent webhooks
---
--- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] digest of the webhook's id
--- ARGV[3] seconds for which the id is remembered
--- ARGV[4] the request, JSON; empty if there is nothing to do
---
--- Returns 1; 0 and nothing was done if the webhook was stored before.
--- Errors: EXPIRED -1; nothing was done.
+-- ARGV[1] deadline   ARGV[2] digest of the webhook's id   ARGV[3] seconds to remember it
+-- ARGV[4] the request, JSON; empty: nothing to do
+-- Returns 1; 0 if it was stored before.
+-- Errors: EXPIRED -1.
 
 -- @include deadline
 

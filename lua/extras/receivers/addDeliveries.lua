@@ -1,14 +1,9 @@
 #!lua flags=allow-oom
--- Queues deliveries for a receiver. Beyond the high-water mark the oldest become dead letters. Runs at maxmemory, too: the flusher,
--- which frees memory, waits for it.
---
+-- Queues a receiver's deliveries; beyond the high-water mark the oldest become dead letters. Runs at maxmemory: the
+-- flusher, which frees memory, waits for it.
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
---
--- ARGV[1] maximum bytes of pending deliveries, and of dead letters
--- ARGV[2..] lines
---
--- Returns the number of deliveries that became dead letters.
--- Errors: none.
+-- ARGV[1] maximum bytes, of pending deliveries and of dead letters   ARGV[2..] lines
+-- Returns the number of new dead letters.
 
 local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local most = tonumber(ARGV[1])

@@ -1,14 +1,10 @@
 #!lua flags=allow-oom
 -- Records the results of attempts.
---
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
---
 -- ARGV[1] maximum bytes of dead letters
--- ARGV[2..] five arguments for each delivery: id; `done`, `again`, `dead`, `drop` (its visitor was erased) or `forget` (a dead
---           letter whose visitor was erased); number of attempts; milliseconds until the retry; reason of the failure
---
--- Returns the time since which every attempt has failed, in milliseconds; 0 if the last one succeeded, or the receiver was removed.
--- Errors: none.
+-- ARGV[2..] five per delivery: id; `done`, `again`, `dead`, `drop` (visitor erased) or `forget` (a dead letter, visitor
+-- erased); attempts; milliseconds until the retry; error
+-- Returns the time since which all attempts fail, milliseconds; 0: the last succeeded, or the receiver was removed.
 
 local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if redis.call('EXISTS', state) == 0 then
@@ -55,7 +51,7 @@ end
 if delivered + failures > 0 then
   redis.call('HINCRBY', state, 'delivered', delivered)
   redis.call('HINCRBY', state, 'failures', failures)
-  -- A ring of slots for the last hour: `<number of five minutes since 1970> <delivered> <failures>`.
+  -- A ring for the last hour: `<five minutes since 1970> <delivered> <failures>`.
   local five = math.floor(now / 300000)
   local slot = 'recent' .. five % 13
   local of, before, failed = string.match(redis.call('HGET', state, slot) or '', '(%d+) (%d+) (%d+)')

@@ -1,13 +1,8 @@
 #!lua flags=allow-oom
--- Leases deliveries that are due now: first retries, then new ones. No other process gets them until the lease ends; then the process
--- has died, and they are due again.
---
+-- Leases due deliveries, retries first. When a lease ends, its process has died: they are due again.
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state
---
 -- ARGV[1] maximum number   ARGV[2] lease, milliseconds
---
--- Returns {id, number of attempts, line, id, ...}.
--- Errors: none.
+-- Returns {id, attempts, line, ...}.
 
 local queue, taken, state = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
@@ -36,7 +31,7 @@ end
 
 local left = ARGV[1] - #due / 2
 if left > 0 then
-  -- Id of the last delivery that was leased as new.
+  -- the last delivery leased as new
   local cursor = redis.call('HGET', state, 'cursor')
   local new = redis.call('XRANGE', queue, cursor and '(' .. cursor or '-', '+', 'COUNT', left)
   for _, entry in ipairs(new) do
