@@ -1,4 +1,4 @@
-// Amounts of money as integers of 10^-30: exact until they are rounded to the cents of a column.
+// Amounts of money as integers of 10^-30: exact until they are rounded to cents.
 
 const DECIMALS = 30;
 const DECIMALS_OF_CENTS = 2;
@@ -11,7 +11,7 @@ export function parseAmount(text: string | null): bigint | undefined {
   return whole === undefined ? undefined : BigInt(`${sign}${whole}${fraction.padEnd(DECIMALS, '0')}`);
 }
 
-/** Text with two decimals, rounded half away from zero. */
+/** Two decimals, rounded half away from zero. */
 export function inCents(amount: bigint): string {
   const size = amount < 0n ? -amount : amount;
   const digits = String((size + CENT / 2n) / CENT).padStart(DECIMALS_OF_CENTS + 1, '0');

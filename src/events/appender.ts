@@ -1,4 +1,4 @@
-// Appends lines to the stream of a profile's node, without any check. The lines of one tick of the event loop are one entry.
+// Appends lines to the stream of a profile's node unchecked: one entry per tick.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -11,14 +11,13 @@ export interface Append extends Batched<unknown> {
   /** From encodeEvent. */
   readonly line: string;
   readonly profileId: string;
-  /** Number of the stream; set by the format. */
+  /** Set by the format. */
   stream?: number;
 }
 
-/** Called after events of a type were written to a stream. */
 export type OnRecorded = (type: string, events: number) => void;
 
-/** Answers 1; `overloaded` if the stream is at its high-water mark (bytes). */
+/** Answers 1; `overloaded` at the high-water mark (bytes). */
 export function appendFormat(
   store: Pick<Store, 'keys' | 'addressOf' | 'streamAt'>,
   highWater: number,

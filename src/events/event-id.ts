@@ -1,7 +1,6 @@
-// Ids of events: UUID v7 (RFC 9562, 5.7) as text. Random digits come from a pool, and the time's digits are made once per
-// millisecond: to make either for each id would cost more than to encode the event.
-//
-//   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
+// Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached per millisecond: else an id
+// costs more than its event's line.
+// |   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
 
 import { hash, randomBytes } from 'node:crypto';
 
@@ -10,14 +9,14 @@ let pool = '';
 let next = 0;
 
 let time = -1;
-/** The digits before the first r, for `time`. */
+/** Digits before the first r, for `time`. */
 let start = '';
 
-/** The bits of `rrr-vrrr` are a counter in an ordered id. */
+/** `rrr-vrrr` of an ordered id is a counter. */
 const ORDER_BITS = 26;
 let order = 0;
 
-/** Ids of this process for the same millisecond ascend. */
+/** Ascending within a millisecond of this process. */
 export function newOrderedId(at: number): string {
   order = (order + 1) % 2 ** ORDER_BITS;
   const high = hex(order >>> 14, 3);
@@ -25,7 +24,7 @@ export function newOrderedId(at: number): string {
   return `${startOf(at)}${high}-${low}-${random(12)}`;
 }
 
-/** @param at time of the event, milliseconds since 1970 */
+/** @param at milliseconds since 1970 */
 export function newEventId(at: number): string {
   return idOf(at, random(19));
 }
@@ -50,7 +49,7 @@ function startOf(at: number): string {
   return start;
 }
 
-/** @param count hexadecimal digits, of four random bits each */
+/** @param count hexadecimal digits */
 function random(count: number): string {
   if (next + count > pool.length) {
     pool = randomBytes(POOL_BYTES).toString('hex');

@@ -1,5 +1,4 @@
-// Records events of visitors: checks that the profile is still the visitor's, and appends to the stream of its node. The events of
-// one tick of the event loop go to lua/events/recordEvents.lua in one call per node.
+// Records events if the profile is still the visitor's: one call of lua/events/recordEvents.lua per node and tick.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -10,7 +9,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
 
-/** An event, with the visitor's location as this process knows it. */
+/** With the visitor's expected location. */
 export interface Recording extends Place, Batched<string | undefined> {
   readonly type: string;
   /** From encodeEvent; names the same profile. */

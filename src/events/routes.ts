@@ -45,7 +45,7 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     }),
   ];
 
-  /** Records an event with facts, or with a key, which takes more than one call. */
+  /** Takes more than one call. */
   function recordStepwise(event: RequestedEvent, input: EventInput): Promise<string> {
     const { request } = event;
     const { identity } = request;
@@ -60,7 +60,6 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
   }
 }
 
-/** Answers its request when the event is recorded. */
 class RequestedEvent extends EventRequest {
   readonly #payload: Readonly<Record<string, unknown>>;
   readonly #payloadJson: string;
@@ -81,7 +80,7 @@ class RequestedEvent extends EventRequest {
     ]);
   }
 
-  /** @param operation gives id and time to an event that may be recorded again */
+  /** @param operation id and time of an event that may be recorded again */
   encode(profileId: string, operation?: KeyedOperation): string {
     return encodeEvent({
       type: this.type,

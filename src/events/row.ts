@@ -1,12 +1,12 @@
-// Encodes rows as the JSONEachRow lines that ClickHouse reads; nothing parses them in between. Empty columns are left out: the
-// table's defaults fill them, and Redis needs less memory.
+// Encodes rows as JSONEachRow lines for ClickHouse. Empty columns are left out: the table has defaults, and Redis needs
+// less memory.
 
 import type { PayloadColumn } from '../clickhouse/columns.js';
 import { type Identity, normaliseId } from '../identity-rules.js';
 import { knownWord } from '../known-words.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
-/** Which operation made an event; `alert`: a change of a product, told as a row that is no event. */
+/** The operation that made an event; `alert`: a product's change, which is no event. */
 export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'import' | 'alert';
 
 export interface NewEvent {
@@ -15,13 +15,13 @@ export interface NewEvent {
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The payload as JSON, if it exists already. */
+  /** If it exists already. */
   readonly payloadJson?: string | undefined;
   /** Keeps `source` and `channel` as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
   /** Sent with a publishable key: its facts about a product count only if there are no others. */
   readonly isFromBrowser?: boolean | undefined;
-  /** UUID v7 and time (milliseconds since 1970) of an event that may be recorded again. */
+  /** Of an event that may be recorded again: UUID v7; milliseconds since 1970. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
 }
@@ -35,20 +35,20 @@ const DECIMAL = /^-?\d{1,16}(\.\d{1,2})?$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/g;
 const UNESCAPED_CONTROLS = /[\u007f-\u009f]/g;
-/** Printable ASCII that needs no escape in JSON, as in nearly all texts: one check instead of three. */
+/** Printable ASCII that needs no escape in JSON: one check instead of three. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 function withoutControls(text: string): string {
   return text.replace(CONTROLS, '');
 }
 
-// ClickHouse's JSONExtract reads nothing from a document with a lone surrogate, or with an integer outside of Int64 and UInt64.
-// JSON.stringify writes the former as escapes, and integers of up to 21 digits without an exponent.
+// ClickHouse's JSONExtract reads nothing from a document with a lone surrogate, or with an integer outside of Int64 and
+// UInt64. JSON.stringify writes integers of up to 21 digits without an exponent.
 const ODD = /[\u007f-\u009f]|\\ud[89a-f]|(?<!\d)\d{19}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
 const ESCAPE = /\\(?:ud[89a-f]..|.)/gs;
 
-/** The stored payload. @param json made by JSON.stringify */
+/** @param json made by JSON.stringify */
 function payloadText(json: string): string {
   if (!ODD.test(json)) return json;
   const readable = json.replace(TEXT_OR_NUMBER, readableToken);
@@ -73,7 +73,6 @@ function id(value: unknown): string {
   return Number.isSafeInteger(value) ? String(value) : normaliseId(columnText(value));
 }
 
-/** A column of text; '' if the value is no text. */
 function field(name: string, value: unknown): string {
   if (typeof value !== 'string' || value === '') return '';
   if (PLAIN.test(value)) return `,"${name}":"${value}"`;
@@ -106,17 +105,16 @@ function boolean(name: string, value: unknown): string {
   return typeof value === 'boolean' ? `,"${name}":${value}` : '';
 }
 
-/** The type in an event's line. */
 export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
 }
 
-/** Whether a line is an imported item's. (Quotes within a JSON text are escaped.) */
+/** Quotes within a JSON text are escaped. */
 export function isImport(line: string): boolean {
   return line.includes(',"origin":"import"');
 }
 
-/** The beginning of a line: columns that do not come from the payload. */
+/** The columns that do not come from the payload. */
 export function beginEvent({
   type,
   origin,
@@ -139,10 +137,7 @@ export function beginEvent({
   );
 }
 
-/**
- * The line with its newline. A documented payload field of an unexpected type leaves its column empty; the payload itself is
- * stored whole.
- */
+/** With its newline. A payload field of an unexpected type leaves its column empty. */
 export function encodeEvent(event: NewEvent): string {
   const { payload, at = Date.now() } = event;
   const payloadJson = payloadText(event.payloadJson ?? JSON.stringify(payload));
@@ -166,21 +161,20 @@ export function encodeEvent(event: NewEvent): string {
   return `${line},"payload":${JSON.stringify(payloadJson)}}\n`;
 }
 
-/** A line of an order's statement; ids are normalised. */
+/** Ids are normalised. */
 export interface OrderLine {
   /** Unique within its order. */
   readonly name: string;
   readonly productId: string;
   readonly variantId: string | null;
-  /** Quantity after removals; 0 if nothing is left. */
+  /** After removals. */
   readonly quantity: number;
-  /** Decimal text with two decimals: `price` of one piece; `discount` and `amount` of the remaining quantity. */
+  /** Two decimals: `price` of one piece; `discount` and `amount` of the remaining quantity. */
   readonly price: string | null;
   readonly discount: string;
   readonly amount: string | null;
 }
 
-/** An order without its lines. */
 export interface OrderHead {
   readonly orderId: string;
   /** Milliseconds since 1970. */
@@ -196,10 +190,8 @@ export interface OrderHead {
 }
 
 /**
- * A line of an order's statement, as a row that is no event. Its payload feeds the table of purchases, and is delivered to
- * receivers. A repeated statement has the same event_id.
- * @param at time of arrival, milliseconds since 1970
- * @param line undefined if the order no longer has any lines
+ * For the table of purchases, and receivers. A repeated statement has the same event_id. @param at time of arrival,
+ * milliseconds since 1970 @param line undefined if the order has no lines left
  */
 export function encodeOrderLine(
   at: number,
@@ -238,7 +230,7 @@ export function encodeOrderLine(
 
 export const SHARE_OPEN = 'shareOpen';
 
-/** An opening of a shared wishlist, as a row that is no event. @param profileId the owner's @param shareCode letters, digits, - and _ */
+/** @param profileId the owner's @param shareCode letters, digits, - and _ */
 export function encodeShareOpen(profileId: string, shareCode: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"${SHARE_OPEN}","occurred_at":${at},"profile_id":"${profileId}",` +
@@ -246,7 +238,6 @@ export function encodeShareOpen(profileId: string, shareCode: string, at = Date.
   );
 }
 
-/** A merge of two profiles, as a row that is no event. */
 export function encodeMerge(id: string, at: number, from: string, into: string): string {
   return (
     `{"event_id":"${id}","type":"profileMerge","occurred_at":${at},"profile_id":"${from}",` +
@@ -254,7 +245,7 @@ export function encodeMerge(id: string, at: number, from: string, into: string):
   );
 }
 
-/** A guest's profile that became a customer's, as a row that is no event. If it is recorded again, the first row counts. */
+/** If it is recorded again, the first row counts. */
 export function encodeAdoption(profileId: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"profileAdoption","occurred_at":${at},` +
@@ -262,14 +253,13 @@ export function encodeAdoption(profileId: string, at = Date.now()): string {
   );
 }
 
-/** A product reported by the shop. */
 export interface ToldProduct {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
   readonly variants: readonly {
     readonly variantId: string | null;
-    /** Decimal text with two decimals. */
+    /** Two decimals. */
     readonly price: string;
     readonly currencyCode: string | null;
     /** Null if unknown. */
@@ -278,9 +268,8 @@ export interface ToldProduct {
 }
 
 /**
- * A product, as a row that is no event. A version that is recorded again is the same row. A price in the shop's currency is also
- * the price for items without a currency.
- * @param version milliseconds since 1970 @param shopCurrency for prices without a currency; null if not set
+ * A version recorded again is the same row. A price in the shop's currency also counts for items without a currency.
+ * @param version milliseconds since 1970 @param shopCurrency null if not set
  */
 export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;

@@ -1,14 +1,11 @@
-// The format of stream entries: batches of events, encoded as ClickHouse reads them, or of visits, to which the flusher adds only
-// their names.
+// The format of stream entries.
 
-/** Fields of an entry. */
 export const ENTRY = {
-  /** Number of rows. */
   rows: 'n',
   /** Complete rows, each with \n, UTF-8: JSONEachRow for events, TabSeparated for visits. */
   lines: 'd',
-  /** Visits as arguments of lua/visits/countVisits.lua, each with \n: profile, product, device. */
+  /** Profile, product, device, each row with \n; the flusher adds the rows' names. */
   visits: 'v',
-  /** Time at which the visits were counted, milliseconds of the node's clock. */
+  /** When the visits were counted, milliseconds of the node's clock. */
   time: 't',
 } as const;

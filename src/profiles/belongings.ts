@@ -1,5 +1,4 @@
-// The list of a visitor's data, one row per kind. Merges, erasures and exports iterate over it and know no kind by name. An extra adds
-// its index to a kind; the core never asks whether it did.
+// The kinds of a visitor's data. Merges, erasures and exports iterate over them. An extra may add its index to a kind.
 
 import { readHash } from '../redis/hash.js';
 import type { Keys, ProfileKind } from '../redis/keys.js';
@@ -7,28 +6,27 @@ import { countsOf, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { listItems } from '../wishlist/items.js';
 
-/** An index from a field of a belonging to the profiles that may have it, in its own slot. */
+/** An index from a field to the profiles that may have it, in its own slot. */
 export interface FieldIndex {
   /** Call before a profile gets these fields. @throws ServiceError `unavailable` */
   addAll(fields: readonly string[], profileId: string): Promise<void>;
-  /** Call for a profile that has been merged or erased. @throws ServiceError `unavailable` */
+  /** Call for a merged or erased profile. @throws ServiceError `unavailable` */
   remove(fields: readonly string[], profileId: string): Promise<void>;
 }
 
 /** field, value, field, value, … */
 type Fields = readonly string[];
 
-/** A hash that each profile has. */
 export interface Belonging {
   readonly kind: ProfileKind;
-  /** The kind of a guest, if it differs. */
+  /** If it differs. */
   readonly guestKind?: ProfileKind;
   readonly merged: {
-    /** `added`: numbers are summed. `united`: if both have a field, the target's stays. */
+    /** `added`: sums numbers. `united`: the target's value wins. */
     readonly how: 'added' | 'united';
     /** Fields per step. */
     readonly page: number;
-    /** Fields that are not merged. */
+    /** Not merged. */
     readonly except?: ReadonlySet<string>;
     /** Field of the profile with the total bytes of the values. */
     readonly bytesIn?: string;
@@ -36,14 +34,13 @@ export interface Belonging {
     readonly members?: (fields: Fields) => Fields;
   };
   readonly indexes: readonly FieldIndex[];
-  /** Name and value in an export; the value is a redirect (a string) if the visitor's profile has moved. */
+  /** Reads a redirect (a string) if the visitor's profile has moved. */
   readonly exported?: { readonly as: string; read(store: Store, place: Place): Promise<object | string> };
 }
 
-/** Exported fields of a profile; others are internal. */
+/** Others are internal. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'];
 
-/** @param itemIndex of an extra */
 export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belonging[] {
   return [
     {
@@ -85,7 +82,7 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       kind: 'i',
       merged: { how: 'united', page: 20, bytesIn: 'itemBytes' },
       indexes: itemIndex ? [itemIndex] : [],
-      // Must be last: it verifies the location for everything that was read before.
+      // Last: it verifies the location for everything read before.
       exported: { as: 'items', read: listItems },
     },
   ];

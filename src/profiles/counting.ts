@@ -1,5 +1,5 @@
-// Counts, reads and resets visits, wherever an identity's counts are. A request is its own entry of the batch that asks Redis;
-// only a redirect takes functions that can be suspended.
+// Counts, reads and resets visits at the identity's counts. A request is itself an operation of the batch; only a
+// redirect needs async functions.
 
 import { isRedirect, type Place } from '../redis/place.js';
 import type { KeyedOperation } from '../redis/requests.js';
@@ -12,18 +12,17 @@ import {
 } from '../visits/visit-batch.js';
 import { type Ask, PlacedRequest, type Places } from './places.js';
 
-/** What lua/visits/countVisits.lua answers where the operation was taken to another place. */
+/** The operation's record was fenced. */
 const FENCED = '-';
 
-/** A profile, and the count where one was asked for; else 0. */
+/** The count if asked for, else 0. */
 export interface Counted {
   readonly profileId: string;
   readonly count: number;
 }
 
-/** A request that counts, reads or resets; `counted` or `failed` is called once. */
+/** `counted` or `failed` is called once. */
 export abstract class CountRequest extends PlacedRequest implements VisitEntry {
-  /** Set by Counting. */
   counting: Counting | undefined;
   isKept = false;
 
@@ -53,7 +52,7 @@ export class Counting {
     this.#places = places;
   }
 
-  /** Counts, reads or resets for an identity. This is the hot path: it makes no promise. */
+  /** The hot path: makes no promise. */
   count(request: CountRequest, name: string): void {
     request.name = name;
     request.counting = this;
@@ -65,7 +64,6 @@ export class Counting {
     this.#batch.add(request);
   }
 
-  /** Follows a redirect. */
   async countElsewhere(request: CountRequest, redirect: string): Promise<void> {
     const { kind, name } = request;
     try {
@@ -87,10 +85,7 @@ export class Counting {
     return (place) => this.#ask(place, kind, handle, device) as Promise<number | string>;
   }
 
-  /**
-   * Counts one visit, or resets, under an operation, once however often it is tried and wherever the counts move in between.
-   * @throws ServiceError `unavailable`, `too_many_products`
-   */
+  /** Once per operation, even if the counts move. @throws ServiceError `unavailable`, `too_many_products` */
   once(
     kind: 'count' | 'reset',
     handle: string,

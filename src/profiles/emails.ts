@@ -1,9 +1,7 @@
-// Which visitors an e-mail address was given for, by a server or by an order: anybody can type anybody's. Nothing is merged by
-// it; it only answers what the visitor asks of the shop: show me, erase me. An address is neither a key nor kept here: the index
-// knows it by a digest under the deployment's salt, and leads to profiles, which lead on to what they were merged into.
-//
-// A profile lists a digest among its members (lua/profiles/storeFacts.lua) before the index leads to it, so an erasure finds it. An entry that is
-// made during the erasure leads nowhere: it is removed when it is met, or swept within a day.
+// Visitors by e-mail address, as given by a server or an order, since anybody can type anybody's. Used only for exports
+// and erasures; nothing is merged by it. The index has a keyed digest of the address -> profiles.
+// | A digest is among a profile's members before the index leads there, so an erasure finds it. An entry made during
+// the erasure is removed when met, or within a day.
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
@@ -14,22 +12,21 @@ import type { Redirects } from './redirects.js';
 
 const PUT = loadScript<number>('profiles/indexEmail');
 const MAX_BYTES = 320;
-/** Profiles that one address leads to, the latest: more have a form that sends one address for everybody. */
+/** The latest; more come from a form that sends one address for everybody. */
 const MAX_PROFILES = 100;
 
 export interface Indexed {
   readonly profileId: string;
-  /** The identity whose default profile it is; '' if unknown. */
+  /** Identity with this default profile; '' if unknown. */
   readonly creator: string;
 }
 
 interface Given {
   readonly place: Place;
-  /** See Indexed. */
   readonly creator: string;
 }
 
-/** The normalised address; undefined if it is none. */
+/** Undefined if it is no address. */
 export function normaliseEmail(email: unknown): string | undefined {
   if (typeof email !== 'string') return undefined;
   const normal = email.trim().toLowerCase();
@@ -41,7 +38,7 @@ export class Emails {
   readonly #redirects: Redirects;
   readonly #onDropped: ((profiles: number) => void) | undefined;
 
-  /** @param onDropped called with the number of profiles dropped from the index of an address with too many */
+  /** @param onDropped called with the number of profiles beyond MAX_PROFILES */
   constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
     this.#store = store;
     this.#redirects = redirects;
@@ -53,14 +50,14 @@ export class Emails {
     return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
-  /** Adds a profile, which has the digest among its members, to the index of the address. @throws ServiceError `unavailable` */
+  /** The profile must have the digest among its members. @throws ServiceError `unavailable` */
   async index(digest: string, profileId: string): Promise<void> {
     await this.#put(digest, profileId);
   }
 
   /**
-   * The present profile of the visitor for whom an address was given; undefined if the entry is stale after an erasure (another visitor
-   * may have the profile). @throws ServiceError `unavailable`
+   * The visitor's present profile; undefined if the entry is stale after an erasure (the profile may be another
+   * visitor's). @throws ServiceError `unavailable`
    */
   async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
     let place = await this.#redirects.placeOf(profileId);
@@ -76,14 +73,14 @@ export class Emails {
     return undefined;
   }
 
-  /** The profiles of an address, at most MAX_PROFILES, default profiles of customers first. @throws ServiceError `unavailable` */
+  /** Default profiles of customers first. @throws ServiceError `unavailable` */
   async find(digest: string): Promise<string[]> {
     const key = this.#store.keys.email(digest);
     const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
     return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
-  /** `find`, without stale entries of expired or erased visitors, which are removed. */
+  /** `find` that removes stale entries. */
   async findGiven(digest: string): Promise<Indexed[]> {
     const found: Indexed[] = [];
     for (const profileId of await this.find(digest)) {
@@ -104,7 +101,7 @@ export class Emails {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
   }
 
-  /** The visitor of an entry; removes a stale entry. */
+  /** Removes a stale entry. */
   async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
     const given = await this.givenAt(digest, profileId);
     if (given !== undefined) return given;
@@ -122,7 +119,7 @@ export class Emails {
   }
 }
 
-/** The first letter after the dot says whether a customer's name made the profile id, see profile-id.ts. */
+/** The first letter after the dot is the kind of name, see profile-id.ts. */
 function rank(profileId: string): string {
   return `${profileId[profileId.indexOf('.') + 1] === 'c' ? 0 : 1} ${profileId}`;
 }

@@ -1,13 +1,8 @@
-// Erases visitors from Redis: identities, profiles, items, journals of merges and share codes. Records of idempotency keys expire after
-// a day; they name no visitor, only an erased profile.
-//
-//   a guest    ──erase-guest──▶ erased in one step ──▶ share code, index of addresses
-//   linked     src/profiles/linked-eraser.ts
-//
-// Rows are queued first for erasure from streams and ClickHouse: afterwards nothing would lead to them.
-//
-// Every script verifies the profile's generation in the step that changes something, so a concurrent request ends in a new visitor or in
-// nothing. Its line for the stream is older than the erasure (lua/profiles/queueErasures.lua); see src/flush/erasures.ts.
+// Erases visitors from Redis: guests in one step, linked profiles by linked-eraser.ts. Request records expire after a
+// day; they name only a profile.
+// | Rows are queued for erasure first: afterwards nothing would lead to them.
+// | Scripts verify the generation atomically, so a concurrent request ends in a new visitor or in nothing. Its row is
+// older than the erasure, see src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
@@ -34,7 +29,7 @@ export interface EraserParts {
   readonly emails: Emails;
   readonly linked: LinkedEraser;
   readonly belongings: readonly Belonging[];
-  /** Called for each visitor. */
+  /** Per visitor. */
   readonly onErased?: (() => void) | undefined;
 }
 
@@ -46,10 +41,8 @@ export class Eraser {
   }
 
   /**
-   * Erases the visitor of an identity.
-   * @param name see identityName
-   * @returns false if there was none
-   * @throws ServiceError `unavailable`: parts may be erased, and a retry erases the rest
+   * @param name see identityName @returns false if there was no visitor @throws ServiceError `unavailable`: a retry
+   * erases the rest
    */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
@@ -59,14 +52,14 @@ export class Eraser {
           ? await this.#eraseGuest(home, name, onErasing)
           : await this.#eraseLinked(link, onErasing);
       if (erased === undefined) continue;
-      // An earlier erasure of this visitor may have been interrupted.
+      // An earlier erasure may have been interrupted.
       if (!erased) await this.#parts.linked.completeOf(name);
       return erased;
     }
     throw new ServiceError('unavailable');
   }
 
-  /** Erases a named visitor. @returns false if there was none @throws see `erase` */
+  /** @returns false if there was none @throws see `erase` */
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
@@ -75,16 +68,15 @@ export class Eraser {
         continue;
       }
       const { link, home } = await this.#parts.links.look(name);
-      // Erases its rows. If it has been linked concurrently, it belongs to another visitor.
+      // Erases its rows. If it was linked concurrently, it belongs to another visitor.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
     return erased;
   }
 
   /**
-   * Erases every visitor for whom an e-mail address was given.
-   * @param digest see Emails @returns false if there was none
-   * @throws the first error, after the others are erased; ServiceError `unavailable`
+   * Erases every visitor of an e-mail address. @param digest see Emails @returns false if there was none @throws the
+   * first error, after the others are erased; ServiceError `unavailable`
    */
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
@@ -116,9 +108,8 @@ export class Eraser {
   }
 
   /**
-   * @param name of the identity whose home it is; '' if unknown
-   * @param requiredMember abort unless present, because the id may have been reused; '' for none
-   * @returns undefined if the identity has a link
+   * @param name '' if unknown @param requiredMember abort unless present, because the id may have been reused; '' for
+   * none @returns undefined if the identity has a link
    */
   async #eraseGuest(
     profileId: string,

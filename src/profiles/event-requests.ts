@@ -1,19 +1,18 @@
-// Records events under the present profile of their visitor. A request is itself an operation of the batch; only a redirect needs
-// async functions.
+// Records events under their visitor's present profile. A request is itself an operation of the batch; only a redirect
+// needs async functions.
 
 import type { Recording } from '../events/recording.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Batcher } from '../redis/batcher.js';
 import { type Ask, PlacedRequest, type Places } from './places.js';
 
-/** An event to record; `recorded` or `failed` is called once. */
+/** `recorded` or `failed` is called once. */
 export abstract class EventRequest extends PlacedRequest implements Recording {
   line = '';
-  /** Set by EventRequests. */
   requests: EventRequests | undefined;
 
   abstract readonly type: string;
-  /** Its line (from encodeEvent) under a profile; called again if the profile changes. */
+  /** The line (from encodeEvent); called again if the profile changes. */
   abstract encode(profileId: string): string;
   abstract recorded(profileId: string): void;
   abstract failed(error: Error): void;
@@ -33,7 +32,7 @@ export class EventRequests {
     this.#batch = batch;
   }
 
-  /** Records an event; creates an unknown identity. */
+  /** Creates an unknown identity. */
   record(request: EventRequest, name: string): void {
     request.name = name;
     request.requests = this;
@@ -46,7 +45,6 @@ export class EventRequests {
     this.#batch.add(request);
   }
 
-  /** Follows a redirect. */
   async recordElsewhere(request: EventRequest, redirect: string): Promise<void> {
     try {
       const ask = this.at((profileId) => request.encode(profileId));
@@ -58,8 +56,8 @@ export class EventRequests {
   }
 
   /**
-   * @param encode the event's line (from encodeEvent) under a profile
-   * @throws ServiceError `overloaded` at the high-water mark, `unavailable`
+   * @param encode the event's line (from encodeEvent) @throws ServiceError `overloaded` at the high-water mark,
+   * `unavailable`
    */
   at(encode: (profileId: string) => string): Ask<undefined> {
     return ({ profileId, generation, checked, link }) => {

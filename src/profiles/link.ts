@@ -1,16 +1,14 @@
 // Links a session to a customer after a trusted request has named both, by the contract's table:
-//
-//   customer   session                      effect
-//   new        new                          one new profile, the customer's default one; both lead to it
-//   exists     new                          the session leads to the customer's profile
+// |   customer   session                      effect
+//   new        new                          one new profile, the customer's default one
+//   exists     new                          the session's link is the customer's
 //   new        exists, no customer's        the session's profile becomes the customer's
 //   same profile                            nothing
 //   exists     exists, no customer's        the session's profile is merged into the customer's
-//   any        exists, another customer's   the session leads to the customer's profile, maybe a new one; nothing is
-//                                           merged (a shared device)
-//
-// A profile lists a member before the member's link leads to it, so an erasure finds all members. Links change by compare-and-set; after
-// a failure both identities are read again.
+//   any        exists, another customer's   the session's link is the customer's, maybe new; nothing is merged (a
+//     shared device)
+// | A member is listed before its link, so an erasure finds all. After a failed compare-and-set both identities are
+// read again.
 
 import { ServiceError } from '../errors.js';
 import { guestPlace, linkedPlace, type Place } from '../redis/place.js';
@@ -39,7 +37,7 @@ export class Linker {
     this.#redirects = redirects;
   }
 
-  /** @returns the common profile @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   async link(customer: string, session: string): Promise<Linked> {
     for (let round = 0; round < ROUNDS; round++) {
       const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
@@ -49,7 +47,7 @@ export class Linker {
     throw new ServiceError('unavailable');
   }
 
-  /** One try; undefined after a concurrent change. */
+  /** Undefined after a concurrent change. */
   async #tryLink(
     customer: string,
     ofCustomer: State,
@@ -60,7 +58,7 @@ export class Linker {
     if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
     if (!ofSession.isKnown || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
-    // Also for the customer's own profile whose link was lost by a failover.
+    // Also if a failover has lost the link to the customer's own profile.
     if (theirs === undefined) return this.#adopt(customer, session, ofSession);
     const source = {
       profileId: its?.profileId ?? ofSession.home,
@@ -68,7 +66,7 @@ export class Linker {
       owner: ofSession.owner ?? '',
       name: session,
     };
-    // From here on an erasure of the target also erases this linked profile, however far the merge gets.
+    // From here on an erasure of the target also erases this linked profile.
     const note = `+${source.generation} ${source.owner}`;
     if (its !== undefined && !(await this.#links.join(theirs, its.profileId, note))) return undefined;
     if (!(await this.#merger.merge(source, theirs))) return undefined;
@@ -78,7 +76,6 @@ export class Linker {
     return { ...linkedAt(theirs), merged: true };
   }
 
-  /** Links the session to the customer's profile. */
   async #lead(
     customer: string,
     { link, home }: State,
@@ -91,7 +88,7 @@ export class Linker {
     return (await this.#links.replace(session, its, target)) ? linkedAt(target) : undefined;
   }
 
-  /** Gives the session's profile to the customer. The customer's link is written first: so an erasure of either finds everything. */
+  /** The customer's link comes first, so that an erasure of either finds everything. */
   async #adopt(customer: string, session: string, { link: its, home }: State): Promise<Linked | undefined> {
     const { profileId, generation } = its ?? { profileId: home, generation: newGeneration() };
     const link = linkTo(profileId, generation, `+${session}`);
@@ -101,13 +98,13 @@ export class Linker {
       : undefined;
   }
 
-  /** True if a write with both names would give the session's profile to the customer. Links nothing. */
+  /** A write with both names would make the session's profile the customer's. Links nothing. */
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     return !ofCustomer.isKnown && ofSession.isKnown && !isAnothers(ofSession, customer);
   }
 
-  /** The locations that a link would bring together, the customer's first. Links nothing. @throws ServiceError `unavailable` */
+  /** The locations that a link would join, the customer's first. Links nothing. @throws ServiceError `unavailable` */
   async preview(customer: string, session: string): Promise<Place[]> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     const customers = this.#placeOf(ofCustomer);
@@ -117,7 +114,7 @@ export class Linker {
     return ofCustomer.isKnown ? [customers, sessions] : [sessions];
   }
 
-  /** The location of an identity's data. Links nothing. @throws ServiceError `unavailable` */
+  /** Links nothing. @throws ServiceError `unavailable` */
   async locate(name: string): Promise<Place> {
     return this.#placeOf(await this.#redirects.stateOf(name));
   }
@@ -126,7 +123,7 @@ export class Linker {
     return link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
   }
 
-  /** True if a session's profile belongs to a customer. Links nothing. */
+  /** Links nothing. */
   async belongsToCustomer(session: string): Promise<boolean> {
     return (await this.#redirects.stateOf(session)).owner !== undefined;
   }
@@ -136,7 +133,6 @@ export class Linker {
   }
 }
 
-/** True if the profile belongs to another customer. */
 function isAnothers({ owner }: State, customer: string): boolean {
   return owner !== undefined && owner !== customer;
 }

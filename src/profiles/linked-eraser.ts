@@ -1,12 +1,9 @@
-// Erases a linked profile, and then what leads to it, which is in other slots:
-//
-//   written down ──erase──▶ the profile is gone in one step, every link to it is dead, and its members are its leftovers ──▶
-//   rows queued that name an identity which leads there ──▶ merged profiles ──▶ rows of all these profiles
-//   queued ──▶ share codes, the index of addresses ──▶ its identities unlinked ──▶ the leftovers
-//
-// A profile lists its members before they lead there (lua/profiles/addMember.lua, lua/profiles/assignOwner.lua, lua/profiles/applyMergePage.lua), and the leftovers stay until
-// the last of these steps is done. Each step is safe to repeat; src/profiles/resume.ts completes what a process leaves half
-// done, and so does a request that finds a dead link.
+// Erases a linked profile, and then the data that leads to it, in other slots:
+// |   pending ──erase──▶ the profile's keys are removed, every link to it is dead, its members are its leftovers ──▶
+//   rows queued of identities linked to it ──▶ merged profiles ──▶ rows of all these profiles queued ──▶
+//   share codes, e-mail index ──▶ its identities unlinked ──▶ the leftovers
+// | Members are listed before their links, and the leftovers stay until the last step, so each step is idempotent.
+// resume.ts, or a request that finds a dead link, completes an interrupted erasure.
 
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';
@@ -23,14 +20,14 @@ import { queueRows } from './queued-rows.js';
 
 const ERASE = loadScript<number>('profiles/eraseProfile');
 
-/** Each lost round means that another request changed the same identity. */
+/** Each failed round means a concurrent change of the same identity. */
 const ROUNDS = 16;
-/** Seconds for which an erased generation stays: far longer than anything is late. */
+/** Seconds; far longer than any late write. */
 const ERASED_S = 30 * 24 * 60 * 60;
-/** Milliseconds by which the clocks of Redis's nodes may differ. */
+/** Maximum difference between the clocks of Redis's nodes, milliseconds. */
 const GRACE_MS = 1_000;
 
-/** Called with all profiles of a visitor before the first of them goes. */
+/** Called with all profiles of a visitor before the first is erased. */
 export type OnErasing = (profiles: readonly string[]) => Promise<void> | void;
 
 export interface LinkedEraserParts {
@@ -49,9 +46,7 @@ export class LinkedEraser {
     this.#parts = parts;
   }
 
-  /**
-   * @returns false where there is no such profile (any more) @throws ServiceError `unavailable`
-   */
+  /** @returns false if the profile does not exist @throws ServiceError `unavailable` */
   async erase({ profileId, generation }: Link, onErasing: OnErasing): Promise<boolean> {
     const members = await readHash(this.#parts.store, this.#parts.store.keys.members(profileId));
     await onErasing([profileId, ...[...members.keys()].filter(isProfile)]);
@@ -60,8 +55,8 @@ export class LinkedEraser {
   }
 
   /**
-   * Completes the interrupted erasures of profiles that had this member, and no others: those of other visitors may fail, and are
-   * completed by src/profiles/resume.ts. @throws ServiceError `unavailable`
+   * Completes interrupted erasures of profiles that had this member. Others may fail, and are left to resume.ts.
+   * @throws ServiceError `unavailable`
    */
   async completeOf(member: string): Promise<void> {
     for await (const page of this.#parts.pending.pages()) {
@@ -71,7 +66,6 @@ export class LinkedEraser {
     }
   }
 
-  /** The profile of an interrupted erasure, if it had this member. */
   async #leftOf(operation: string, member: string): Promise<readonly [string, string] | undefined> {
     const [kind, profileId = '', generation = ''] = operation.split(' ');
     if (kind !== 'erase') return undefined;
@@ -86,8 +80,8 @@ export class LinkedEraser {
   }
 
   /**
-   * Erases what was written down, or completes that. @param owner that it must have; empty where that does not matter
-   * @returns whether this call erased it @throws ServiceError `unavailable`
+   * Idempotent. @param owner required; '' for any @returns true if this call erased it @throws ServiceError
+   * `unavailable`
    */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
     const { keys } = this.#parts.store;
@@ -100,7 +94,7 @@ export class LinkedEraser {
       ...this.#parts.belongings.map(itsKey),
     ];
     const itsOwner = await this.#parts.links.ownerOf(linkTo(profileId, generation));
-    // Before the fields go: they say which indexes the profile is in.
+    // First, since the fields name the indexes of the profile.
     if (itsOwner !== undefined && ['', itsOwner].includes(owner))
       await eachIndex(this.#parts.store, this.#parts.belongings, itsKey, (index, fields) =>
         index.remove(fields, profileId),
@@ -110,19 +104,19 @@ export class LinkedEraser {
     return isDone;
   }
 
-  /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   async removeLeftovers(profileId: string, generation: string): Promise<void> {
     const { keys } = this.#parts.store;
     const left = keys.leftovers(profileId, generation);
     const members = await readHash(this.#parts.store, left);
     if (members.size > 0) {
-      // Not later, however late this is: who comes back has the same ids.
+      // Not later rows: a returning visitor has the same ids.
       const at = Number(members.get('')) + GRACE_MS;
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
         if (leadsTo(await this.#parts.links.look(name), profileId, generation)) names.push(name);
-      // Before one of them is unlinked: then it may be a new visitor's.
+      // First: an unlinked identity may be a new visitor's.
       await queueRows(this.#parts.store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
       await queueRows(this.#parts.store, profiles, at);
@@ -140,7 +134,7 @@ export class LinkedEraser {
     await this.#parts.pending.forget(erasureOf(profileId, generation));
   }
 
-  /** Clears what merges have left of profiles that were merged there. @returns these profiles */
+  /** Clears the remains of merges into the profile. @returns the merged profiles */
   async #clearMerged(
     profileId: string,
     generation: string,
@@ -148,12 +142,12 @@ export class LinkedEraser {
   ): Promise<string[]> {
     const merged: string[] = [];
     for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
-      // A linked one that was about to be merged.
+      // A linked source whose merge had not begun.
       const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
       const target = await this.#parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
-      // Or by way of another one that was merged there.
+      // Or indirectly, through another merged profile.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
       await this.#parts.merger.clear(member, target);
@@ -161,13 +155,13 @@ export class LinkedEraser {
     return merged;
   }
 
-  /** Unlinks an identity, if it leads to what is erased. */
+  /** Unless it has another link. */
   async #unlink(name: string, profileId: string, generation: string): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
       const found = await this.#parts.links.look(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
-      // Of a merge that has not given anything yet.
+      // A merge that has not given anything yet.
       const own = this.#parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.#parts.merger.targetOf(own);
       if (target !== undefined) await this.#parts.merger.clear(own, target);
@@ -181,7 +175,7 @@ function leadsTo({ link }: Found, profileId: string, generation: string): boolea
   return link?.profileId === profileId && link.generation === generation;
 }
 
-/** As it is written down, see Pending. */
+/** See Pending. */
 function erasureOf(profileId: string, generation: string): string {
   return `erase ${profileId} ${generation}`;
 }

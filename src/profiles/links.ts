@@ -1,23 +1,17 @@
 // Reads and changes the links of identities.
-//
-// Each identity has a hash in the slot of its default profile, whose id is computed from its name. A guest's hash has its counts. A
-// linked identity's hash has only its link:
-//
-//   <profile> <generation>             leads to that profile, as long as the profile has this generation
-//   <profile> <generation> !<nonce>    the same, while the guest's data is being merged: see src/profiles/merge.ts
+// | An identity's hash is in the slot of its default profile, whose id is computed from its name. It has a guest's
+// counts, or only a link:
+// |   <profile> <generation>             valid while the profile has this generation
+//   <profile> <generation> !<nonce>    the same, while the guest's data is being merged: see merge.ts
 //   <profile> <generation> +<session>  a customer's, written before the session's profile gets this generation
 //   <profile>                          a guest's home, which expires with the guest
-//
-// A guest's home (its profile) is its default profile. If that belongs to another visitor (the session's profile became a customer's, or
-// was merged into one, and the session lost its link later), the home is the next profile id in the same slot, computed from that
-// visitor's generation. The guest's first write creates it, and the entry above, because the other visitor may be erased before the
-// guest.
-//
-// A customer that exists always has a link. An erased profile has no generation, so all links to it are dead at once;
-// src/profiles/redirects.ts removes a dead link when a request meets it.
-//
-// Links remembered by this process are hints. On one server the script verifies them in the same step; on a cluster, where identity and
-// profile may be at two nodes, the link is read first.
+// | A guest's home (its profile) is its default profile. If another visitor has that (a customer took it over by login,
+// then the session lost its link), it is the next profile id in the slot, computed from that visitor's generation. The
+// first write links it, because the other visitor may be erased before the guest.
+// | A customer that exists always has a link. An erased profile has no generation, so links to it are dead;
+// redirects.ts removes them lazily.
+// | Remembered links are hints: verified by the script on one server, read first on a cluster, where identity and
+// profile may be at two nodes.
 
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -35,20 +29,19 @@ const OWN = loadScript<string>('profiles/assignOwner');
 
 /** A session's id may contain spaces and U+2028. */
 const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
-/** Maximum remembered links, about 200 bytes each. */
+/** About 200 bytes each. */
 const REMEMBERED = 100_000;
 
 export interface Link {
-  /** The stored text, for a compare-and-set. */
+  /** For a compare-and-set. */
   readonly field: string;
   readonly profileId: string;
   /** '' for a guest's home. */
   readonly generation: string;
-  /** A task to finish first: `!<nonce>`, `+<session>`; else ''. */
+  /** To finish first: `!<nonce>`, `+<session>`; else ''. */
   readonly task: string;
 }
 
-/** An identity's link, or whether it exists without one. */
 export interface Found {
   readonly link: Link | undefined;
   readonly isKnown: boolean;
@@ -60,7 +53,7 @@ export class Links {
   readonly #store: Store;
   readonly #batch: VisitBatch;
   readonly #profileIds: ProfileIds;
-  /** name -> last seen link */
+  /** By name. */
   readonly #remembered = new LRUCache<string, Link>({ max: REMEMBERED });
 
   constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds) {
@@ -74,7 +67,6 @@ export class Links {
     return this.#store.isOneServer;
   }
 
-  /** Computed from the name. */
   defaultProfile(name: string): string {
     return this.#profileIds.of(name);
   }
@@ -89,8 +81,8 @@ export class Links {
   }
 
   /**
-   * The session's link, if the customer had the same one when this process last saw both. As long as the session has it, and the
-   * profile this generation, both are one visitor: a profile never changes its customer.
+   * The session's remembered link, if the customer has the same. While it is valid, both are one visitor: a profile
+   * never changes its customer.
    */
   pair(customer: string, session: string): Link | undefined {
     const link = this.remembered(session);
@@ -106,7 +98,7 @@ export class Links {
     return this.#foundOf(name, field);
   }
 
-  /** `read` that works at Redis's `maxmemory`, too, where a batch with visits fails. */
+  /** `read` at Redis's `maxmemory`, at which a batch with visits fails. */
   async look(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -122,7 +114,7 @@ export class Links {
     return { link, isKnown: false, home: await this.#homeAfter(own) };
   }
 
-  /** The home of a new identity whose default profile belongs to another visitor. */
+  /** For a new identity whose default profile is another visitor's. */
   async #homeAfter(own: string): Promise<string> {
     let home = own;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
@@ -138,7 +130,7 @@ export class Links {
     return this.#store.call((client) => client.hmget(key, 'generation', 'target'));
   }
 
-  /** False for a dead link: the profile was erased, or belongs to another visitor. */
+  /** False if the profile was erased, or is another visitor's. */
   async isAlive({ profileId, generation }: Link): Promise<boolean> {
     const [found, target] = await this.#fencesOf(profileId);
     if (generation !== '' || found || target) return found === generation;
@@ -146,7 +138,7 @@ export class Links {
     return (await this.#store.call((client) => client.exists(key))) === 1;
   }
 
-  /** Creates a session whose default profile belongs to another visitor. @returns false after a concurrent change */
+  /** Creates a session at a home that is not its default profile. @returns false after a concurrent change */
   async enter(name: string, home: string): Promise<boolean> {
     const { keys, guestsS } = this.#store;
     const own = this.defaultProfile(name);
@@ -154,9 +146,7 @@ export class Links {
     return (await this.#store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
-  /**
-   * Replaces a link by compare-and-set. @param before undefined for a new identity @param after undefined removes it
-   */
+  /** Compare-and-set. @param before undefined for a new identity @param after undefined removes it */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -167,9 +157,8 @@ export class Links {
   }
 
   /**
-   * Lists a member of a profile before anything leads there.
-   * @param note for a merged profile: nonce of the finished merge; before that `+<generation> <owner>` of a linked source
-   * @returns false if the profile was erased
+   * Call before the member's link. @param note of a merged profile, see Keys.members @returns false if the profile was
+   * erased
    */
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
     const { keys } = this.#store;
@@ -178,9 +167,8 @@ export class Links {
   }
 
   /**
-   * Gives an identity's home an owner: a customer's own, or a guest's that becomes a customer's.
-   * @returns the link to it; another one where the identity has that; undefined where this generation was erased meanwhile, or the
-   * home is another visitor's by now
+   * Makes an identity's home a customer's. @returns its link, or the identity's other one; undefined if this generation
+   * was erased, or the home is another visitor's
    */
   async own(
     name: string,
@@ -207,7 +195,7 @@ export class Links {
     return link;
   }
 
-  /** Owner of a linked profile; undefined where it is gone. */
+  /** Undefined if the profile was erased. */
   async ownerOf({ profileId, generation }: Link): Promise<string | undefined> {
     const key = this.#store.keys.profile(profileId);
     const [found, owner] = await this.#store.call((client) => client.hmget(key, 'generation', 'owner'));
@@ -220,12 +208,11 @@ export function linkTo(profileId: string, generation: string, task = ''): Link {
   return { field, profileId, generation, task };
 }
 
-/** What leads a guest to a home that is not its default profile. */
 export function linkHome(home: string): Link {
   return { field: home, profileId: home, generation: '', task: '' };
 }
 
-/** @param field of an identity, as scripts answer it; `.`, `!` and nothing are none */
+/** @param field as scripts answer it; `.`, `!` and '' are no link */
 export function linkIn(field: string): Link | undefined {
   if (field.length <= 1) return undefined;
   const [, profileId, generation, task = ''] = LINK_FIELD.exec(field) ?? [];
@@ -233,7 +220,7 @@ export function linkIn(field: string): Link | undefined {
   return { field, profileId, generation, task };
 }
 
-/** One that no profile has had: 48 bits, beside the profile's id. */
+/** 48 bits, unique for the profile id. */
 export function newGeneration(): string {
   return randomBytes(6).toString('base64url');
 }

@@ -1,4 +1,4 @@
-// Several visits of one request, counted as if each had come on its own, in no promised order.
+// Counts several visits of one request independently, in no promised order.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
@@ -6,7 +6,6 @@ import type { VisitKind } from '../visits/visit-batch.js';
 import { type Counted, CountRequest } from './counting.js';
 import { mustLink, namesOf, type Visitors } from './visitors.js';
 
-/** A visit that was counted, or why it was not. */
 export type VisitOutcome = Counted | ServiceError;
 
 interface Visit {
@@ -22,8 +21,8 @@ export class ManyVisits {
   }
 
   /**
-   * Counts several visits. All enter the batcher in this turn, but repeats of a pair that is to be linked: these wait until it is.
-   * @returns for each, in order, what became of it; rejects with an error that is none of the service's
+   * Repeats of a pair that must be linked wait for the link; all others enter the batcher in this tick. @returns
+   * outcomes in order; rejects with an error that is not the service's
    */
   async count(kind: VisitKind, visits: readonly Visit[], mayLink: boolean): Promise<VisitOutcome[]> {
     const outcomes = new Array<VisitOutcome>(visits.length);
@@ -49,7 +48,6 @@ export class ManyVisits {
   }
 }
 
-/** Ends the wait for several visits. */
 class Outcomes {
   readonly #outcomes: VisitOutcome[];
   #left: number;
@@ -69,7 +67,6 @@ class Outcomes {
   }
 }
 
-/** One of several visits. */
 class VisitOfMany extends CountRequest {
   readonly #all: Outcomes;
   readonly #index: number;

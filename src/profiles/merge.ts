@@ -1,16 +1,13 @@
-// Merges a profile into a linked one. The two are in different slots, so there is no transaction, but a journal:
-//
-//   pending ──take──▶ the profile's data is renamed to its journal, its link ends in `!` ──give, page by page──▶ added to the target
-//   ──join, append──▶ the target lists the merge, and it is recorded for analysts ──finish──▶ the link without `!`, no journal
-//
-// Each step is one script of a few milliseconds, and idempotent. A request of the visitor finishes a pending merge;
-// src/profiles/resume.ts finishes the others. Until the last step the fields that were given are noted next to the target: a
-// repeated page adds nothing.
-//
-// If the master has replicas, one of them must have the previous step before anything is given, and before the journal is removed: so
-// a failover loses neither half.
-//
-// The source is a guest or, after a failover, another profile of the same customer.
+// Merges a profile into a linked one in another slot, by a journal:
+// |   pending ──take──▶ the profile's data is renamed to its journal, its link ends in `!` ──give, page by page──▶
+// added to the target
+//   ──join, append──▶ the target lists the merge, and it is recorded for analysts ──finish──▶ the link without `!`, no
+//     journal
+// | Each step is one idempotent script. A request of the visitor finishes a pending merge; resume.ts finishes the
+// others.
+// | Before anything is given, and before the journal is removed, a replica (if any) must have the previous step: a
+// failover loses neither half.
+// | The source is a guest or, after a failover, another profile of the same customer.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -30,25 +27,24 @@ const FINISH = loadScript<number>('profiles/finishMerge');
 const RESTORE = loadScript<number>('profiles/undoMerge');
 const CLEAR = loadScript<number>('profiles/clearMerge');
 
-/** TTL of the notes of given fields, seconds: the next visit of this visitor may finish the merge. */
+/** TTL of the notes of given fields, seconds: the visitor's next visit may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
-/** A request waits for a merge for so many time-outs of Redis; a large merge goes on without it. */
+/** A request waits so many time-outs; a large merge goes on without it. */
 const PATIENCE = 2;
 
-/** Appends an event to the stream of a profile's node. @throws ServiceError `unavailable` */
+/** @throws ServiceError `unavailable` */
 export type Append = (profileId: string, line: string) => Promise<unknown>;
 
-/** A profile that is merged: a guest's, or a linked one. */
+/** A guest's profile, or a linked one. */
 export interface Source {
   readonly profileId: string;
   /** '' for a guest; so is `owner`. */
   readonly generation: string;
   readonly owner: string;
-  /** The guest's identity. */
+  /** Of a guest. */
   readonly name: string;
 }
 
-/** The target of a merged profile. */
 export interface Target {
   readonly link: Link;
   readonly nonce: string;
@@ -65,7 +61,7 @@ export interface MergerParts {
 
 export class Merger {
   readonly #parts: MergerParts;
-  /** Running merges of this process, by source. Bounded by requests and scans. */
+  /** By source. Bounded by requests and scans. */
   readonly #running = new Map<string, Promise<boolean>>();
 
   constructor(parts: MergerParts) {
@@ -73,8 +69,8 @@ export class Merger {
   }
 
   /**
-   * @returns false if nothing was merged: the source has changed, or the target was erased
-   * @throws ServiceError `unavailable`, also if a large merge takes longer than a request waits
+   * @returns false if nothing was merged: the source has changed, or the target was erased @throws ServiceError
+   * `unavailable`, also if a large merge takes longer than a request waits
    */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
     // In the node's clock: a backup compares it with its start.
@@ -90,17 +86,14 @@ export class Merger {
     return false;
   }
 
-  /** The target of a profile, if it was merged. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   async targetOf(profileId: string): Promise<Target | undefined> {
     const key = this.#parts.store.keys.profile(profileId);
     const field = await this.#parts.store.call((client) => client.hget(key, 'target'));
     return field === null ? undefined : targetOf(field);
   }
 
-  /**
-   * Gives the journal to the target. Idempotent.
-   * @returns false if the target was erased @throws see `merge`
-   */
+  /** Idempotent. @returns false if the target was erased @throws see `merge` */
   finish(profileId: string, target: Target): Promise<boolean> {
     let running = this.#running.get(profileId);
     if (running === undefined) {
@@ -110,10 +103,7 @@ export class Merger {
     return withPatience(running, PATIENCE * this.#parts.store.timeoutMs);
   }
 
-  /**
-   * Undoes an unfinished merge whose target was erased.
-   * @returns false if the profile has another target, or the guest another link
-   */
+  /** Undoes a pending merge whose target was erased. @returns false if target or guest's link differ */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys } = this.#parts.store;
     await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
@@ -129,7 +119,7 @@ export class Merger {
     return true;
   }
 
-  /** Removes the rest of a profile whose target was erased, and its pending merge. @throws ServiceError `unavailable` */
+  /** Removes the rest of a profile whose target was erased. @throws ServiceError `unavailable` */
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.#parts.store;
     await this.#parts.pending.forget(mergeOf(profileId, target));
@@ -146,7 +136,7 @@ export class Merger {
     const given = await together(this.#parts.belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
-    // A repeated try appends rows with the same ids, which analysts see once.
+    // A repeated try appends rows with the same ids.
     const time = Number.parseInt(nonce, 10);
     const told = merged.map((profile) =>
       this.#parts.append(
@@ -167,7 +157,7 @@ export class Merger {
     return true;
   }
 
-  /** Gives one journal, page by page. @returns merged profiles among its members; undefined if the target was erased */
+  /** @returns merged profiles among the members; undefined if the target was erased */
   async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
     const { kind, indexes, merged } = belonging;
     const { keys } = this.#parts.store;
@@ -193,7 +183,7 @@ export class Merger {
     return profiles;
   }
 
-  /** Adds a page of a journal to the target. @returns false if the target was erased */
+  /** @returns false if the target was erased */
   async #give(
     from: string,
     { link: { profileId, generation }, nonce }: Target,
@@ -213,7 +203,6 @@ export class Merger {
     return (await this.#parts.store.change(GIVE, touched, args)) === 1;
   }
 
-  /** The keys of the scripts: three fixed ones, then each kind's key and journal. */
   #movedKeys(profileId: string, isGuest: boolean): string[] {
     const { keys } = this.#parts.store;
     const moved = this.#parts.belongings.flatMap((one) => [
@@ -243,27 +232,26 @@ function targetOf(field: string): Target {
   return { link: linkTo(profileId, generation), nonce, isFinished };
 }
 
-/** The value of the profile's field `target`. */
+/** The field `target`. */
 function fieldOf({ link, nonce, isFinished }: Target): string {
   return `${isFinished ? '' : '!'}${link.field} ${nonce}`;
 }
 
-/** Link of a merged guest. */
 function linkOf({ link, nonce, isFinished }: Target): Link {
   return linkTo(link.profileId, link.generation, isFinished ? '' : `!${nonce}`);
 }
 
-/** Name of the pending operation, see Pending. */
+/** See Pending. */
 function mergeOf(profileId: string, { link, nonce }: Target): string {
   return `merge ${profileId} ${link.field} ${nonce}`;
 }
 
-/** True if a member is a merged profile, and not an identity, a share code, or a digest. */
+/** True for a merged profile; false for an identity, a share code, or a digest. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
 }
 
-/** Waits for all. @throws the first error, after all have ended */
+/** @throws the first error, after all have ended */
 async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
   const ended = await Promise.allSettled(work);
   const failed = ended.find((one) => one.status === 'rejected');
@@ -271,7 +259,7 @@ async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
   return ended.map((one) => (one as PromiseFulfilledResult<T>).value);
 }
 
-/** Rejects after `ms`; the merge goes on. */
+/** The merge goes on. */
 function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout;
   const late = new Promise<never>((_, reject) => {

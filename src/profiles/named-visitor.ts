@@ -1,5 +1,5 @@
-// The visitor that a caller names who asks for an export or an erasure: by customer id, session id, e-mail address, or
-// several of them. Several have to lead to one visitor: an export of one and an erasure of two would be a surprise.
+// The visitor of an export or erasure, by customer id, session id, e-mail address, or several of them. Several must
+// lead to one visitor: an erasure of two would be a surprise.
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
@@ -10,9 +10,9 @@ import type { Redirects } from './redirects.js';
 const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
 
 export interface NamedVisitor {
-  /** All identities that were given; the first one leads to the visitor, unless `digest` does. */
+  /** The first leads to the visitor, unless `digest` does. */
   readonly names: readonly string[];
-  /** Of the e-mail address, where no given id leads to a visitor; see Emails. */
+  /** Of the address, if no given id leads to a visitor. */
   readonly digest: string | undefined;
 }
 
@@ -28,8 +28,8 @@ export class NamedVisitors {
   }
 
   /**
-   * Creates and links nothing. An e-mail address alone may lead to several visitors.
-   * @throws ServiceError `invalid_request` where the ids lead to several; `unavailable`
+   * Creates and links nothing. An address alone may lead to several visitors. @throws ServiceError `invalid_request` if
+   * the ids lead to several; `unavailable`
    */
   async find(identity: Identity): Promise<NamedVisitor> {
     const { sessionId } = identity;
@@ -63,7 +63,7 @@ export class NamedVisitors {
     };
   }
 
-  /** @returns undefined where the identity is unknown */
+  /** @returns undefined if the identity does not exist */
   async #visitorOf(name: string): Promise<string | undefined> {
     const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
     return isKnown ? (link?.profileId ?? home) : undefined;

@@ -1,4 +1,4 @@
-// Puts the parts of identities together: they are made of each other and of nothing else.
+// Wires the parts of profiles together.
 
 import type { Append } from '../events/appender.js';
 import type { Recording } from '../events/recording.js';
@@ -41,11 +41,9 @@ export interface IdentityParts {
   readonly belongings: readonly Belonging[];
 }
 
-/** What is counted of what was done, for metrics. */
 export interface IdentityFigures {
-  /** A visitor was erased. */
   readonly erased?: () => void;
-  /** An address leads to so many profiles no longer, because there were too many. */
+  /** Profiles dropped from an address's index. */
   readonly addressesDropped?: (profiles: number) => void;
   /** An interrupted operation could not be completed. */
   readonly failed?: OnFailed;
@@ -56,7 +54,6 @@ export interface IdentitySpec {
   readonly visits: VisitBatch;
   readonly recordings: Batcher<Recording, string | undefined>;
   readonly appends: Batcher<Append, unknown>;
-  /** Maximum products with a count per profile. */
   readonly maxProducts: number;
   readonly figures?: IdentityFigures;
   readonly itemIndex?: FieldIndex | undefined;

@@ -1,10 +1,7 @@
-// Operations that take several steps in several slots: each is written down before it begins and removed when it has ended, so that
-// src/profiles/resume.ts finds what a process has left half done.
-//
-//   merge <profile> <target's profile> <its generation> <nonce>
+// Journals multi-step operations before they begin, for resume.ts:
+// |   merge <profile> <target's profile> <its generation> <nonce>
 //   erase <profile> <its generation>
-//
-// Each node has a list beside its streams. An operation is in that of its profile's node: a failover forgets both or neither.
+// | Each is listed at its profile's node: a failover loses both or neither.
 
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -13,7 +10,6 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const PENDING = loadScript<number>('profiles/listPending');
-/** Operations of one page. */
 const PAGE = 250;
 
 export class Pending {
@@ -23,31 +19,28 @@ export class Pending {
     this.#store = store;
   }
 
-  /** @param profileId of the operation @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   begin(profileId: string, operation: string): Promise<void> {
     return this.#change('begin', this.#streamOf(profileId), operation);
   }
 
-  /** @param profileId of the operation @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   end(profileId: string, operation: string): Promise<void> {
     return this.#change('end', this.#streamOf(profileId), operation);
   }
 
-  /** Strikes an operation out wherever it is: its profile's slot may have moved since. @throws ServiceError `unavailable` */
+  /** At any node: its profile's slot may have moved. @throws ServiceError `unavailable` */
   async forget(operation: string): Promise<void> {
     for (const stream of await this.#streams()) await this.#change('end', stream, operation);
   }
 
-  /** Strikes all out. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   async clear(): Promise<void> {
     const { keys } = this.#store;
     for (const stream of await this.#streams()) await removeKeys(this.#store, [keys.pending(stream)]);
   }
 
-  /**
-   * Pending operations, in pages. An operation may come twice; one that begins or ends during the scan may be missing.
-   * @throws ServiceError `unavailable`
-   */
+  /** May repeat an operation, or miss one that begins or ends during the scan. @throws ServiceError `unavailable` */
   async *pages(): AsyncGenerator<readonly string[]> {
     for (const stream of await this.#streams()) {
       const key = this.#store.keys.pending(stream);

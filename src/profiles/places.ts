@@ -1,5 +1,4 @@
-// Does something where an identity has what is its: at the place that seems right, and, where the script answers with a
-// redirect, at the next one. The script checks the place in the same step.
+// Acts at an identity's expected location, and follows redirects: the script verifies the location in the same step.
 
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
@@ -7,10 +6,10 @@ import { guestPlace, isRedirect, linkedPlace, MAX_HOPS, type Place } from '../re
 import { type Link, type Links, linkHome, linkTo } from './links.js';
 import type { Redirects } from './redirects.js';
 
-/** Does something at a place, or answers with a redirect (see lua/includes/redirect.lua). */
+/** Answers with a redirect (lua/includes/redirect.lua) if nothing was done. */
 export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
 
-/** A request that is its own place, and an entry of a batch. */
+/** A request that is its own place, and an operation of a batch. */
 export abstract class PlacedRequest implements Place {
   deadline = 0;
   profileId = '';
@@ -23,7 +22,6 @@ export abstract class PlacedRequest implements Place {
 
 type Aimed = { -readonly [Field in keyof Place]: Place[Field] };
 
-/** What was done, and the profile that has it. */
 export interface Done<Answer> {
   readonly profileId: string;
   readonly answer: Answer;
@@ -38,7 +36,7 @@ export class Places {
     this.#redirects = redirects;
   }
 
-  /** Sets a request's place to that of an identity, as far as this process knows. */
+  /** From this process's memory alone. */
   aim(request: Aimed, name: string): void {
     const own = this.#links.defaultProfile(name);
     const link = this.#links.areChecked ? this.#links.remembered(name) : undefined;
@@ -48,16 +46,12 @@ export class Places {
     request.link = link === undefined ? '' : link.field;
   }
 
-  /** Whether an identity has to be looked up before something is done that makes it known: customers always have a link. */
+  /** Customers always have a link, so a write that may create one reads it first. */
   needsLink(name: string): boolean {
     return isCustomerName(name) && !(this.#links.areChecked && this.#links.remembered(name) !== undefined);
   }
 
-  /**
-   * Does something for an identity, in one step with the check of its link: of a guest, and on one server.
-   * @param makes whether an unknown identity becomes known by it
-   * @throws what `ask` throws, and ServiceError `unavailable`
-   */
+  /** @param makes creates an unknown identity @throws errors of `ask`, and ServiceError `unavailable` */
   async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     const place = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
     const answer = await ask(place);
@@ -65,7 +59,7 @@ export class Places {
     return this.follow(name, makes, place, answer, ask);
   }
 
-  /** Goes on from a place whose answer was a redirect. @throws as `run` */
+  /** @throws as `run` */
   async follow<Answer>(
     name: string,
     makes: boolean,
@@ -83,8 +77,8 @@ export class Places {
   }
 
   /**
-   * Does something at a linked profile. @param session whose link must be this one; empty where that was seen just now
-   * @returns undefined, and nothing was done, where the session has another link, or the profile is gone
+   * @param session must have this link; '' if just verified @returns undefined if it has another link, or the profile
+   * was erased: nothing was done
    */
   async runAt<Answer>(link: Link, session: string, ask: Ask<Answer>): Promise<Done<Answer> | undefined> {
     const isChecked = session !== '' && this.#links.areChecked;
@@ -95,7 +89,7 @@ export class Places {
     return isRedirect(answer) ? undefined : { profileId, answer: answer as Answer };
   }
 
-  /** @param answer of a place: a redirect */
+  /** @param answer a redirect */
   async #located(name: string, makes: boolean, place?: Place, answer = '@'): Promise<Place> {
     const used = place && usedAt(place);
     const checked = this.#links.defaultProfile(name);
@@ -126,7 +120,7 @@ export class Places {
   }
 }
 
-/** The link that a place was found by; undefined if a guest was looked for at its default profile. */
+/** Undefined for a guest at its default profile. */
 function usedAt({ profileId, generation, link }: Place): Link | undefined {
   if (generation !== '') return linkTo(profileId, generation);
   return link === '' ? undefined : linkHome(profileId);

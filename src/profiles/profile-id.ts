@@ -1,31 +1,27 @@
-// The profile id that an identity gets when it is first written: `<bucket>.<kind><hash>`.
-//
-// Bucket and hash are cut from SHA-256 over the deployment's secret salt and the identity's name, so two
-// servers that race make the same id, a read can name it without writing, and no client without the salt can
-// compute it or the bucket. (Half of the digest stays hidden, which is what makes hashing salt and name in
-// one go as good as HMAC here: there is no length extension of a truncated digest. It costs a quarter.)
-// The kind tells a reader of keys whether a customer's name or a session's made it.
+// An identity's default profile id: `<bucket>.<kind><hash>`, from SHA-256 over salt and name. Servers that race make
+// the same id, a read needs no write, and nobody without the salt can compute it. (As good as HMAC, and a quarter
+// cheaper: a truncated digest has no length extension.)
 
 import { hash } from 'node:crypto';
 
 export interface ProfileIds {
-  /** @param name the identity's name in Redis, see identityName */
+  /** @param name see identityName */
   of(name: string): string;
-  /** The next one, if another visitor has the profile @param seed of that visitor's profile */
+  /** The next id, if another visitor has the profile. @param seed of that visitor's profile */
   after(profileId: string, seed: string): string;
 }
 
-/** 5 digits of base64url, 30 bits, choose the bucket; the 16 after them, 96 bits, are the hash. */
+/** Digits of base64url: 30 bits choose the bucket, 96 bits are the hash. */
 const BUCKET_DIGITS = 5;
 const HASH_DIGITS = 16;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const VALUE_OF = new Uint8Array(128);
 for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
 
-/** @param salt of the deployment; fixed length, so that salt and name can't run into each other */
+/** @param salt fixed length, so that salt and name can't run into each other */
 export function createProfileIds(salt: string, buckets: number): ProfileIds {
-  // Asked for every request: text all the way, because a Buffer costs more than the digest in it.
-  // The bucket is named from two small tables, which stay in the processor's cache; one of all names would not.
+  // The hot path: text all the way, because a Buffer costs more than the digest in it. Two small tables of buckets stay
+  // in the processor's cache.
   const highDigits = Array.from({ length: Math.ceil(buckets / 36) }, (_, high) =>
     high === 0 ? '' : high.toString(36),
   );
@@ -41,7 +37,7 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);
     },
-    // In the same bucket: scripts check and end it together with the identity.
+    // In the same bucket: scripts verify and expire it together with the identity.
     after(profileId, seed) {
       const start = profileId.slice(0, profileId.indexOf('.') + 2);
       return start + hash('sha256', `${salt}${profileId}\n${seed}`, 'base64url').slice(0, HASH_DIGITS);
@@ -49,7 +45,7 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
   };
 }
 
-/** The number that up to 5 digits of base64url spell. */
+/** Up to 5 digits of base64url. */
 function numberOf(text: string, start: number, end: number): number {
   let bits = 0;
   for (let i = start; i < end; i++) bits = (bits << 6) | (VALUE_OF[text.charCodeAt(i)] as number);

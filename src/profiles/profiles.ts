@@ -1,7 +1,5 @@
-// What is known of a visitor: e-mail, names, device, locale. It stays in Redis and never enters `events`.
-// It is written with every request that has it: a process that remembered what it wrote could not know of an erasure,
-// or of what another process wrote since. A device or a locale alone says nothing about a person and is with every event
-// anyway: they are kept beside an address or a name.
+// Facts of a visitor: e-mail, names, device, locale. They stay in Redis, and never enter `events`. Written with every
+// request that has them: a cache could not know of an erasure. Device or locale alone is not personal, and not stored.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
 import { checkedAndEndingKeys, type Place } from '../redis/place.js';
@@ -14,12 +12,10 @@ import type { Visitors } from './visitors.js';
 const KEEP = loadScript<string | number>('profiles/storeFacts');
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
-/** Whether an identity says who its visitor is. */
 export function isPersonal({ email, firstName, lastName }: Identity): boolean {
   return email !== null || firstName !== null || lastName !== null;
 }
 
-/** Whether an identity says anything that is kept. */
 export function hasFacts(who: Identity): boolean {
   return FACTS.some((name) => who[name] !== null);
 }
@@ -38,9 +34,8 @@ export class Profiles {
   }
 
   /**
-   * Keeps all that an identity says, and makes its visitor known. Facts that it does not give stay as they were.
-   * @param leads whether its e-mail address leads to the visitor from now on: a server or an order gave it
-   * @returns the visitor's profile @throws ServiceError `unavailable`
+   * Stores an identity's facts; creates an unknown visitor. @param leads adds the visitor to the address's index: a
+   * server or an order gave it @returns the profile @throws ServiceError `unavailable`
    */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);

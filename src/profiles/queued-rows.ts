@@ -1,16 +1,14 @@
-// Queues rows for erasure from what waits in streams and from ClickHouse; src/flush/row-eraser.ts erases them.
+// Queues rows for erasure by src/flush/row-eraser.ts.
 
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ERASURES = loadScript('profiles/queueErasures');
-/** Names that one call takes. */
 const AT_ONCE = 100;
 
 /**
- * @param what profile ids, EVERY_PROFILE, and identity names: rows that name them
- * @param at when they were erased, in milliseconds of Redis's clock: later rows stay. By default now
- * @throws ServiceError `unavailable`
+ * @param what profile ids, EVERY_PROFILE, and identity names @param at milliseconds of Redis's clock: later rows stay;
+ * default now @throws ServiceError `unavailable`
  */
 export async function queueRows(store: Store, what: readonly string[], at?: number): Promise<void> {
   const now = Math.ceil(store.timeAt(undefined, performance.now()));

@@ -1,4 +1,4 @@
-// Where an identity's link leads, once what it says is to be finished is finished, and a dead link is removed.
+// Follows an identity's link, after finishing its task, and removes dead links.
 
 import { ServiceError } from '../errors.js';
 import { encodeAdoption } from '../events/row.js';
@@ -8,12 +8,11 @@ import type { Store } from '../redis/store.js';
 import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
 
-/** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
+/** Removes what leads to an erased generation. @throws ServiceError `unavailable` */
 export type FinishErasure = (profileId: string, generation: string) => Promise<void>;
 
-/** An identity, and whose the profile is that it leads to. */
 export interface State extends Found {
-  /** Of a linked profile; undefined where there is no link. */
+  /** Undefined without a link. */
   readonly owner: string | undefined;
 }
 
@@ -32,7 +31,7 @@ export class Redirects {
     this.#parts = parts;
   }
 
-  /** An identity's link that leads to a profile that is there. @throws ServiceError `unavailable` */
+  /** The link leads to an existing profile. @throws ServiceError `unavailable` */
   async stateOf(
     name: string,
     read: (name: string) => Promise<Found> = (one) => this.#parts.links.read(one),
@@ -53,10 +52,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /**
-   * An identity's link after a script has answered with a redirect. @param used the link that the script was given
-   * @throws ServiceError `unavailable`
-   */
+  /** The link after a script's redirect. @param used the link given to the script @throws ServiceError `unavailable` */
   async after(name: string, redirect: string, used: Link | undefined): Promise<Found> {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
     const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
@@ -80,7 +76,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /** Finishes what a link says. @returns whether it leads to that profile from now on @throws ServiceError `unavailable` */
+  /** Finishes a link's task. @returns true if the link is valid afterwards @throws ServiceError `unavailable` */
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
     const own = this.#parts.links.defaultProfile(name);
@@ -90,11 +86,11 @@ export class Redirects {
     return false;
   }
 
-  /** The profile of the session that a customer's link names becomes the customer's. */
+  /** Makes the session's profile the customer's. */
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
-    // Its own one, or one that a failover has made the customer forget.
+    // Its own, or one whose customer's link was lost in a failover.
     const isInItsSlot = bucketOf(profileId) === bucketOf(this.#parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
       ? (await this.#parts.links.own(session, profileId, customer, generation))?.field ===
@@ -111,7 +107,7 @@ export class Redirects {
     );
   }
 
-  /** Removes, or replaces, the link to a profile that is gone. @throws ServiceError `unavailable` */
+  /** Removes or replaces a dead link. @throws ServiceError `unavailable` */
   async repair(name: string, link: Link): Promise<void> {
     const { keys } = this.#parts.store;
     const { profileId, generation } = link;
@@ -136,8 +132,8 @@ export class Redirects {
   }
 
   /**
-   * A merge's target is gone. If it was erased with what it was given, or had all of it, the source goes, too; else the source is
-   * restored from its journal. @throws ServiceError `unavailable`
+   * The target no longer exists. If it was erased after receiving the merge, discards the source; else restores it.
+   * @throws ServiceError `unavailable`
    */
   async undo(profileId: string, target: Target): Promise<void> {
     const { link, isFinished } = target;
@@ -151,8 +147,8 @@ export class Redirects {
   }
 
   /**
-   * Where what a profile had is now: there, or where it was merged. @returns undefined where it is gone
-   * @throws ServiceError `unavailable`
+   * The location of a profile's data, after merges. @returns undefined if it was erased @throws ServiceError
+   * `unavailable`
    */
   async placeOf(profileId: string): Promise<Place | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];

@@ -1,17 +1,16 @@
-// Completes operations of several steps that a process has left half done. Each process scans every 30 s; every step is safe to
-// repeat. An operation that fails is reported and tried again at the next scan; the others go on.
+// Completes interrupted multi-step operations. Every step is idempotent; an operation that fails is tried again at the
+// next scan.
 
 import type { LinkedEraser } from './linked-eraser.js';
 import type { Merger } from './merge.js';
 import type { Pending } from './pending.js';
 import type { Redirects } from './redirects.js';
 
-/** Milliseconds between scans: an operation that was pending at the last one is taken to be left. */
+/** Milliseconds. An operation that was pending at the last scan counts as interrupted. */
 const SCAN_MS = 30_000;
-/** Operations that one scan takes up. */
+/** Per scan. */
 const MOST = 10_000;
 
-/** Called with each operation that failed, by its kind. */
 export type OnFailed = (task: 'erasure' | 'merge', error: Error) => void;
 
 export interface ResumeParts {
@@ -24,14 +23,14 @@ export interface ResumeParts {
 
 export class Resume {
   readonly #parts: ResumeParts;
-  /** Pending at the last scan; MOST of them at most. */
+  /** At the last scan. */
   #seen: ReadonlySet<string> = new Set();
 
   constructor(parts: ResumeParts) {
     this.#parts = parts;
   }
 
-  /** Scans now and every half a minute. @returns what ends it */
+  /** @returns a function that stops it */
   watch(): () => void {
     let isRunning = false;
     const scan = async () => {
@@ -47,7 +46,7 @@ export class Resume {
     return () => clearInterval(timer);
   }
 
-  /** Completes what was pending at the last scan, too. @throws ServiceError `unavailable`: to be run again */
+  /** Also completes what was pending at the last scan. @throws ServiceError `unavailable`: run it again */
   async run(): Promise<void> {
     const pending = await this.#pendingNow();
     const seen = this.#seen;
@@ -79,12 +78,11 @@ export class Resume {
     const isPending = target !== undefined && target.nonce === nonce;
     if (isPending && !(await this.#parts.merger.finish(profileId, target)))
       await this.#parts.redirects.undo(profileId, target);
-    // It may be in the list of another node, where its profile's slot was when it began.
+    // It may be listed at another node, if its profile's slot has moved.
     await this.#parts.pending.forget(operation);
   }
 }
 
-/** What it fails with, if it does. */
 function failureOf(work: Promise<void>): Promise<Error | undefined> {
   return work.then(
     () => undefined,

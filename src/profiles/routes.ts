@@ -1,4 +1,4 @@
-// POST /profile/guest and /profile/merge; DELETE /profile, with which a shop's server erases a visitor's data.
+// POST /profile/guest and /profile/merge; DELETE /profile.
 
 import { erasureAnswer, mergeAnswer, profileAnswer } from '../http/answer-schemas.js';
 import { ERASURE, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';

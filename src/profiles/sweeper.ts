@@ -1,8 +1,6 @@
-// Removes what leads to a guest who has ended: share codes, entries of the indexes of addresses and of wishers. They are in slots
-// of their own, so they can't end with the guest's keys without work on each visit.
-//
-// One process at a time goes through all keys by SCAN, in small pages, every few hours. It may die anywhere: the next sweep begins
-// anew. An entry of the index of wishers stays if its guest came back meanwhile: it goes when the product changes, or with them.
+// Removes what leads to expired guests: share codes, entries of the indexes of addresses and wishers. They have slots
+// of their own, so they can't expire with the guest's keys.
+// | One process at a time SCANs all keys every few hours; an interrupted sweep starts anew.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mastersOf } from '../redis/client.js';
@@ -13,12 +11,12 @@ import type { Emails } from './emails.js';
 
 /** Two sweeps take less than a day. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
-/** Keys of one page of SCAN, and the pause after it: a sweep takes Redis and `serve` a few percent of a core. */
+/** A sweep takes Redis and `serve` a few percent of a core. */
 const PAGE = 200;
 const PAUSE_MS = 20;
-/** What may still be on its way to its profile, milliseconds: far longer than that takes. */
+/** Spares what may still be on its way to its profile. */
 const GRACE_MS = 60 * 60 * 1_000;
-/** src/redis/keys.ts spells them. */
+/** See src/redis/keys.ts. */
 const SWEPT = /^\{(share|email|wish):([^}]+)\}$/;
 
 export type Swept = 'share' | 'email' | 'wish';
@@ -28,9 +26,8 @@ export interface SweeperParts {
   readonly shares: Shares;
   readonly emails: Emails;
   readonly itemIndex: ItemIndex | undefined;
-  /** Called with what was removed. */
   readonly onSwept: (kind: Swept, entries: number) => void;
-  /** Called with what failed: it is tried again by the next sweep. */
+  /** The next sweep tries again. */
   readonly onFailed: (error: Error) => void;
 }
 
@@ -39,14 +36,14 @@ export class Sweeper {
   readonly #everyMs: number;
   readonly #graceMs: number;
 
-  /** @param everyMs @param graceMs other than in production in tests */
+  /** Parameters for tests. */
   constructor(parts: SweeperParts, everyMs = EVERY_MS, graceMs = GRACE_MS) {
     this.#parts = parts;
     this.#everyMs = everyMs;
     this.#graceMs = graceMs;
   }
 
-  /** Sweeps whenever it is time and no other process does. @returns what ends it */
+  /** @returns a function that stops it */
   watch(): () => void {
     const closing = new AbortController();
     let isRunning = false;
@@ -64,7 +61,7 @@ export class Sweeper {
     };
   }
 
-  /** The turn's key ends when the next sweep is due. */
+  /** The key expires when the next sweep is due. */
   async #sweepInTurn(signal: AbortSignal): Promise<void> {
     const { store } = this.#parts;
     const taken = await store.call((client) => client.set(store.keys.sweep, '1', 'PX', this.#everyMs, 'NX'));

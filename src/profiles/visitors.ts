@@ -1,10 +1,8 @@
-// Whose visit or event is it? One identity may carry a customer's id, a session's, or both.
-//
-//   one id                      that identity's profile
-//   both, from a trusted caller the two are linked first (the contract's table): see link.ts
+// The visitor of a request, by a customer's id, a session's, or both:
+// |   one id                      that identity's profile
+//   both, from a trusted caller linked first, see link.ts
 //   both, from anyone else      the customer's profile; nothing is linked
-//
-// Reading makes and links nothing.
+// | Reads create and link nothing.
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
@@ -19,19 +17,15 @@ import type { Links } from './links.js';
 import type { Ask, Done, Places } from './places.js';
 import type { Redirects } from './redirects.js';
 
-/** Reads of one request that may go to several profiles, because the visitor is linked meanwhile, and are done again. */
+/** A concurrent link moves a read to another profile. */
 const READ_ROUNDS = 8;
 
-/** Erasures of one visitor that one request meets. */
+/** Concurrent erasures of the visitor. */
 const LINK_ROUNDS = 8;
 
-/**
- * Refuses a change before two ids are linked for it: a request that is refused changes nothing.
- * @param places where the belongings are that the link brings together
- */
+/** Throws to refuse a change before two ids are linked for it. @param places locations that the link joins */
 export type Check = (places: readonly Place[]) => Promise<void>;
 
-/** The profile of a visitor, or the one that it would get. */
 export interface FoundProfile {
   readonly profileId: string;
   readonly known: boolean;
@@ -54,7 +48,6 @@ export class Visitors {
     this.#parts = parts;
   }
 
-  /** Counts, reads or resets, and calls back. */
   count(request: CountRequest, who: Identity, mayLink: boolean): void {
     if (!mustLink(who, mayLink)) {
       this.#parts.counting.count(request, onlyName(who));
@@ -69,10 +62,7 @@ export class Visitors {
     );
   }
 
-  /**
-   * Counts or resets; a visit makes an unknown visitor known.
-   * @throws ServiceError `unavailable`, `overloaded`, `too_many_products`
-   */
+  /** A visit creates an unknown visitor. @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
   async enter(
     kind: Exclude<VisitKind, 'read'>,
     who: Identity,
@@ -84,7 +74,7 @@ export class Visitors {
     return { profileId, count: answer };
   }
 
-  /** Counts one visit, or resets, under an operation: once, however often it is tried. @throws as `enter` */
+  /** Once per operation. @throws as `enter` */
   async enterOnce(
     kind: 'visit' | 'reset',
     who: Identity,
@@ -96,7 +86,7 @@ export class Visitors {
     return (await this.#enter(kind, who, mayLink, handle, ask)).answer;
   }
 
-  /** The visitor's count of a product, and the profile id that it has or would get. */
+  /** With the profile id that the visitor has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Counted> {
     const { profileId, answer } = await this.look(
       who,
@@ -106,10 +96,7 @@ export class Visitors {
     return { profileId, count: answer };
   }
 
-  /**
-   * The visitor's counts of several products, in their order, and the profile id that it has or would get.
-   * @throws ServiceError `unavailable`, `overloaded`
-   */
+  /** Counts in the order of `handles`. @throws ServiceError `unavailable`, `overloaded` */
   async readAll(
     who: Identity,
     mayLink: boolean,
@@ -128,7 +115,7 @@ export class Visitors {
     throw new ServiceError('unavailable');
   }
 
-  /** Makes a visitor known. @returns its profile */
+  /** Creates an unknown visitor. @returns the profile */
   async resolve(who: Identity, mayLink: boolean): Promise<string> {
     const { links, linker, redirects } = this.#parts;
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
@@ -150,15 +137,14 @@ export class Visitors {
   }
 
   /**
-   * Records an event of a visitor; makes the profile where there is none.
-   * @param encode the event's line (from encodeEvent) under a profile
-   * @returns the profile @throws ServiceError `overloaded` at the high-water mark, `unavailable`
+   * Creates an unknown visitor. @param encode the event's line (from encodeEvent) @throws ServiceError `overloaded` at
+   * the high-water mark, `unavailable`
    */
   async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
     return (await this.change(who, mayLink, this.#parts.events.at(encode))).profileId;
   }
 
-  /** `record` that calls back: without a promise, wherever nothing is linked. */
+  /** `record` by callback: without a promise unless ids are linked. */
   submit(request: EventRequest, who: Identity, mayLink: boolean): void {
     if (!mustLink(who, mayLink)) {
       this.#parts.events.record(request, onlyName(who));
@@ -170,56 +156,53 @@ export class Visitors {
     );
   }
 
-  /** The profile that the visitor has, or would get. Makes and links nothing. */
+  /** The profile that the visitor has, or would get. */
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
     const { link, isKnown, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
     return { profileId: link?.profileId ?? home, known: isKnown };
   }
 
-  /** Reads what a write of this visitor would find. @throws what `ask` throws, and ServiceError `unavailable` */
+  /** @throws errors of `ask`, and ServiceError `unavailable` */
   async look<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     return this.#parts.places.run(await this.#nameToRead(who, mayLink), false, ask);
   }
 
-  /**
-   * Changes something of a visitor's profile; makes it where there is none.
-   * @param check see Check @throws what `ask` and `check` throw, and ServiceError `unavailable`
-   */
+  /** Creates an unknown visitor. @throws errors of `ask` and `check`, and ServiceError `unavailable` */
   change<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>, check?: Check): Promise<Done<Answer>> {
     return this.#run(who, mayLink, true, ask, check);
   }
 
-  /** As `change`, where there is nothing to do for a visitor who has no profile: it stays unknown. */
+  /** `change` that does not create an unknown visitor. */
   async changeKnown<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     const isUnknown = mustLink(who, mayLink) && !(await this.find(who, mayLink)).known;
     return isUnknown ? this.look(who, mayLink, ask) : this.#run(who, mayLink, false, ask);
   }
 
-  /** Where what this visitor has after a write is. Changes nothing. @throws ServiceError `unavailable` */
+  /** Locations of the visitor's data after a write. @throws ServiceError `unavailable` */
   async preview(who: Identity, mayLink: boolean): Promise<Place[]> {
     const { linker } = this.#parts;
     if (mustLink(who, mayLink)) return linker.preview(...namesOf(who));
     return [await linker.locate(onlyName(who))];
   }
 
-  /** Where a visit or event of this visitor will be recorded, as far as this process knows without asking. */
+  /** From this process's memory alone. */
   likelyProfile(who: Identity, mayLink: boolean): string {
     const { links } = this.#parts;
     const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
     return links.remembered(name)?.profileId ?? links.defaultProfile(name);
   }
 
-  /** Whether a session belongs to a customer. Changes nothing. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   async belongsToCustomer({ sessionId }: Identity): Promise<boolean> {
     return sessionId !== null && this.#parts.linker.belongsToCustomer(identityName('s', sessionId));
   }
 
-  /** Links a session to a customer. @param who has both ids. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   link(who: BothIds): Promise<Linked> {
     return this.#parts.linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
   }
 
-  /** A visit, unless the profile has too many products, or a reset, which makes no visitor known. */
+  /** A reset creates no visitor. */
   #enter<Answer>(
     kind: Exclude<VisitKind, 'read'>,
     who: Identity,
@@ -232,7 +215,7 @@ export class Visitors {
     return this.#run(who, mayLink, true, ask, check);
   }
 
-  /** Does something for a visitor. Two ids are linked first, where they are not known to be. @param makes see Places.run */
+  /** Links two ids first unless this process remembers their link. @param makes see Places.run */
   async #run<Answer>(
     who: Identity,
     mayLink: boolean,
@@ -251,12 +234,12 @@ export class Visitors {
       const { link } = await linker.link(customer, session);
       const made = await places.runAt(link, '', ask);
       if (made !== undefined) return made;
-      // The visitor was erased in between; from here on it is a new one.
+      // Erased concurrently: link the new visitor.
     }
     throw new ServiceError('unavailable');
   }
 
-  /** The name under which a read finds what a write of the same visitor would. */
+  /** Its data is what a write would find. */
   async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
     if (!mustLink(who, mayLink)) return onlyName(who);
     const [customer, session] = namesOf(who);
@@ -264,7 +247,6 @@ export class Visitors {
   }
 }
 
-/** Both ids: the two are one visitor's. */
 export type BothIds = { readonly customerId: string; readonly sessionId: string };
 
 export function mustLink(who: Identity, mayLink: boolean): who is Identity & BothIds {

@@ -1,4 +1,4 @@
-// POST /product/visit/batch: up to 500 visits in one request, for relays, edge workers and importers.
+// POST /product/visit/batch, for relays, edge workers and importers.
 
 import { ERRORS, ServiceError } from '../errors.js';
 import { visitBatchAnswer } from '../http/answer-schemas.js';
@@ -8,7 +8,7 @@ import { readFlag, readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
 import { COUNT_QUERY, answer as visitText } from './routes.js';
 
-/** Bytes of 500 visits. */
+/** Of 500 visits. */
 const MAX_BODY = 512 * 1024;
 
 const EXAMPLE = {

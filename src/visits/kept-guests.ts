@@ -1,8 +1,7 @@
-// Guests whose end a script has seen to be in time within the hour (lua/includes/retain.lua): the next visits of one need no look
-// at its TTL, which is a sixth of Redis's CPU for a visit.
-//
-// A table of fingerprints and not a set of names: 4 MB for a million guests, and nothing for the garbage collector. Two guests
-// in one slot take turns; that costs a look.
+// Guests whose TTL was sufficient within the hour (lua/includes/retain.lua): their next visits skip the check, a sixth
+// of Redis's CPU for a visit.
+// | Fingerprints, not names: 4 MB for a million guests, without garbage. Guests that share a slot displace each other,
+// which costs a check.
 
 const SLOTS = 1 << 20;
 /** Less than an hour, by more than a batch may take. */
@@ -20,7 +19,7 @@ export class KeptGuests {
     this.#fingerprints[slotOf(profileId)] = fingerprintOf(profileId);
   }
 
-  /** To be called before each batch. @param now of our monotonic clock */
+  /** Call before each batch. @param now monotonic */
   forgetOld(now: number): void {
     if (now < this.#forgetAt) return;
     this.#fingerprints.fill(0);
@@ -28,7 +27,7 @@ export class KeptGuests {
   }
 }
 
-/** Profile ids end in 16 random digits (src/profiles/profile-id.ts). */
+/** Profile ids end in 16 random digits. */
 function slotOf(profileId: string): number {
   return bitsAt(profileId, profileId.length - 5) & (SLOTS - 1);
 }

@@ -1,4 +1,4 @@
-// POST /product/visit/list: a visitor's counts of many products at once, for collection pages.
+// POST /product/visit/list, for collection pages.
 
 import { visitListAnswer } from '../http/answer-schemas.js';
 import { MAX_BODY, type Operation, operation } from '../http/operation.js';
@@ -24,7 +24,7 @@ export function visitListOperation(visitors: Visitors): Operation {
     read: readVisitList,
     async handle({ productHandles }, { caller, identity }) {
       const { profileId, counts } = await visitors.readAll(identity, caller.mayLink, productHandles);
-      // Not JSON.stringify of an object, which would lose a handle named __proto__.
+      // An object would lose a handle named __proto__.
       const fields = productHandles.map((handle, i) => `${JSON.stringify(handle)}:${counts[i]}`);
       return `{"profileId":"${profileId}","counts":{${fields.join()}}}`;
     },

@@ -1,5 +1,5 @@
-// MAX_PRODUCTS, asked before a visit links two ids: lua/visits/countVisits.lua refuses what is over the limit, but the link would
-// have been made by then. Only a request that races another one for the last product may still link first.
+// Checks MAX_PRODUCTS before a visit links two ids: lua/visits/countVisits.lua would refuse it after the link. A race
+// for the last product may still link first.
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
@@ -15,7 +15,7 @@ export class ProductLimit {
     this.#maxProducts = maxProducts;
   }
 
-  /** @param places whose counts are one profile's afterwards @throws ServiceError `too_many_products`, `unavailable` */
+  /** @param places to become one profile @throws ServiceError `too_many_products`, `unavailable` */
   async assertFits(places: readonly Place[], handle: string): Promise<void> {
     const { keys } = this.#store;
     const counts = places.map((place) => countsOf(keys, place));
@@ -24,7 +24,7 @@ export class ProductLimit {
     const products = new Set<string>();
     for (const key of counts)
       for (const product of (await readHash(this.#store, key)).keys()) products.add(product);
-    // The link of an identity that was linked meanwhile.
+    // The link of a concurrently linked identity.
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)
       throw new ServiceError('too_many_products');

@@ -13,7 +13,7 @@ import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { VisitKind } from './visit-batch.js';
 
 const PATH = '/product/visit';
-/** Visits looked up together: few enough to be in the processor's cache still. */
+/** Few enough to stay in the processor's cache. */
 const LOOKED_UP_TOGETHER = 64;
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
@@ -100,7 +100,7 @@ export function visitOperations(
       accessGroup: 'visits',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      // Some proxies drop the body of a DELETE; the query works as well.
+      // Some proxies drop the body of a DELETE.
       read: (body, request) => (body === undefined ? readQuery(request) : readVisitBody(body)),
       handle(input, request) {
         if (hasKey(request)) return enterOnce('reset', request, input, false);
@@ -110,7 +110,6 @@ export function visitOperations(
     }),
   ];
 
-  /** Counts a visit with an idempotency key. */
   function enterOnce(
     kind: 'visit' | 'reset',
     request: Request,
@@ -136,7 +135,6 @@ export function visitOperations(
   }
 }
 
-/** Answers its request with the count. */
 class RequestedCount extends CountRequest {
   readonly #request: Request;
   readonly #wantsCount: boolean;

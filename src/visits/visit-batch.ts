@@ -1,5 +1,4 @@
-// Visits and links in Redis: every operation of an event-loop turn goes to lua/visits/countVisits.lua in one call (on a cluster, one
-// for each node). One whose visitor is elsewhere is answered with a redirect, which src/profiles/places.ts follows.
+// Visits and links in Redis: one call of lua/visits/countVisits.lua per node and tick.
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -14,37 +13,32 @@ import { loadScript } from '../redis/scripts.js';
 import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
-/** What is done with a count, in the words of lua/visits/countVisits.lua. */
+/** As in lua/visits/countVisits.lua. */
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
-/** The link of an identity; `resolve` makes an unknown session known. */
+/** `resolve` creates an unknown session. */
 type LinkKind = 'resolve' | 'peek';
 
-/** An operation at a place; of `peek` and `resolve` it is the guest's. */
+/** For `peek` and `resolve` at the guest's place. */
 export interface VisitEntry extends Place, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
   /** Empty for `peek` and `resolve`. */
   readonly handle: string;
-  /** Of a visit, as its visitor sent it: it is logged. */
+  /** As sent; it is logged. */
   readonly device: string | null;
-  /** Id of the record under which a `count` or `reset` is done once. */
+  /** Record under which a `count` or `reset` is done once. */
   readonly recordId?: string | undefined;
   /** Set by `encode`: sent as `kept`, so that the script doesn't check the guest's TTL. */
   isKept?: boolean;
 }
 
-/**
- * The count, where one was asked for; for `resolve` and `peek` the identity's link, as in lua/visits/countVisits.lua. Another text is a
- * redirect, or says that the record was fenced: nothing was done.
- */
+/** The count if asked for, or the link. Another text is a redirect, or FENCED: nothing was done. */
 export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 
 /**
- * @param maxProducts products that a profile may count; one more is `too_many_products`
- * @param guestsS see StoreOptions
- * @param log undefined where visits are counted only
- * @param onCounted told how many visits of a batch were counted
+ * @param maxProducts per profile; one more is `too_many_products` @param log undefined if visits are only counted
+ * @param onCounted called with the number of counted visits of a batch
  */
 export function visitFormat(
   keys: Keys,
@@ -100,12 +94,10 @@ export function isVisit({ kind }: { readonly kind: VisitEntry['kind'] }): boolea
   return kind === 'visit' || kind === 'count';
 }
 
-/** Whether it is a guest's that has its default profile. */
 function isAtDefaultProfile({ generation, checked, profileId }: VisitEntry): boolean {
   return generation === '' && checked === profileId;
 }
 
-/** An operation, as lua/visits/countVisits.lua reads it. */
 function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: KeptGuests): void {
   const { kind, profileId, handle, recordId } = entry;
   if (recordId !== undefined) {
@@ -129,7 +121,6 @@ function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: Kep
   call.arg(handle);
 }
 
-/** A visit without an answer was counted; so was one whose answer is its count. */
 function isCounted(entry: VisitEntry, answer: VisitAnswer | Error): boolean {
   return isVisit(entry) && (answer === undefined || typeof answer === 'number');
 }

@@ -1,19 +1,17 @@
-// The log of visits: what a script appends to a stream in the step that counts. A visit is one line, and the lines of a
-// batch are one entry; src/flush/ brings them to ClickHouse as they are, with the entry's id before them.
-//
-// A script reaches the stream of its own node. While the slot of that stream migrates, visits wait.
+// The log of visits, which a script appends atomically with the counts: a line per visit, an entry per batch. While the
+// slot of its node's stream migrates, visits wait.
 
 import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';
 
 export interface VisitLogOptions {
-  /** Bytes of waiting visits in one stream from which on none is added. */
+  /** Pending bytes at which no visit is added to a stream. */
   readonly highWater: number;
-  /** Called with the number of visits that were counted and not logged, since the stream is at its mark. */
+  /** Called with the number of visits counted but not logged, since the stream is at its mark. */
   readonly onNotLogged: (visits: number) => void;
 }
 
-// Characters that stand for others in ClickHouse's TabSeparated, or have a meaning there.
+// Special in ClickHouse's TabSeparated.
 const SPECIAL = /[\\\t\n\r\0]/;
 const EACH_SPECIAL = /[\\\t\n\r\0]/g;
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -35,7 +33,7 @@ function deviceOf(device: string | null): string {
   return escaped(columnText(device));
 }
 
-/** A visit as a stream has it: profile, product and device, as ClickHouse's TabSeparated. */
+/** Profile, product and device, as ClickHouse's TabSeparated. */
 export function visitLine(profileId: string, handle: string, device: string | null): string {
   return `${profileId}\t${escaped(handle)}\t${deviceOf(device)}\n`;
 }
@@ -49,7 +47,7 @@ export class VisitLog {
     this.#options = options;
   }
 
-  /** As lua/visits/countVisits.lua is given them. @param address of the node of a batch, on a cluster */
+  /** For lua/visits/countVisits.lua. @param address of the batch's node, on a cluster */
   args(
     lines: string,
     address: string | undefined,
