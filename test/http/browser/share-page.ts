@@ -72,6 +72,12 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
     await page.waitForLoadState('networkidle');
     const titles = await page.locator('h2 a').allTextContents();
     t.same(titles.slice(0, HOSTILE.length), HOSTILE);
+    for (const [i, link] of (await page.locator('h2 a').all()).slice(0, HOSTILE.length).entries()) {
+      const { origin, pathname } = new URL((await link.getAttribute('href')) ?? '');
+      t.same([origin, decodeURIComponent(pathname)], [shop.origin, `/products/${HOSTILE[i]?.slice(0, 99)}`]);
+    }
+    const liquid = await app.get(proxied(path, { logged_in_customer_id: '' }));
+    for (const { text } of [liquid, await app.get(path)]) t.notMatch(text, /\{[{%]/, 'nothing is Liquid');
     t.equal(await page.getByRole('img').count(), HOSTILE.length);
     t.same(new Set(requests.map(([kind]) => kind)), new Set(['document', 'image']));
     t.ok(requests.every(([kind, url]) => kind === 'document' || new URL(url).origin === PICTURES));
