@@ -327,6 +327,27 @@ eachRedis(t, async (t, redis) => {
     });
   });
 
+  t.test('an erasure that is completed late leaves a later generation of the profile alone', async (t) => {
+    const [server, other] = await openTwo('generation');
+    await atEachStep(server, async () => {
+      const { s, a, session, first } = newNames();
+      const login = async () => {
+        await visit(other, session);
+        await other.visitors.link({ customerId: a, sessionId: s });
+      };
+      await login();
+      return [
+        () => server.eraser.erase(`c:${a}`),
+        async (step) => {
+          await other.eraser.erase(`c:${a}`);
+          await login();
+          await resume(other);
+          t.equal(await count(other, first), 1, `after step ${step}`);
+        },
+      ];
+    });
+  });
+
   t.test('an erasure that is completed late takes rows up to its moment, and no later ones', async (t) => {
     const prefix = 'moment';
     const [server, other] = await openTwo(prefix);
