@@ -41,7 +41,7 @@ local function redirect_of(identity, expected, profile, generation)
   if type(ends) == 'table' then
     return answer_of(ends)
   elseif is_in_time(ends) then
-    return nil -- nearly all: they have a profile, and get no new key
+    return nil -- nearly all
   elseif not are_here(profile) then
     return '~'
   end

@@ -1,10 +1,8 @@
--- Stores facts of a visitor, and the digest of an e-mail address as a member: an erasure finds its index by that.
--- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity to check, if any   KEYS[4..] keys that expire with a
--- guest
--- ARGV[1] deadline   ARGV[2] expected link, or empty   ARGV[3] generation, or empty: see includes/redirect.lua
--- ARGV[4] TTL of a guest, seconds   ARGV[5] now, ISO 8601
--- ARGV[6] `@` and the keyed digest of an address, or empty   ARGV[7] its value: the identity with this default profile,
--- or empty
+-- Stores facts of a visitor, and the digest of an e-mail address as a member, for erasures.
+-- KEYS[1] profile   KEYS[2] members   KEYS[3] identity to check, if any   KEYS[4..] keys that expire with a guest
+-- ARGV[1] deadline   ARGV[2], ARGV[3] expected link, generation: see includes/redirect.lua   ARGV[4] TTL of a guest,
+-- seconds
+-- ARGV[5] now, ISO 8601   ARGV[6] `@` and the address's keyed digest, or empty   ARGV[7] its value, see Keys.members
 -- ARGV[8..] field, value, ...
 -- Returns 1, or a redirect.
 -- Errors: EXPIRED -1.

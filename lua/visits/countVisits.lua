@@ -144,7 +144,6 @@ local function of_guest(kind, identity, handle)
   return guest_visit(identity, handle, redis.pcall('HINCRBY', identity, handle, '1'))
 end
 
--- `guest`: a guest's profile
 local function of_profile(kind, counts, handle, guest, identity)
   local result
   if guest and kind ~= 'read' and not are_here(guest) then
@@ -177,7 +176,6 @@ local function take()
   return ARGV[at - 3], ARGV[at - 2], ARGV[at - 1]
 end
 
--- Visits so far, and those not counted.
 local visits, uncounted, skipped = 0, 0, nil
 -- `count`: HINCRBY's answer, if it was called
 local function perform(kind, key, handle, count)

@@ -71,7 +71,6 @@ local function filled(given, names, stored)
   return given .. table.concat(columns) .. ',"payload":' .. json('{' .. table.concat(payload, ',') .. '}') .. '}'
 end
 
--- For a profile without `itemBytes`.
 local function bytes_of(items)
   local bytes = 0
   for _, field in ipairs(redis.call('HKEYS', items)) do
@@ -80,7 +79,6 @@ local function bytes_of(items)
   return bytes
 end
 
--- Or nil and a redirect.
 local function facts_of(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
@@ -105,7 +103,7 @@ local function is_imported(item)
   return find(item, '^%S+ %S+ import\n') ~= nil
 end
 
--- Or returns an error code. `there`: the existing item, or nil. `given`: bytes of its event.
+-- `there`: the existing item, or nil. `given`: bytes of its event.
 local function store(op, there, item, given)
   local bytes, gained = op.facts[1], #item - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then

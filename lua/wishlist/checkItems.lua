@@ -1,10 +1,10 @@
 #!lua flags=no-writes
 -- Checks which products are on a wishlist: exact variants by HMGET, products with any variant by paging.
--- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity to check, if any
+-- KEYS[1] profile   KEYS[2] items   KEYS[3] identity to check, if any
 -- ARGV[1] cursor; 0 at first, empty without products with any variant   ARGV[2] approximate fields per page
--- ARGV[3] expected link, or empty   ARGV[4] generation, or empty: see includes/redirect.lua
--- ARGV[5] number of exact fields, then these   ARGV[...] products with any variant, as fields without a variant
--- Returns {next cursor (0 at the end), field, creation line, ...}, or a redirect.
+-- ARGV[3], ARGV[4] expected link, generation: see includes/redirect.lua
+-- ARGV[5] number of exact fields, then these   ARGV[...] products, as fields without variant
+-- Returns {next cursor or 0, field, creation line, ...}, or a redirect.
 
 -- @include not-here
 -- @include gone

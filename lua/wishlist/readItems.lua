@@ -1,10 +1,9 @@
 #!lua flags=no-writes
 -- Reads a page of items. Those that exist during all calls are returned at least once.
--- KEYS[1] profile   KEYS[2] items   KEYS[3] the identity to check, if any
--- ARGV[1] cursor; 0 at first   ARGV[2] approximate items per page
--- ARGV[3] expected link, or empty   ARGV[4] generation, or empty: see includes/redirect.lua
--- ARGV[5] 1: only the first two lines of each item
--- Returns {next cursor (0 at the end), field, item, ...}, or a redirect.
+-- KEYS[1] profile   KEYS[2] items   KEYS[3] identity to check, if any
+-- ARGV[1] cursor; 0 at first   ARGV[2] approximate page size
+-- ARGV[3], ARGV[4] expected link, generation: see includes/redirect.lua   ARGV[5] 1: only two lines per item
+-- Returns {next cursor or 0, field, item, ...}, or a redirect.
 
 -- @include not-here
 -- @include gone

@@ -1,6 +1,7 @@
 // Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached per millisecond: else an id
 // costs more than its event's line.
-// |   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
+//
+//   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
 
 import { hash, randomBytes } from 'node:crypto';
 

@@ -15,7 +15,6 @@ export interface NewEvent {
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
-  /** If it exists already. */
   readonly payloadJson?: string | undefined;
   /** Keeps `source` and `channel` as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
@@ -48,7 +47,6 @@ const ODD = /[\u007f-\u009f]|\\ud[89a-f]|(?<!\d)\d{19}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
 const ESCAPE = /\\(?:ud[89a-f]..|.)/gs;
 
-/** @param json made by JSON.stringify */
 function payloadText(json: string): string {
   if (!ODD.test(json)) return json;
   const readable = json.replace(TEXT_OR_NUMBER, readableToken);
@@ -114,7 +112,6 @@ export function isImport(line: string): boolean {
   return line.includes(',"origin":"import"');
 }
 
-/** The columns that do not come from the payload. */
 export function beginEvent({
   type,
   origin,
@@ -161,7 +158,6 @@ export function encodeEvent(event: NewEvent): string {
   return `${line},"payload":${JSON.stringify(payloadJson)}}\n`;
 }
 
-/** Ids are normalised. */
 export interface OrderLine {
   /** Unique within its order. */
   readonly name: string;
@@ -184,14 +180,13 @@ export interface OrderHead {
   readonly isVersioned: boolean;
   /** The statement with the greatest version counts. */
   readonly version: number;
-  /** Letters, upper case. */
   readonly currency: string;
   readonly isTest: boolean;
 }
 
 /**
- * For the table of purchases, and receivers. A repeated statement has the same event_id. @param at time of arrival,
- * milliseconds since 1970 @param line undefined if the order has no lines left
+ * A repeated statement has the same event_id. @param at arrival, milliseconds since 1970 @param line undefined if the
+ * order has no lines left
  */
 export function encodeOrderLine(
   at: number,
@@ -230,7 +225,7 @@ export function encodeOrderLine(
 
 export const SHARE_OPEN = 'shareOpen';
 
-/** @param profileId the owner's @param shareCode letters, digits, - and _ */
+/** @param shareCode letters, digits, - and _ */
 export function encodeShareOpen(profileId: string, shareCode: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"${SHARE_OPEN}","occurred_at":${at},"profile_id":"${profileId}",` +
@@ -262,14 +257,13 @@ export interface ToldProduct {
     /** Two decimals. */
     readonly price: string;
     readonly currencyCode: string | null;
-    /** Null if unknown. */
     readonly inventoryAvailable: boolean | null;
   }[];
 }
 
 /**
- * A version recorded again is the same row. A price in the shop's currency also counts for items without a currency.
- * @param version milliseconds since 1970 @param shopCurrency null if not set
+ * A version recorded again is the same row. A price in the shop's currency also counts for items without one. @param
+ * version milliseconds since 1970
  */
 export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;

@@ -6,11 +6,11 @@ import { countsOf, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { listItems } from '../wishlist/items.js';
 
-/** An index from a field to the profiles that may have it, in its own slot. */
+/** In its own slot: a field -> profiles that may have it. */
 export interface FieldIndex {
-  /** Call before a profile gets these fields. @throws ServiceError `unavailable` */
+  /** Call before a profile gets these fields. */
   addAll(fields: readonly string[], profileId: string): Promise<void>;
-  /** Call for a merged or erased profile. @throws ServiceError `unavailable` */
+  /** Call after a merge or erasure. */
   remove(fields: readonly string[], profileId: string): Promise<void>;
 }
 
@@ -19,26 +19,23 @@ type Fields = readonly string[];
 
 export interface Belonging {
   readonly kind: ProfileKind;
-  /** If it differs. */
   readonly guestKind?: ProfileKind;
   readonly merged: {
     /** `added`: sums numbers. `united`: the target's value wins. */
     readonly how: 'added' | 'united';
     /** Fields per step. */
     readonly page: number;
-    /** Not merged. */
     readonly except?: ReadonlySet<string>;
-    /** Field of the profile with the total bytes of the values. */
+    /** Field of the profile with the bytes of all values. */
     readonly bytesIn?: string;
     /** Members that the target gets for these fields. */
     readonly members?: (fields: Fields) => Fields;
   };
   readonly indexes: readonly FieldIndex[];
-  /** Reads a redirect (a string) if the visitor's profile has moved. */
+  /** A string is a redirect: the profile has moved. */
   readonly exported?: { readonly as: string; read(store: Store, place: Place): Promise<object | string> };
 }
 
-/** Others are internal. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'];
 
 export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belonging[] {
@@ -88,7 +85,6 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
   ];
 }
 
-/** @param isGuest without a link */
 export function keyOf(
   keys: Keys,
   { kind, guestKind }: Belonging,
@@ -98,7 +94,6 @@ export function keyOf(
   return keys.ofKind((isGuest && guestKind) || kind, profileId);
 }
 
-/** Calls `act` with each index and its fields in one hash of each kind. */
 export async function eachIndex(
   store: Store,
   belongings: readonly Belonging[],

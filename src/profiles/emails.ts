@@ -1,7 +1,8 @@
-// Visitors by e-mail address, as given by a server or an order, since anybody can type anybody's. Used only for exports
-// and erasures; nothing is merged by it. The index has a keyed digest of the address -> profiles.
-// | A digest is among a profile's members before the index leads there, so an erasure finds it. An entry made during
-// the erasure is removed when met, or within a day.
+// Visitors by e-mail address, as given by a server or an order: anybody can type anybody's. Only for exports and
+// erasures. The index has a keyed digest -> profiles.
+//
+// A digest is a member of its profile before the index leads there, so an erasure finds it. An entry made during the
+// erasure is removed when met, or within a day.
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
@@ -12,7 +13,7 @@ import type { Redirects } from './redirects.js';
 
 const PUT = loadScript<number>('profiles/indexEmail');
 const MAX_BYTES = 320;
-/** The latest; more come from a form that sends one address for everybody. */
+/** More come from a form that sends one address for everybody. */
 const MAX_PROFILES = 100;
 
 export interface Indexed {
@@ -26,7 +27,6 @@ interface Given {
   readonly creator: string;
 }
 
-/** Undefined if it is no address. */
 export function normaliseEmail(email: unknown): string | undefined {
   if (typeof email !== 'string') return undefined;
   const normal = email.trim().toLowerCase();
@@ -38,27 +38,23 @@ export class Emails {
   readonly #redirects: Redirects;
   readonly #onDropped: ((profiles: number) => void) | undefined;
 
-  /** @param onDropped called with the number of profiles beyond MAX_PROFILES */
+  /** @param onDropped called with the number beyond MAX_PROFILES */
   constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
     this.#store = store;
     this.#redirects = redirects;
     this.#onDropped = onDropped;
   }
 
-  /** @param email see normaliseEmail */
   digest(email: string): string {
     return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
-  /** The profile must have the digest among its members. @throws ServiceError `unavailable` */
+  /** The digest must be a member of the profile. */
   async index(digest: string, profileId: string): Promise<void> {
     await this.#put(digest, profileId);
   }
 
-  /**
-   * The visitor's present profile; undefined if the entry is stale after an erasure (the profile may be another
-   * visitor's). @throws ServiceError `unavailable`
-   */
+  /** Undefined if the entry is stale after an erasure (the profile may be another visitor's). */
   async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
     let place = await this.#redirects.placeOf(profileId);
     for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
@@ -73,14 +69,14 @@ export class Emails {
     return undefined;
   }
 
-  /** Default profiles of customers first. @throws ServiceError `unavailable` */
+  /** Default profiles of customers first. */
   async find(digest: string): Promise<string[]> {
     const key = this.#store.keys.email(digest);
     const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
     return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
-  /** `find` that removes stale entries. */
+  /** Removes stale entries. */
   async findGiven(digest: string): Promise<Indexed[]> {
     const found: Indexed[] = [];
     for (const profileId of await this.find(digest)) {
@@ -90,18 +86,17 @@ export class Emails {
     return found;
   }
 
-  /** Removes stale entries. @returns their number @throws ServiceError `unavailable` */
+  /** @returns the number of stale entries removed */
   async sweep(digest: string): Promise<number> {
     const before = await this.find(digest);
     return before.length - (await this.findGiven(digest)).length;
   }
 
-  /** Removes stale entries of these profiles. @throws ServiceError `unavailable` */
+  /** Only stale entries. */
   async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
   }
 
-  /** Removes a stale entry. */
   async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
     const given = await this.givenAt(digest, profileId);
     if (given !== undefined) return given;
@@ -119,7 +114,7 @@ export class Emails {
   }
 }
 
-/** The first letter after the dot is the kind of name, see profile-id.ts. */
+/** The kind of name, see profile-id.ts. */
 function rank(profileId: string): string {
   return `${profileId[profileId.indexOf('.') + 1] === 'c' ? 0 : 1} ${profileId}`;
 }

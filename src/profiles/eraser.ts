@@ -1,7 +1,9 @@
 // Erases visitors from Redis: guests in one step, linked profiles by linked-eraser.ts. Request records expire after a
 // day; they name only a profile.
-// | Rows are queued for erasure first: afterwards nothing would lead to them.
-// | Scripts verify the generation atomically, so a concurrent request ends in a new visitor or in nothing. Its row is
+//
+// Rows are queued for erasure first: afterwards nothing would lead to them.
+//
+// Scripts verify the generation atomically, so a concurrent request ends in a new visitor or in nothing. Its row is
 // older than the erasure, see src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';

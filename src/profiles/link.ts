@@ -1,5 +1,6 @@
 // Links a session to a customer after a trusted request has named both, by the contract's table:
-// |   customer   session                      effect
+//
+//   customer   session                      effect
 //   new        new                          one new profile, the customer's default one
 //   exists     new                          the session's link is the customer's
 //   new        exists, no customer's        the session's profile becomes the customer's
@@ -7,7 +8,8 @@
 //   exists     exists, no customer's        the session's profile is merged into the customer's
 //   any        exists, another customer's   the session's link is the customer's, maybe new; nothing is merged (a
 //     shared device)
-// | A member is listed before its link, so an erasure finds all. After a failed compare-and-set both identities are
+//
+// A member is listed before its link, so an erasure finds all. After a failed compare-and-set both identities are
 // read again.
 
 import { ServiceError } from '../errors.js';
@@ -37,7 +39,6 @@ export class Linker {
     this.#redirects = redirects;
   }
 
-  /** @throws ServiceError `unavailable` */
   async link(customer: string, session: string): Promise<Linked> {
     for (let round = 0; round < ROUNDS; round++) {
       const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
@@ -104,7 +105,7 @@ export class Linker {
     return !ofCustomer.isKnown && ofSession.isKnown && !isAnothers(ofSession, customer);
   }
 
-  /** The locations that a link would join, the customer's first. Links nothing. @throws ServiceError `unavailable` */
+  /** The locations that a link would join, the customer's first. Links nothing. */
   async preview(customer: string, session: string): Promise<Place[]> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     const customers = this.#placeOf(ofCustomer);
@@ -114,7 +115,7 @@ export class Linker {
     return ofCustomer.isKnown ? [customers, sessions] : [sessions];
   }
 
-  /** Links nothing. @throws ServiceError `unavailable` */
+  /** Links nothing. */
   async locate(name: string): Promise<Place> {
     return this.#placeOf(await this.#redirects.stateOf(name));
   }

@@ -1,9 +1,11 @@
 // Erases a linked profile, and then the data that leads to it, in other slots:
-// |   pending ──erase──▶ the profile's keys are removed, every link to it is dead, its members are its leftovers ──▶
+//
+//   pending ──erase──▶ keys removed, links dead, members renamed to leftovers ──▶
 //   rows queued of identities linked to it ──▶ merged profiles ──▶ rows of all these profiles queued ──▶
-//   share codes, e-mail index ──▶ its identities unlinked ──▶ the leftovers
-// | Members are listed before their links, and the leftovers stay until the last step, so each step is idempotent.
-// resume.ts, or a request that finds a dead link, completes an interrupted erasure.
+//   share codes, e-mail index ──▶ identities unlinked ──▶ leftovers removed
+//
+// Members are listed before their links, and leftovers stay until the last step, so each step is idempotent.
+// resume.ts, or a request that finds a dead link, completes the erasure.
 
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';
@@ -46,7 +48,7 @@ export class LinkedEraser {
     this.#parts = parts;
   }
 
-  /** @returns false if the profile does not exist @throws ServiceError `unavailable` */
+  /** @returns false if the profile does not exist */
   async erase({ profileId, generation }: Link, onErasing: OnErasing): Promise<boolean> {
     const members = await readHash(this.#parts.store, this.#parts.store.keys.members(profileId));
     await onErasing([profileId, ...[...members.keys()].filter(isProfile)]);
@@ -54,10 +56,7 @@ export class LinkedEraser {
     return this.eraseGeneration(profileId, generation);
   }
 
-  /**
-   * Completes interrupted erasures of profiles that had this member. Others may fail, and are left to resume.ts.
-   * @throws ServiceError `unavailable`
-   */
+  /** Only of profiles that had this member: others may fail, and are left to resume.ts. */
   async completeOf(member: string): Promise<void> {
     for await (const page of this.#parts.pending.pages()) {
       const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
@@ -79,10 +78,7 @@ export class LinkedEraser {
     }
   }
 
-  /**
-   * Idempotent. @param owner required; '' for any @returns true if this call erased it @throws ServiceError
-   * `unavailable`
-   */
+  /** Idempotent. @param owner required; '' for any @returns true if this call erased it */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
     const { keys } = this.#parts.store;
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
@@ -104,7 +100,6 @@ export class LinkedEraser {
     return isDone;
   }
 
-  /** @throws ServiceError `unavailable` */
   async removeLeftovers(profileId: string, generation: string): Promise<void> {
     const { keys } = this.#parts.store;
     const left = keys.leftovers(profileId, generation);
@@ -134,7 +129,7 @@ export class LinkedEraser {
     await this.#parts.pending.forget(erasureOf(profileId, generation));
   }
 
-  /** Clears the remains of merges into the profile. @returns the merged profiles */
+  /** @returns the merged profiles */
   async #clearMerged(
     profileId: string,
     generation: string,
@@ -142,7 +137,7 @@ export class LinkedEraser {
   ): Promise<string[]> {
     const merged: string[] = [];
     for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
-      // A linked source whose merge had not begun.
+      // A linked source whose merge is not applied.
       const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
       const target = await this.#parts.merger.targetOf(member);
@@ -155,7 +150,6 @@ export class LinkedEraser {
     return merged;
   }
 
-  /** Unless it has another link. */
   async #unlink(name: string, profileId: string, generation: string): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
       const found = await this.#parts.links.look(name);
@@ -175,7 +169,6 @@ function leadsTo({ link }: Found, profileId: string, generation: string): boolea
   return link?.profileId === profileId && link.generation === generation;
 }
 
-/** See Pending. */
 function erasureOf(profileId: string, generation: string): string {
   return `erase ${profileId} ${generation}`;
 }

@@ -1,17 +1,18 @@
-// Reads and changes the links of identities.
-// | An identity's hash is in the slot of its default profile, whose id is computed from its name. It has a guest's
-// counts, or only a link:
-// |   <profile> <generation>             valid while the profile has this generation
-//   <profile> <generation> !<nonce>    the same, while the guest's data is being merged: see merge.ts
+// Reads and changes the links of identities. An identity's hash is in the slot of its default profile, whose id is
+// computed from its name. It has a guest's counts, or only a link:
+//
+//   <profile> <generation>             valid while the profile has this generation
+//   <profile> <generation> !<nonce>    the guest's data is being merged: see merge.ts
 //   <profile> <generation> +<session>  a customer's, written before the session's profile gets this generation
 //   <profile>                          a guest's home, which expires with the guest
-// | A guest's home (its profile) is its default profile. If another visitor has that (a customer took it over by login,
-// then the session lost its link), it is the next profile id in the slot, computed from that visitor's generation. The
-// first write links it, because the other visitor may be erased before the guest.
-// | A customer that exists always has a link. An erased profile has no generation, so links to it are dead;
-// redirects.ts removes them lazily.
-// | Remembered links are hints: verified by the script on one server, read first on a cluster, where identity and
-// profile may be at two nodes.
+//
+// A guest's home is its default profile. If another visitor has that (a customer took it over, then the session lost
+// its link), it is the next profile id in the slot, computed from that visitor's generation, and linked, because the
+// other visitor may be erased first.
+//
+// An existing customer always has a link. redirects.ts removes dead links lazily. Remembered links are hints, which
+// the script verifies on one server; on a cluster, where identity and profile may be at two nodes, links are read
+// first.
 
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -53,7 +54,6 @@ export class Links {
   readonly #store: Store;
   readonly #batch: VisitBatch;
   readonly #profileIds: ProfileIds;
-  /** By name. */
   readonly #remembered = new LRUCache<string, Link>({ max: REMEMBERED });
 
   constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds) {
@@ -62,7 +62,6 @@ export class Links {
     this.#profileIds = profileIds;
   }
 
-  /** On one server a script verifies a link and acts at the profile in one step. */
   get areChecked(): boolean {
     return this.#store.isOneServer;
   }
@@ -80,16 +79,13 @@ export class Links {
     else this.#remembered.set(name, link);
   }
 
-  /**
-   * The session's remembered link, if the customer has the same. While it is valid, both are one visitor: a profile
-   * never changes its customer.
-   */
+  /** The session's remembered link, if the customer has the same: a profile never changes its customer. */
   pair(customer: string, session: string): Link | undefined {
     const link = this.remembered(session);
     return link !== undefined && this.remembered(customer)?.field === link.field ? link : undefined;
   }
 
-  /** @param kind `resolve` creates an unknown session @throws ServiceError `unavailable` */
+  /** @param kind `resolve` creates an unknown session */
   async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
     const profileId = this.defaultProfile(name);
     const asked = { kind, handle: '', device: null, ...guestPlace(profileId) };
@@ -98,7 +94,7 @@ export class Links {
     return this.#foundOf(name, field);
   }
 
-  /** `read` at Redis's `maxmemory`, at which a batch with visits fails. */
+  /** Works at Redis's `maxmemory`; a batch with visits fails. */
   async look(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -114,7 +110,7 @@ export class Links {
     return { link, isKnown: false, home: await this.#homeAfter(own) };
   }
 
-  /** For a new identity whose default profile is another visitor's. */
+  /** Its default profile is another visitor's. */
   async #homeAfter(own: string): Promise<string> {
     let home = own;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
@@ -130,7 +126,6 @@ export class Links {
     return this.#store.call((client) => client.hmget(key, 'generation', 'target'));
   }
 
-  /** False if the profile was erased, or is another visitor's. */
   async isAlive({ profileId, generation }: Link): Promise<boolean> {
     const [found, target] = await this.#fencesOf(profileId);
     if (generation !== '' || found || target) return found === generation;
@@ -138,7 +133,7 @@ export class Links {
     return (await this.#store.call((client) => client.exists(key))) === 1;
   }
 
-  /** Creates a session at a home that is not its default profile. @returns false after a concurrent change */
+  /** At a home that is not its default profile. @returns false after a concurrent change */
   async enter(name: string, home: string): Promise<boolean> {
     const { keys, guestsS } = this.#store;
     const own = this.defaultProfile(name);
@@ -146,7 +141,7 @@ export class Links {
     return (await this.#store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
-  /** Compare-and-set. @param before undefined for a new identity @param after undefined removes it */
+  /** Compare-and-set. @param before undefined for a new identity */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -156,10 +151,7 @@ export class Links {
     return isDone;
   }
 
-  /**
-   * Call before the member's link. @param note of a merged profile, see Keys.members @returns false if the profile was
-   * erased
-   */
+  /** Call before the member's link. @param note see Keys.members @returns false if the profile was erased */
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
     const { keys } = this.#store;
     const args = [generation, member, note];
@@ -195,7 +187,6 @@ export class Links {
     return link;
   }
 
-  /** Undefined if the profile was erased. */
   async ownerOf({ profileId, generation }: Link): Promise<string | undefined> {
     const key = this.#store.keys.profile(profileId);
     const [found, owner] = await this.#store.call((client) => client.hmget(key, 'generation', 'owner'));

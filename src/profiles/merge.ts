@@ -1,13 +1,14 @@
 // Merges a profile into a linked one in another slot, by a journal:
-// |   pending ──take──▶ the profile's data is renamed to its journal, its link ends in `!` ──give, page by page──▶
-// added to the target
-//   ──join, append──▶ the target lists the merge, and it is recorded for analysts ──finish──▶ the link without `!`, no
-//     journal
-// | Each step is one idempotent script. A request of the visitor finishes a pending merge; resume.ts finishes the
-// others.
-// | Before anything is given, and before the journal is removed, a replica (if any) must have the previous step: a
+//
+//   pending ──take──▶ data renamed to the journal, link ends in `!` ──give, page by page──▶ added to the target
+//   ──join, append──▶ listed by the target, recorded for analysts ──finish──▶ link without `!`, no journal
+//
+// Each step is one idempotent script; the visitor's next request, or resume.ts, finishes a pending merge.
+//
+// Before anything is given, and before the journal is removed, a replica (if any) must have the previous step: a
 // failover loses neither half.
-// | The source is a guest or, after a failover, another profile of the same customer.
+//
+// The source is a guest or, after a failover, another profile of the same customer.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -27,21 +28,18 @@ const FINISH = loadScript<number>('profiles/finishMerge');
 const RESTORE = loadScript<number>('profiles/undoMerge');
 const CLEAR = loadScript<number>('profiles/clearMerge');
 
-/** TTL of the notes of given fields, seconds: the visitor's next visit may finish the merge. */
+/** Seconds: the visitor's next visit may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
 /** A request waits so many time-outs; a large merge goes on without it. */
 const PATIENCE = 2;
 
-/** @throws ServiceError `unavailable` */
 export type Append = (profileId: string, line: string) => Promise<unknown>;
 
-/** A guest's profile, or a linked one. */
 export interface Source {
   readonly profileId: string;
   /** '' for a guest; so is `owner`. */
   readonly generation: string;
   readonly owner: string;
-  /** Of a guest. */
   readonly name: string;
 }
 
@@ -70,7 +68,7 @@ export class Merger {
 
   /**
    * @returns false if nothing was merged: the source has changed, or the target was erased @throws ServiceError
-   * `unavailable`, also if a large merge takes longer than a request waits
+   * `unavailable`, also if the merge takes longer than a request waits
    */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
     // In the node's clock: a backup compares it with its start.
@@ -86,14 +84,13 @@ export class Merger {
     return false;
   }
 
-  /** @throws ServiceError `unavailable` */
   async targetOf(profileId: string): Promise<Target | undefined> {
     const key = this.#parts.store.keys.profile(profileId);
     const field = await this.#parts.store.call((client) => client.hget(key, 'target'));
     return field === null ? undefined : targetOf(field);
   }
 
-  /** Idempotent. @returns false if the target was erased @throws see `merge` */
+  /** Idempotent. @returns false if the target was erased */
   finish(profileId: string, target: Target): Promise<boolean> {
     let running = this.#running.get(profileId);
     if (running === undefined) {
@@ -103,7 +100,7 @@ export class Merger {
     return withPatience(running, PATIENCE * this.#parts.store.timeoutMs);
   }
 
-  /** Undoes a pending merge whose target was erased. @returns false if target or guest's link differ */
+  /** The target was erased. @returns false if target or guest's link differ */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys } = this.#parts.store;
     await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
@@ -119,7 +116,7 @@ export class Merger {
     return true;
   }
 
-  /** Removes the rest of a profile whose target was erased. @throws ServiceError `unavailable` */
+  /** The target was erased. */
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.#parts.store;
     await this.#parts.pending.forget(mergeOf(profileId, target));
@@ -232,7 +229,6 @@ function targetOf(field: string): Target {
   return { link: linkTo(profileId, generation), nonce, isFinished };
 }
 
-/** The field `target`. */
 function fieldOf({ link, nonce, isFinished }: Target): string {
   return `${isFinished ? '' : '!'}${link.field} ${nonce}`;
 }
@@ -246,7 +242,7 @@ function mergeOf(profileId: string, { link, nonce }: Target): string {
   return `merge ${profileId} ${link.field} ${nonce}`;
 }
 
-/** True for a merged profile; false for an identity, a share code, or a digest. */
+/** Neither an identity, a share code, nor a digest. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
 }

@@ -1,7 +1,9 @@
 // Journals multi-step operations before they begin, for resume.ts:
-// |   merge <profile> <target's profile> <its generation> <nonce>
+//
+//   merge <profile> <target's profile> <its generation> <nonce>
 //   erase <profile> <its generation>
-// | Each is listed at its profile's node: a failover loses both or neither.
+//
+// Each is listed at its profile's node: a failover loses both or neither.
 
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -19,28 +21,25 @@ export class Pending {
     this.#store = store;
   }
 
-  /** @throws ServiceError `unavailable` */
   begin(profileId: string, operation: string): Promise<void> {
     return this.#change('begin', this.#streamOf(profileId), operation);
   }
 
-  /** @throws ServiceError `unavailable` */
   end(profileId: string, operation: string): Promise<void> {
     return this.#change('end', this.#streamOf(profileId), operation);
   }
 
-  /** At any node: its profile's slot may have moved. @throws ServiceError `unavailable` */
+  /** At any node: its profile's slot may have moved. */
   async forget(operation: string): Promise<void> {
     for (const stream of await this.#streams()) await this.#change('end', stream, operation);
   }
 
-  /** @throws ServiceError `unavailable` */
   async clear(): Promise<void> {
     const { keys } = this.#store;
     for (const stream of await this.#streams()) await removeKeys(this.#store, [keys.pending(stream)]);
   }
 
-  /** May repeat an operation, or miss one that begins or ends during the scan. @throws ServiceError `unavailable` */
+  /** May repeat an operation, or miss one that begins or ends during the scan. */
   async *pages(): AsyncGenerator<readonly string[]> {
     for (const stream of await this.#streams()) {
       const key = this.#store.keys.pending(stream);

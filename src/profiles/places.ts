@@ -51,7 +51,7 @@ export class Places {
     return isCustomerName(name) && !(this.#links.areChecked && this.#links.remembered(name) !== undefined);
   }
 
-  /** @param makes creates an unknown identity @throws errors of `ask`, and ServiceError `unavailable` */
+  /** @param makes creates an unknown identity @throws errors of `ask` */
   async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     const place = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
     const answer = await ask(place);

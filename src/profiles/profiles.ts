@@ -1,5 +1,5 @@
-// Facts of a visitor: e-mail, names, device, locale. They stay in Redis, and never enter `events`. Written with every
-// request that has them: a cache could not know of an erasure. Device or locale alone is not personal, and not stored.
+// Facts of a visitor: e-mail, names, device, locale. They stay in Redis, never in `events`. Written with every request
+// that has them: a cache could not know of an erasure.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
 import { checkedAndEndingKeys, type Place } from '../redis/place.js';
@@ -35,7 +35,7 @@ export class Profiles {
 
   /**
    * Stores an identity's facts; creates an unknown visitor. @param leads adds the visitor to the address's index: a
-   * server or an order gave it @returns the profile @throws ServiceError `unavailable`
+   * server or an order gave it @returns the profile
    */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);

@@ -8,7 +8,7 @@ const AT_ONCE = 100;
 
 /**
  * @param what profile ids, EVERY_PROFILE, and identity names @param at milliseconds of Redis's clock: later rows stay;
- * default now @throws ServiceError `unavailable`
+ * default now
  */
 export async function queueRows(store: Store, what: readonly string[], at?: number): Promise<void> {
   const now = Math.ceil(store.timeAt(undefined, performance.now()));

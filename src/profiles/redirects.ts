@@ -8,7 +8,7 @@ import type { Store } from '../redis/store.js';
 import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
 
-/** Removes what leads to an erased generation. @throws ServiceError `unavailable` */
+/** Removes what leads to an erased generation. */
 export type FinishErasure = (profileId: string, generation: string) => Promise<void>;
 
 export interface State extends Found {
@@ -31,7 +31,7 @@ export class Redirects {
     this.#parts = parts;
   }
 
-  /** The link leads to an existing profile. @throws ServiceError `unavailable` */
+  /** The link leads to an existing profile. */
   async stateOf(
     name: string,
     read: (name: string) => Promise<Found> = (one) => this.#parts.links.read(one),
@@ -52,7 +52,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /** The link after a script's redirect. @param used the link given to the script @throws ServiceError `unavailable` */
+  /** The link after a script's redirect. @param used the link given to the script */
   async after(name: string, redirect: string, used: Link | undefined): Promise<Found> {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
     const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
@@ -76,7 +76,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /** Finishes a link's task. @returns true if the link is valid afterwards @throws ServiceError `unavailable` */
+  /** Finishes a link's task. @returns true if the link is valid afterwards */
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
     const own = this.#parts.links.defaultProfile(name);
@@ -107,7 +107,7 @@ export class Redirects {
     );
   }
 
-  /** Removes or replaces a dead link. @throws ServiceError `unavailable` */
+  /** Removes or replaces a dead link. */
   async repair(name: string, link: Link): Promise<void> {
     const { keys } = this.#parts.store;
     const { profileId, generation } = link;
@@ -131,10 +131,7 @@ export class Redirects {
     else await this.#parts.links.replace(name, link, undefined);
   }
 
-  /**
-   * The target no longer exists. If it was erased after receiving the merge, discards the source; else restores it.
-   * @throws ServiceError `unavailable`
-   */
+  /** The target no longer exists. If it was erased after receiving the merge, discards the source; else restores it. */
   async undo(profileId: string, target: Target): Promise<void> {
     const { link, isFinished } = target;
     const left = this.#parts.store.keys.leftovers(link.profileId, link.generation);
@@ -146,10 +143,7 @@ export class Redirects {
     else await this.#parts.merger.restore(profileId, target);
   }
 
-  /**
-   * The location of a profile's data, after merges. @returns undefined if it was erased @throws ServiceError
-   * `unavailable`
-   */
+  /** The location of a profile's data, after merges. @returns undefined if it was erased */
   async placeOf(profileId: string): Promise<Place | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];
     for (let hop = 0; hop < MAX_HOPS; hop++) {

@@ -1,6 +1,7 @@
 // Removes what leads to expired guests: share codes, entries of the indexes of addresses and wishers. They have slots
 // of their own, so they can't expire with the guest's keys.
-// | One process at a time SCANs all keys every few hours; an interrupted sweep starts anew.
+//
+// One process at a time SCANs all keys every few hours; an interrupted sweep starts anew.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mastersOf } from '../redis/client.js';

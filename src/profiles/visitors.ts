@@ -1,8 +1,10 @@
 // The visitor of a request, by a customer's id, a session's, or both:
-// |   one id                      that identity's profile
-//   both, from a trusted caller linked first, see link.ts
-//   both, from anyone else      the customer's profile; nothing is linked
-// | Reads create and link nothing.
+//
+//   one id                       that identity's profile
+//   both, from a trusted caller  linked first, see link.ts
+//   both, from anyone else       the customer's profile; nothing is linked
+//
+// Reads create and link nothing.
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
@@ -62,7 +64,7 @@ export class Visitors {
     );
   }
 
-  /** A visit creates an unknown visitor. @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
+  /** @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
   async enter(
     kind: Exclude<VisitKind, 'read'>,
     who: Identity,
@@ -115,7 +117,7 @@ export class Visitors {
     throw new ServiceError('unavailable');
   }
 
-  /** Creates an unknown visitor. @returns the profile */
+  /** Creates an unknown visitor. */
   async resolve(who: Identity, mayLink: boolean): Promise<string> {
     const { links, linker, redirects } = this.#parts;
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
@@ -136,10 +138,7 @@ export class Visitors {
     throw new ServiceError('unavailable');
   }
 
-  /**
-   * Creates an unknown visitor. @param encode the event's line (from encodeEvent) @throws ServiceError `overloaded` at
-   * the high-water mark, `unavailable`
-   */
+  /** Creates an unknown visitor. @throws ServiceError `overloaded` at the high-water mark, `unavailable` */
   async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
     return (await this.change(who, mayLink, this.#parts.events.at(encode))).profileId;
   }
@@ -156,29 +155,26 @@ export class Visitors {
     );
   }
 
-  /** The profile that the visitor has, or would get. */
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
     const { link, isKnown, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
     return { profileId: link?.profileId ?? home, known: isKnown };
   }
 
-  /** @throws errors of `ask`, and ServiceError `unavailable` */
   async look<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     return this.#parts.places.run(await this.#nameToRead(who, mayLink), false, ask);
   }
 
-  /** Creates an unknown visitor. @throws errors of `ask` and `check`, and ServiceError `unavailable` */
+  /** Creates an unknown visitor. @throws errors of `ask` and `check` */
   change<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>, check?: Check): Promise<Done<Answer>> {
     return this.#run(who, mayLink, true, ask, check);
   }
 
-  /** `change` that does not create an unknown visitor. */
   async changeKnown<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     const isUnknown = mustLink(who, mayLink) && !(await this.find(who, mayLink)).known;
     return isUnknown ? this.look(who, mayLink, ask) : this.#run(who, mayLink, false, ask);
   }
 
-  /** Locations of the visitor's data after a write. @throws ServiceError `unavailable` */
+  /** After a write. */
   async preview(who: Identity, mayLink: boolean): Promise<Place[]> {
     const { linker } = this.#parts;
     if (mustLink(who, mayLink)) return linker.preview(...namesOf(who));
@@ -192,17 +188,14 @@ export class Visitors {
     return links.remembered(name)?.profileId ?? links.defaultProfile(name);
   }
 
-  /** @throws ServiceError `unavailable` */
   async belongsToCustomer({ sessionId }: Identity): Promise<boolean> {
     return sessionId !== null && this.#parts.linker.belongsToCustomer(identityName('s', sessionId));
   }
 
-  /** @throws ServiceError `unavailable` */
   link(who: BothIds): Promise<Linked> {
     return this.#parts.linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
   }
 
-  /** A reset creates no visitor. */
   #enter<Answer>(
     kind: Exclude<VisitKind, 'read'>,
     who: Identity,
@@ -215,7 +208,7 @@ export class Visitors {
     return this.#run(who, mayLink, true, ask, check);
   }
 
-  /** Links two ids first unless this process remembers their link. @param makes see Places.run */
+  /** @param makes see Places.run */
   async #run<Answer>(
     who: Identity,
     mayLink: boolean,
@@ -239,7 +232,6 @@ export class Visitors {
     throw new ServiceError('unavailable');
   }
 
-  /** Its data is what a write would find. */
   async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
     if (!mustLink(who, mayLink)) return onlyName(who);
     const [customer, session] = namesOf(who);

@@ -1,13 +1,17 @@
 // Sends all operations of a tick of the event loop in one script call, applied exactly once.
-// |   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free lane) ──▶ in flight ──▶ answered
+//
+//   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free lane) ──▶ in flight ──▶ answered
 //              ▲                                                    │ connection lost: retry
 //              └── tick after tick while all lanes are busy         └─ with the same number
-// | A lane has one batch in flight, and numbers its batches: see lua/includes/lane.lua. While all lanes are busy the
+//
+// A lane has one batch in flight, and numbers its batches: see lua/includes/lane.lua. While all lanes are busy the
 // next batch fills: the busier Redis is, the larger the batches.
-// | On a cluster, scripts that can mix hash tags have a group of lanes per master, others per tag. An operation whose
+//
+// On a cluster, scripts that can mix hash tags have a group of lanes per master, others per tag. An operation whose
 // slot has moved or migrates comes back undone (NOT_HERE), as does a batch if its stream's slot migrates; both are
 // retried until their deadline. A call costs about the same whatever its size, so a tick sends to one node only.
-// | Nothing waits longer than the time-out, or at all while the circuit breaker is open. A batch carries the deadline
+//
+// Nothing waits longer than the time-out, or at all while the circuit breaker is open. A batch carries the deadline
 // of its oldest operation, minus the time for the reply, so no operation is applied after its 503.
 
 import { randomBytes } from 'node:crypto';
@@ -36,7 +40,7 @@ const AGAIN_MS = 10;
 const MAX_BATCH = 512;
 /** Characters. Megabytes of arguments would block other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
-/** Deadlines within a batch may differ by this share of the time-out. */
+/** As a share of the time-out. */
 const DEADLINE_SPREAD = 0.05;
 /** The answers of a batch that was not applied. */
 const AGAIN = Symbol('again');
@@ -73,7 +77,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#calls = new BatchCalls(format, options);
   }
 
-  /** Operations waiting or in flight. */
   get pending(): number {
     return this.#pending;
   }
@@ -87,7 +90,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#scheduleTurn();
     op.deadline = this.#turnDeadline;
     const group = this.#groupOf(op);
-    // A tick may bring thousands: don't let Redis wait for the last of them.
+    // Don't let Redis wait for the end of a large tick.
     if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTurn(group);
   }
 
@@ -164,7 +167,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #sendWaiting(group: Group<Op>): void {
     this.#dropLate(group);
     this.#sendBatches(group);
-    // A cluster has many tags, so idle groups are removed.
+    // A cluster has many tags.
     if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.to);
   }
 
@@ -192,7 +195,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return most;
   }
 
-  /** Refuses operations that Redis would not apply in time. */
   #dropLate(group: Group<Op>): void {
     const earliest = performance.now() + this.#options.timeoutMs * REPLY_SHARE;
     let late = 0;

@@ -1,5 +1,6 @@
 // Connects to Redis or Redis Cluster without ioredis's own retries and timers: see sender.ts, deadline.ts, silence.ts.
-// | `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands:
+//
+// `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands:
 // false` alone would leave them pending for ever (https://github.com/redis/ioredis/issues/2193).
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +12,6 @@ import { cutSilentConnections } from './silence.js';
 
 export type RedisClient = Redis | Cluster;
 
-// `replyMapping` is a type parameter in ioredis.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export interface RedisConnection {
@@ -19,7 +19,7 @@ export interface RedisConnection {
   readonly urls: readonly string[];
   /** Shown in CLIENT LIST. */
   readonly name: string;
-  /** Without a reply for so many milliseconds a connection is silent; it is cut after at most twice that. */
+  /** Without a reply for so long a connection is silent; it is cut after at most twice that. */
   readonly timeoutMs: number;
 }
 
@@ -98,7 +98,7 @@ const keepName: ClusterOptions['dnsLookup'] = (name, callback) => callback(null,
 
 async function connectMasters(cluster: Cluster): Promise<void> {
   const waiting = cluster.nodes('master').filter(({ status }) => status === 'wait');
-  await Promise.allSettled(waiting.map((node) => node.connect())); // failures are error events, too
+  await Promise.allSettled(waiting.map((node) => node.connect()));
 }
 
 /**
@@ -153,13 +153,11 @@ async function isNodeOfCluster(server: Redis): Promise<boolean> {
   return /^cluster_enabled:1/m.test(await server.info('cluster'));
 }
 
-/** @throws see connectRedis */
 async function open<Client extends RedisClient>(
   client: Client,
   connection: RedisConnection,
   onError: (error: Error) => void,
 ): Promise<Client> {
-  // More specific than the "Connection is closed" of connect().
   let reason: Error | undefined;
   client.on('node error', (error: Error) => {
     reason = error;

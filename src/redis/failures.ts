@@ -1,5 +1,6 @@
 // Classifies errors of Redis calls:
-// |   passing   the connection or node failed, or will soon accept the command: retry
+//
+//   passing   the connection or node failed, or will soon accept the command: retry
 //   refused   until an operator acts: 503
 //   unknown   WRONGTYPE, a TypeError of ours, …: a bug, 500
 

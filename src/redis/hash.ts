@@ -6,7 +6,7 @@ import type { Store } from './store.js';
 const CHANGE = loadScript<number>('redis/changeField');
 const PAGE = 250;
 
-/** Contains all fields that exist during all calls. @throws ServiceError `unavailable` */
+/** Contains all fields that exist during all calls. */
 export async function readHash(store: Store, key: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   let cursor = '0';
@@ -21,7 +21,7 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
 
 /**
  * @param before '' if the field must be absent @param after '' removes the field @param most maximum fields @returns 1;
- * 0 for another value, or LUA.TOO_MANY: nothing was done @throws ServiceError `unavailable`
+ * 0 for another value, or LUA.TOO_MANY: nothing was done
  */
 export function changeField(
   store: Store,

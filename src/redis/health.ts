@@ -1,6 +1,7 @@
 // Knows which master has a slot, and whether it is up (node.ts). Probes every master, and so notices a loss of data, a
 // demotion without a closed connection, and recoveries.
-// | ioredis's Cluster refreshes its table of slots only after MOVED; while a slot's master is not up, we refresh it.
+//
+// ioredis's Cluster refreshes its table of slots only after MOVED; while a slot's master is not up, we refresh it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
@@ -24,7 +25,6 @@ export interface HealthSpec {
   readonly verifyMs?: number | undefined;
 }
 
-/** `readonly`: answers reads, but no writes. */
 export interface MasterState {
   /** `host:port`; undefined for a single server. */
   readonly address: string | undefined;
@@ -40,7 +40,7 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** About 100 bytes each; more than BUCKETS, because indexes and records have their own tags. */
+/** 100 bytes each; indexes and records have their own tags. */
 const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
 const POLL_MS = 5;
@@ -53,7 +53,6 @@ export class RedisHealth {
   readonly #spec: HealthSpec;
   readonly #marks: Marks;
   readonly #cluster: Cluster | undefined;
-  /** Masters by address. */
   readonly #nodes = new Map<string, RedisNode>();
   readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
   readonly #only: RedisNode | undefined;
@@ -119,7 +118,6 @@ export class RedisHealth {
     return this.#at(address)?.stream;
   }
 
-  /** Of all nodes, as far as known. */
   get streams(): ReadonlySet<number> {
     return new Set([...this.#nodes.values()].flatMap(({ stream }) => (stream === undefined ? [] : [stream])));
   }
@@ -165,7 +163,6 @@ export class RedisHealth {
     cluster.refreshSlotsCache();
   }
 
-  /** At the last probe. */
   get masters(): readonly MasterState[] {
     return [...this.#nodes.values()].map(({ address, trouble }) => {
       const error = this.#lost ?? trouble;
@@ -174,13 +171,11 @@ export class RedisHealth {
     });
   }
 
-  /** Only masters whose connection is ready. */
   async look(): Promise<void> {
     const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
     await Promise.allSettled(nodes.map((node) => node.look()));
   }
 
-  /** See Store. @param deadline monotonic */
   async onReplica(tag: string, deadline: number): Promise<void> {
     const slot = this.slotOf(`{${tag}}`);
     const node = this.nodeOf(slot);

@@ -1,14 +1,15 @@
-// Spells all keys. What scripts use together has one hash tag, for Redis Cluster. Only lua/includes/retain.lua makes
-// keys, in the same slot.
-// | A profile id is `<bucket>.<hash>`: the bucket is the hash tag, and appears once. There are millions of `v` keys.
+// Spells all keys. What scripts use together has one hash tag.
+//
+// A profile id is `<bucket>.<hash>`: the bucket is the hash tag, and appears once, for there are millions of `v`
+// keys.
 
-/** Streams of rows for ClickHouse, by number: 0 is in the slot of `meta`, others in that of their mark (marks.ts). */
+/** By number: 0 is in the slot of `meta`, others in that of their mark (marks.ts). */
 export interface StreamKeys {
-  /** stream: entries of rows */
+  /** stream */
   events(stream: number): string;
   /** hash: pending rows (`events`) and bytes */
   eventsState(stream: number): string;
-  /** stream: dead letters */
+  /** stream */
   eventsDead(stream: number): string;
 }
 
@@ -16,34 +17,33 @@ export interface Keys extends StreamKeys {
   /** hash: salt, schema version, TTL of guests in seconds, names of marks */
   readonly meta: string;
   readonly settings: string;
-  /** hash: a guest's product handle -> count; else only '' -> the identity's link, see src/profiles/links.ts */
+  /** hash: a guest's product handle -> count, or a link: see links.ts */
   identity(profileId: string): string;
-  /** hash: product handle -> count, of a linked profile */
+  /** hash of a linked profile: product handle -> count */
   counts(profileId: string): string;
   /**
-   * hash: facts, share code; owner and generation if linked; `known` if a visitor has nothing else. After a merge only
-   * `target`, with `!` before it while the merge is pending
+   * hash: facts; owner and generation if linked; `known` if nothing else exists. Once merged only `target`, with `!`
+   * before it while pending
    */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash: what may lead to this profile. Identities, `#<share code>` -> ''; `@<e-mail digest>` -> identity with this
-   * default profile, or ''; merged profiles -> nonce of the merge, before it is applied `+<generation> <owner>` of a
-   * linked one, else ''
+   * hash. Identities, `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
+   * profiles -> nonce, before it is applied `+<generation> <owner>` of a linked one, else ''
    */
   members(profileId: string): string;
-  /** hash: fields applied by a merge, see lua/profiles/applyMergePage.lua */
+  /** hash: see lua/profiles/applyMergePage.lua */
   applied(profileId: string, generation: string, from: string): string;
   /** hash: members of an erased generation, until nothing leads to it */
   leftovers(profileId: string, generation: string): string;
-  /** string: this generation, in the same bucket, was erased */
+  /** string */
   erased(profileId: string, generation: string): string;
   /** sorted set per node: pending multi-step operations -> start, milliseconds */
   pending(stream: number): string;
-  /** string: result of an operation with an idempotency key */
+  /** string: the answer to an idempotency key */
   operation(profileId: string, operationId: string): string;
-  /** hash: first request under an idempotency key, and its answer */
+  /** hash: see requests.ts */
   request(digest: string): string;
   /** string: see src/wishlist/order-notes.ts */
   order(digest: string): string;
@@ -51,13 +51,13 @@ export interface Keys extends StreamKeys {
   share(code: string): string;
   ofKind(kind: ProfileKind, profileId: string): string;
   journal(kind: ProfileKind, profileId: string): string;
-  /** All in one slot; without those of a generation. */
+  /** In one slot; without those of a generation. */
   allOf(profileId: string): string[];
-  /** string: the last batch of a lane in a slot */
+  /** string: see lua/includes/lane.lua */
   lane(tag: string, lane: string): string;
-  /** hash: erased profiles with rows in streams or ClickHouse -> up to when; see EVERY_PROFILE */
+  /** hash: profiles -> up to when; see EVERY_PROFILE */
   readonly erasures: string;
-  /** hash: `#` -> last number; number -> open request, JSON; see src/extras/privacy/compliance.ts */
+  /** hash: `#` -> last number; number -> request, JSON */
   readonly compliance: string;
   /** sorted set: digests of their webhooks -> expiry, seconds */
   readonly complianceTaken: string;
@@ -67,9 +67,9 @@ export interface Keys extends StreamKeys {
   readonly sweep: string;
   /** sorted set: profiles of an e-mail address -> last given, milliseconds */
   email(digest: string): string;
-  /** hash: profiles that may have saved a variant -> noted at; see src/extras/alerts/wishers.ts */
+  /** hash: profiles that may have saved a variant -> noted at */
   wishers(digest: string): string;
-  /** hash: products with pending alerts, see src/extras/alerts/products.ts */
+  /** hash: see lua/extras/alerts/journalProduct.lua */
   readonly products: string;
   /** sorted set: products -> last version, milliseconds since 1970 */
   readonly productVersions: string;
@@ -86,7 +86,7 @@ export type ProfileKind = (typeof PROFILE_KINDS)[number];
 
 export interface DeliveryKeys {
   readonly queue: string;
-  /** sorted set: in flight or failed -> due time and attempts; see lua/includes/deliveries.lua */
+  /** sorted set: see lua/includes/deliveries.lua */
   readonly taken: string;
   /** hash: pending bytes, cursor, stats */
   readonly state: string;
@@ -139,7 +139,6 @@ export function createKeys(prefix: string): Keys {
     journal: (kind, profileId) => ofProfile(`j${kind}`)(profileId),
     allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
-    // In the slot of `meta`.
     erasures: `${prefix}:erasures`,
     compliance: `${prefix}:{compliance}:open`,
     complianceTaken: `${prefix}:{compliance}:taken`,

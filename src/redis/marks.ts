@@ -1,10 +1,11 @@
-// Marks prove that a cluster's node still has its data. A node that comes back empty (lost volume, unsynced replica,
-// FLUSHALL) answers normally, and its counts would restart at zero.
-// | `meta` names every mark (field `mark:<tag>`), and a named mark is never made again: a node with the slot of a named
-// mark, but without the mark, has lost its data. A node without named marks in its slots is new, and gets one. The node
-// of `meta`, or a single server, needs no other mark. Marks migrate with their slots, and streams are in them, so all
-// streams are found by the marks.
-// | To accept a node's loss, HDEL the marks of its slots from `meta`.
+// Marks prove that a cluster's node still has its data: one that comes back empty (lost volume, unsynced replica,
+// FLUSHALL) answers normally, with counts from zero.
+//
+// `meta` names every mark (field `mark:<tag>`), and a named mark is never made again: a node with its slot, but
+// without the mark, has lost its data. A node without named marks is new, and gets one; that of `meta` needs none.
+// Streams are in the slots of marks, and so are found after migrations.
+//
+// To accept a node's loss, HDEL its marks from `meta`.
 
 import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';
@@ -58,12 +59,12 @@ export class Marks {
     this.meta = { key: keys.meta, stream: 0, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
 
-  /** A named mark in a node's slots. @throws Redis's errors */
+  /** A named mark in the slots of a node. @throws Redis's errors */
   async find(has: (slot: number) => boolean): Promise<Mark | undefined> {
     return this.#at(has) ?? (await this.#findAnew(has));
   }
 
-  /** False if the mark's loss was accepted. @throws Redis's errors */
+  /** False if the mark's loss was accepted. */
   async isNamed(mark: Mark): Promise<boolean> {
     if (mark === this.meta) return true;
     return (await this.#findAnew((slot) => slot === mark.slot)) !== undefined;
@@ -75,7 +76,7 @@ export class Marks {
     return this.#at(has);
   }
 
-  /** Undefined for a node without slots. @throws DeploymentLostError, Redis's errors */
+  /** Undefined for a node without slots. @throws DeploymentLostError */
   async make(redis: Redis, has: (slot: number) => boolean): Promise<Mark | undefined> {
     if (!SLOTS.some(has)) return undefined;
     const salt = await this.#client.hget(this.meta.key, 'salt');
@@ -96,7 +97,7 @@ export class Marks {
     }
   }
 
-  /** Repeated, since a failover of the node of `meta` may lose the name. @throws Redis's errors */
+  /** Repeated, since a failover of the node of `meta` may lose the name. */
   async name(mark: Mark): Promise<void> {
     if (mark !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${mark.stream}`, '1');
   }
@@ -111,12 +112,12 @@ export class Marks {
   }
 }
 
-/** Without `meta`. @param fields of `meta` */
+/** Without `meta`. */
 function markedStreams(fields: readonly string[]): number[] {
   return fields.flatMap((name) => (name.startsWith(FIELD) ? [Number(name.slice(FIELD.length))] : []));
 }
 
-/** None without a deployment. @throws Redis's errors */
+/** None without a deployment. */
 export async function streamsOf(client: RedisClient, keys: Pick<Keys, 'meta'>): Promise<number[]> {
   const fields = await client.hkeys(keys.meta);
   return fields.length === 0 ? [] : [0, ...markedStreams(fields)];

@@ -1,7 +1,9 @@
 // One master: its connection, clock, state and replicas.
-// |   down ──ready──▶ measure clock, probe write and mark ──ok──▶ up ──close, READONLY──▶ down
+//
+//   down ──ready──▶ measure clock, probe write and mark ──ok──▶ up ──close, READONLY──▶ down
 //                               └──mark missing──▶ lost, until a later probe finds it
-// | READONLY means a demotion without a closed connection (a failover behind a fixed address): reconnect. Deadlines are
+//
+// READONLY means a demotion without a closed connection (a failover behind a fixed address): reconnect. Deadlines are
 // in the node's time, so its clock is measured first.
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +24,7 @@ export interface NodeSpec {
   readonly timeoutMs: number;
   readonly has: (slot: number) => boolean;
   readonly onMoved: (slot: number, address: string) => void;
-  /** Called after failed probes, and once after a loss, with DeploymentLostError. */
+  /** See HealthSpec. */
   readonly onError: (error: Error) => void;
   /** Also after a failed wait. */
   readonly onReplicated: ((ms: number) => void) | undefined;
@@ -42,12 +44,11 @@ export class RedisNode {
   #redis: Redis | undefined;
   #isReady = false;
   #lost: DeploymentLostError | undefined;
-  /** Of the last probe. */
   #failed: Error | undefined;
   #downSince = performance.now();
   #replicaSeenAt = Number.NEGATIVE_INFINITY;
   #replicated: Promise<void> | undefined;
-  /** The latest of the callers that share `#replicated`. */
+  /** Of the callers that share `#replicated`. */
   #replicatedDeadline = 0;
   #mark: Mark | undefined;
   #stream: number | undefined;
@@ -57,7 +58,6 @@ export class RedisNode {
     this.address = spec.address;
   }
 
-  /** Undefined before `adopt`. */
   get redis(): Redis {
     return this.#redis as Redis;
   }
@@ -66,17 +66,16 @@ export class RedisNode {
     return this.#isReady && this.#lost === undefined && !isSilent(this.redis);
   }
 
-  /** Undefined before the first probe. */
   get stream(): number | undefined {
     return this.#stream;
   }
 
-  /** False if the slot of its mark, and so of its streams, has moved. */
+  /** False if its slot, and so that of its streams, has moved. */
   get hasMark(): boolean {
     return this.#mark === undefined || this.#spec.has(this.#mark.slot);
   }
 
-  /** One follows it, or did within REPLICA_MS, so a failover may promote it. */
+  /** A failover may promote one that follows, or did within REPLICA_MS. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }
@@ -85,13 +84,12 @@ export class RedisNode {
     return this.#lost;
   }
 
-  /** Why it is not up. */
   get trouble(): Error | undefined {
     if (this.#lost !== undefined) return this.#lost;
     return this.isUp ? this.#failed : new ServiceError('unavailable');
   }
 
-  /** Away for so long that callers should not wait. */
+  /** Callers should not wait. */
   get isCircuitOpen(): boolean {
     if (this.#lost !== undefined) return true;
     return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
@@ -102,7 +100,7 @@ export class RedisNode {
     return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
   }
 
-  /** A cluster's client may make new connections for the same address. */
+  /** A cluster's client may reconnect the same address. */
   adopt(redis: Redis): void {
     if (this.#redis === redis) return;
     this.#redis = redis;
@@ -115,7 +113,6 @@ export class RedisNode {
     else if (redis.status === 'wait') redis.connect().catch(() => {}); // an error event follows
   }
 
-  /** For a node that is no longer a master. */
   cut(): void {
     if (!this.#isReady) return;
     this.#down();
@@ -257,7 +254,6 @@ export class RedisNode {
   }
 }
 
-/** The node can't be used until this error is over. */
 function isAway(error: Error): boolean {
   return error instanceof ServiceError || isPassing(error);
 }

@@ -1,9 +1,10 @@
 // Idempotency: a request under an Idempotency-Key, or a repeated webhook, is executed once and answered alike for a
 // day.
-// |   (nothing) ──begin──▶ in flight {operation's id, places} ──end──▶ answered
-// | The request record is in the key's slot; the operation is done at a place (a profile), atomically with an operation
-// record there. If a merge has changed the place, a retry fences the old one, which reveals whether it was done there
-// and prevents it otherwise, and then records the new one.
+//
+//   (nothing) ──begin──▶ in flight {operation's id, places} ──end──▶ answered
+//
+// The operation is done at a place (a profile), atomically with an operation record there. If a merge has changed the
+// place, a retry fences the old one, which reveals whether it was done there or prevents it, and records the new one.
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -44,11 +45,10 @@ export interface RequestKey {
   readonly fingerprint: string;
   /** Within a scope each customer has its own keys. */
   readonly customer?: string | null;
-  /** Runs at `maxmemory`, too. */
+  /** Runs at `maxmemory`. */
   readonly isErasure?: boolean;
 }
 
-/** Done at an earlier place. */
 export interface Done {
   readonly place: string;
   readonly record: string;
@@ -80,14 +80,13 @@ export class KeyedOperation {
     return this.#places.split(' ', 1)[0] || undefined;
   }
 
-  /** At the present place. */
   recordId(part = 0): string {
     return recordIdOf(this.id, this.#places.split(' ').length, part);
   }
 
   /**
-   * Sets the present place, before the operation is done there. @returns per part whether it was done at an earlier
-   * place, and must not be repeated @throws ServiceError `unavailable`
+   * Call before the operation is done there. @returns per part whether it was done at an earlier place, and must not be
+   * repeated
    */
   async settle(place: string, parts = 1): Promise<readonly (Done | undefined)[]> {
     for (;;) {
@@ -101,8 +100,8 @@ export class KeyedOperation {
   }
 
   /**
-   * Reads the present place after the record here was fenced. If the fencing try died before it recorded another place,
-   * continues here with a new record. @throws ServiceError `unavailable`
+   * After the record was fenced. If the fencing try died before it recorded another place, continues here with a new
+   * record.
    */
   async moveOn(place: string): Promise<void> {
     const { client } = this.#store;
@@ -112,9 +111,8 @@ export class KeyedOperation {
   }
 
   /**
-   * Does the operation, or a part of it, once, wherever it was tried before. @param act if `done` is given, only
-   * answers @param isFenced the answer means that the record was fenced @throws errors of `act`, and ServiceError
-   * `unavailable`
+   * Does a part of the operation once, wherever it was tried. @param act if `done` is given, only answers @param
+   * isFenced the answer means FENCED @throws errors of `act`
    */
   async doAt<Answer>(
     place: string,
@@ -126,13 +124,11 @@ export class KeyedOperation {
       const done = await this.settle(place, parts);
       const answer = await act(this.recordId(part), done[part]);
       if (!isFenced(answer)) return answer;
-      // The retry may have died before it acted elsewhere.
       await this.moveOn(place);
     }
     throw new ServiceError('unavailable');
   }
 
-  /** Fences these places. */
   async #doneAt(places: readonly string[], parts: number): Promise<(Done | undefined)[]> {
     const { keys } = this.#store;
     const done = new Array<Done | undefined>(parts).fill(undefined);
@@ -161,7 +157,7 @@ export class RequestStore {
   readonly #rememberedS: number;
   readonly #graceMs: number;
 
-  /** @param rememberedS TTL, seconds @param graceMs a request without an answer counts as in flight for so long */
+  /** @param graceMs time until an unanswered request counts as interrupted */
   constructor(store: Store, rememberedS = REMEMBERED_S, graceMs = IN_FLIGHT_GRACE_MS) {
     this.#store = store;
     this.#rememberedS = rememberedS;
@@ -169,8 +165,8 @@ export class RequestStore {
   }
 
   /**
-   * @param place expected profile, or '' @param act a retry may call it again @returns the first answer of `act`
-   * @throws ServiceError `idempotency_key_reused`, `unavailable`, and errors of `act`
+   * @param place expected profile, or '' @param act a retry may call it again @throws ServiceError
+   * `idempotency_key_reused`, and errors of `act`
    */
   async run(
     { scope, key, fingerprint, customer, isErasure = false }: RequestKey,

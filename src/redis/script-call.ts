@@ -1,5 +1,6 @@
 // Encodes a script call in RESP as one text: ioredis would inspect every argument.
-// |   *<n> EVALSHA <sha> <number of keys>   key, key, …   the sender's arguments   argument, argument, …
+//
+//   *<n> EVALSHA <sha> <number of keys>   key, key, …   the sender's arguments   argument, argument, …
 
 import { Command, type Redis } from 'ioredis';
 import type { Script, ScriptArg } from './scripts.js';

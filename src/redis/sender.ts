@@ -1,6 +1,7 @@
 // Sends a script call until Redis answers or its deadline is over: the only place that retries. Calls go to the slot's
 // node directly, since ioredis's Cluster would retry for 1.6 s.
-// | A change carries a deadline in the node's clock, so nothing is applied after its 503, except if it was applied, the
+//
+// A change carries a deadline in the node's clock, so nothing is applied after its 503, except if it was applied, the
 // reply was lost, and the node can't be asked again in time.
 
 import { setTimeout as sleep } from 'node:timers/promises';

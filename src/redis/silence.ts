@@ -1,7 +1,9 @@
 // Cuts connections to a frozen or unreachable server, which would stay `ready` for minutes.
-// |   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
+//
+//   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
 //                         silent, and the last command is as old ──▶ cut
-// | A silent connection gets no new commands (node.ts), but may still answer earlier ones.
+//
+// A silent connection gets no new commands (node.ts), but may still answer earlier ones.
 
 import type { Cluster, Redis } from 'ioredis';
 

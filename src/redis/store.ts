@@ -1,5 +1,5 @@
-// Access to Redis: connection, keys, and script calls whose errors are the contract's. All calls may be repeated
-// (sender.ts): `run` only reads, scripts of `change` are idempotent, others go through a Batcher.
+// Access to Redis. All calls may be repeated (sender.ts): `run` only reads, scripts of `change` are idempotent, others
+// go through a Batcher. Any call may reject with ServiceError `unavailable`; callers don't document it again.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError, StartupError } from '../errors.js';
@@ -22,11 +22,11 @@ export interface StoreOptions extends RedisConnection {
   readonly buckets?: number;
   /** TTL of guests, seconds; 0: for ever. Absent in a process that makes no guests. */
   readonly guestsS?: number;
-  /** Replicas that must have a change before it is answered; default 0. */
+  /** Replicas that must have a change before it is answered. */
   readonly replicas?: number;
   /** Errors of connections, and DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** After each single call, also a failed one; `command` has no script. */
+  /** Also after a failed call; `command` has no script. */
   readonly onCall?: (script: string, ms: number) => void;
   /** Also after a failed wait. */
   readonly onReplicated?: (ms: number) => void;
@@ -48,13 +48,12 @@ export class Store {
   readonly client: RedisClient;
   readonly keys: Keys;
   readonly deployment: Deployment;
-  /** Then a script may verify a link and act at its profile in one step. */
   readonly isOneServer: boolean;
   #isClosed = false;
   readonly #health: RedisHealth;
   readonly #sender: Sender;
   readonly timeoutMs: number;
-  /** TTL of guests, seconds; 0: for ever. */
+  /** Seconds; 0: for ever. */
   readonly guestsS: number;
   readonly #onCall: ((script: string, ms: number) => void) | undefined;
 
@@ -108,14 +107,13 @@ export class Store {
     }
   }
 
-  /** @throws ServiceError `unavailable` */
   run<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, () => [], false);
   }
 
   /**
    * For idempotent scripts. ARGV[1] is the deadline in the clock of the node of `keys[0]`, so no change is applied
-   * after its caller got an error. @throws ServiceError `unavailable`
+   * after its caller got an error.
    */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
@@ -140,7 +138,6 @@ export class Store {
     }
   }
 
-  /** For reads. @throws ServiceError `unavailable` */
   async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
     const started = performance.now();
     const deadline = started + this.timeoutMs;
@@ -160,7 +157,7 @@ export class Store {
     }
   }
 
-  /** TTL of guests, seconds, from the `serve` that started last; 0: for ever. @throws ServiceError `unavailable` */
+  /** Seconds, from the `serve` that started last; 0: for ever. */
   async guestRetentionS(): Promise<number> {
     return Number(await this.call((client) => client.hget(this.keys.meta, 'guestsS')));
   }
@@ -181,7 +178,6 @@ export class Store {
     });
   }
 
-  /** At the last probe. */
   get masters(): readonly MasterState[] {
     return this.#health.masters;
   }
@@ -191,12 +187,11 @@ export class Store {
     return this.masters;
   }
 
-  /** Streams to which masters append. */
   get ownStreams(): ReadonlySet<number> {
     return this.#health.streams;
   }
 
-  /** Undefined if the master is not up, and on one server. */
+  /** See RedisHealth. */
   addressOf(tag: string): string | undefined {
     return this.#health.addressOf(tag);
   }
@@ -209,15 +204,12 @@ export class Store {
     return stream === undefined ? undefined : tagOf(this.keys.events(stream));
   };
 
-  /** Milliseconds of a node's clock. @param time monotonic */
+  /** See RedisHealth. */
   timeAt(address: string | undefined, time: number): number {
     return this.#health.timeAt(address, time);
   }
 
-  /**
-   * Resolves when a replica has all writes so far of a tag's master, or if it has no replica. @throws ServiceError
-   * `unavailable`
-   */
+  /** Resolves when a replica, if any, has all writes so far of a tag's master. */
   onReplica(tag: string): Promise<void> {
     return this.#health.onReplica(tag, performance.now() + this.timeoutMs);
   }

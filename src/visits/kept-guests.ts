@@ -1,6 +1,7 @@
 // Guests whose TTL was sufficient within the hour (lua/includes/retain.lua): their next visits skip the check, a sixth
 // of Redis's CPU for a visit.
-// | Fingerprints, not names: 4 MB for a million guests, without garbage. Guests that share a slot displace each other,
+//
+// Fingerprints, not names: 4 MB for a million guests, without garbage. Guests that share a slot displace each other,
 // which costs a check.
 
 const SLOTS = 1 << 20;

@@ -1,11 +1,8 @@
 -- Journals a product before its alerts are sent, and removes it afterwards. The newest version wins.
 -- KEYS[1] journal: product -> `<version> <since>\n<product>`   KEYS[2] recent versions
--- ARGV[1] deadline   ARGV[2] product id
--- ARGV[3] version, milliseconds since 1970; a future one counts as now, lest it outrank all changes until then; empty:
--- now
+-- ARGV[1] deadline   ARGV[2] product id   ARGV[3] version, milliseconds since 1970, at most now; empty: now
 -- ARGV[4] the product; empty removes that version   ARGV[5] milliseconds to remember versions
--- Since: another process may still be alerting for an older, different version; the first version that replaced one, or
--- 0.
+-- Since: the first version that replaced another whose alerts may still be sent, or 0.
 -- Returns {version, since}; {} if it was removed, or a newer version exists.
 -- Errors: EXPIRED -1.
 
