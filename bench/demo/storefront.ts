@@ -52,18 +52,13 @@ export async function createStorefront(): Promise<Storefront> {
 export function storefrontPage(path: string, service: string, key = STOREFRONT_KEY): string | undefined {
   const [, first = '', second = ''] = path.split('/');
   if (first === '') return page('Twelve things', service, key, grid());
-  if (first === 'wishlist') return page('Wishlist', service, key, WISHLIST);
+  if (first === 'wishlist')
+    return page('Wishlist', service, key, '<wishlist-page cart="demo"></wishlist-page>');
   const product = CATALOGUE.find(({ handle }) => handle === second);
   if (first !== 'products' || product === undefined) return undefined;
   const body = `<img src="/images/${product.handle}.svg" alt=""><p>€${product.prices.EUR} ${heart(product, `smart-save="${SMART_SAVE_FROM}"`)}`;
   return page(product.title, service, key, body, `data-product-handle="${product.handle}"`);
 }
-
-const WISHLIST = `<wishlist-page cart="demo"></wishlist-page>
-<script>
-  const code = new URLSearchParams(location.search).get('code');
-  if (code) document.querySelector('wishlist-page').setAttribute('code', code);
-</script>`;
 
 function heart({ id, variantId, handle, title, prices }: Product, more = ''): string {
   return `<wishlist-heart product-id="${id}" variant-id="${variantId}" handle="${handle}" name="${title}" image="/images/${handle}.svg"

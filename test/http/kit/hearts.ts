@@ -227,6 +227,12 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     );
     await becomes(page, '');
     t.equal(await page.evaluate("wishmeter.count('tested')"), 1);
+    // The service takes no part in it: it goes by the User-Agent.
+    const headless = await visit(t, fixtures, { userAgent: 'Mozilla/5.0 HeadlessChrome/142.0.0.0' });
+    const other = await headless.open(`${shop.origin}/test`);
+    await becomes(other, '');
+    t.equal(await other.evaluate("wishmeter.count('tested')"), 0);
+    t.same(headless.infos, ['wishmeter: not counted: robot']);
   });
 
   await t.test('with the beacon on the same page a view counts once, in any order', async (t) => {

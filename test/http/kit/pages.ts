@@ -135,13 +135,24 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
           })
         : route.continue(),
     );
-    const friend = await friends.open(shop.show('/friend', html(`code="${code}"`)));
+    shop.show('/friend', html());
+    const friend = await friends.open(`${shop.origin}/friend?code=${code}`);
     await rows(friend).first().waitFor();
+    const titles = async (of: Page) => (await rows(of).locator('a').allTextContents()).join();
+    t.equal(await titles(friend), 'Shoe 2,Shoe 1');
+    const box = (part: string) => rows(friend).first().locator(`[part=${part}]`).boundingBox();
+    const [title, price] = [await box('title'), await box('price')];
+    t.ok(title && price && price.y - (title.y + title.height) < 8, 'the price is right below the title');
     t.equal(await friend.getByRole('button', { name: /Remove/ }).count(), 0);
     await friend.getByRole('button', { name: 'Save to my wishlist' }).click();
+    const done = friend.getByRole('button', { name: 'Added to the wishlist' });
+    t.equal(await done.getAttribute('aria-disabled'), 'true');
     const other = await sessionOf(friend);
     t.not(other, sessionId);
     await eventually(t, async () => (await app.shop.items({ sessionId: other })).length, 2);
+    await friend.goto(url);
+    await rows(friend).first().waitFor();
+    t.equal(await titles(friend), 'Shoe 2,Shoe 1', 'in the same order');
   });
 
   await t.test('prices and stock of today come from the shop', async (t) => {
@@ -170,6 +181,10 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
       t.equal(await page.evaluate("wishmeter.count('shoe-1')"), visits);
       await page.reload();
     }
+    await page.setViewportSize({ width: 390, height: 844 });
+    const height = async (name: string) =>
+      (await page.getByRole('button', { name, exact: true }).boundingBox())?.y;
+    t.equal(await height('Yes'), await height('No'), 'beside each other');
     await page.getByRole('button', { name: 'Yes' }).click();
     await becomes(page, 'saved');
     const sessionId = await sessionOf(page);

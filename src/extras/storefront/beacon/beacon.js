@@ -177,8 +177,11 @@
     Promise.race([work(arg).catch(() => {}), new Promise((done) => setTimeout(done, 5000))]);
 
   const send = soon(async (handle) => {
-    if (handle) return (await post('?count=true', 'productHandle', handle)).count;
-    say('no product handle, no visit');
+    if (!handle) return say('no product handle, no visit');
+    const { count } = await post('?count=true', 'productHandle', handle);
+    // Every visit is counted, but a robot's, and the service knows more of them.
+    if (count === 0) say('not counted: robot');
+    return count;
   });
 
   const api = {

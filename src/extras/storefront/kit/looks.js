@@ -27,15 +27,15 @@ svg{width:24px;height:24px;fill:none;stroke:currentcolor;stroke-width:1.75;trans
 [aria-pressed]{display:flex;place-content:center;align-items:center;gap:var(--g);width:100%;height:100%;min-height:0;padding:0;border-color:#0000}
 [aria-pressed=true] svg{fill:var(--c);stroke:var(--c)}
 [aria-disabled=true]{opacity:.4}
-:host(wishlist-count){min-width:3ch;text-align:center}
+:host(wishlist-count){min-width:2ch;text-align:center}
 :host([zero]) span{visibility:hidden}
 :host(wishlist-page){display:block}
 ul{list-style:none;margin:0 0 16px;padding:0;display:grid;gap:0 32px;grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr))}
-li{display:grid;grid-template-columns:80px 1fr;gap:4px 16px;padding:16px 0;border-bottom:1px solid var(--l)}
+li{display:grid;grid-template:auto auto 1fr/80px 1fr;align-items:start;gap:4px 16px;padding:16px 0;border-bottom:1px solid var(--l)}
 .i{width:80px;height:80px;object-fit:cover;border-radius:var(--r);grid-row:span 3;background:var(--l)}
 a{color:inherit;font-weight:600;overflow-wrap:anywhere}
 .a{display:flex;flex-wrap:wrap;align-items:center;gap:var(--g)}
-.t{position:fixed;z-index:9999;inset:auto 16px 16px;margin:auto;width:fit-content;padding:8px 16px;border:1px solid;border-radius:var(--r);background:CanvasText;color:Canvas}
+.t{position:fixed;z-index:9999;inset:auto 16px 16px;margin:auto;width:fit-content;flex-wrap:nowrap;padding:8px 16px;border:1px solid;border-radius:var(--r);background:CanvasText;color:Canvas}
 input{flex:1;min-width:0}
 @media(forced-colors:active){:host{--c:Highlight}}`;
 

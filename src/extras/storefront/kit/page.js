@@ -1,4 +1,4 @@
-// <wishlist-page>: the list, or with `code` a friend's. Today's prices and stock come from Shopify's product JSON, else from
+// <wishlist-page>: the list, or with `code`, also in the page's address, a friend's. Today's prices and stock come from Shopify's product JSON, else from
 // the shop's own `wishmeterOptions.products(items)`, which answers [{productId, variantId, price, available}].
 const SORTS = { oldest: 'addedAt', name: 'productTitle', price: 'price' };
 
@@ -35,6 +35,8 @@ class Page extends Painted {
   static observedAttributes = ['code', 'sort', 'page-size'];
 
   build() {
+    const code = new URLSearchParams(location.search).get('code');
+    if (code && !this.hasAttribute('code')) this.setAttribute('code', code);
     this.now = {};
     this.pages = 1;
     this.note = make('p', { part: 'title', tabindex: -1 });
@@ -93,6 +95,9 @@ class Page extends Painted {
     this.note.textContent = list[0] ? '' : text(this, 'empty');
     this.more.hidden = list.length <= size;
     this.mine.hidden = !list[0] || !isFriend;
+    const hasAll = list.every((item) => keyOf(item) in keys);
+    this.mine.textContent = text(this, hasAll ? 'added' : 'mine');
+    this.mine.setAttribute('aria-disabled', hasAll);
     this.link.hidden = !list[0] || isFriend;
     this.field.hidden ||= this.link.hidden;
     // Another tab or a heart has added a product.
@@ -196,7 +201,9 @@ class Page extends Painted {
   }
 
   saveToMine() {
-    for (const item of this.friend) addItem({ ...item, source: 'wishlist' });
+    // The last one first: both lists begin with what was added last.
+    for (const item of [...this.friend].reverse())
+      if (!(keyOf(item) in keys)) addItem({ ...item, source: 'wishlist' });
     toast(this, text(this, 'added'));
   }
 }
