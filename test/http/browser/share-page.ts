@@ -155,6 +155,13 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.ok(selectors.length > 20, `${selectors.length} selectors`);
     for (const selector of selectors) t.match(selector, /^\.wm-share( |$)/);
     t.equal(await page.getByRole('listitem').count(), 4);
+    // As Shopify's themes do.
+    const size = await page.evaluate(`(() => {
+      document.documentElement.style.fontSize = '62.5%';
+      document.body.style.fontSize = '1.6rem';
+      return getComputedStyle(document.querySelector('.wm-share h2')).fontSize;
+    })()`);
+    t.equal(size, '16px');
   });
 }
 
