@@ -145,6 +145,13 @@ t.test('in Chromium', inBrowser, async (t) => {
     },
   );
 
+  await t.test('more wishers than visitors, as after an import, are no share of them', async (t) => {
+    const { page } = await openDrawn(t, browser, url, DESK);
+    const wished = page.locator('[data-panel="funnel"] li', { hasText: 'Wished' });
+    t.equal(await wished.locator('.share').textContent(), '');
+    for (const rate of await cells(page, 'products', 4)) t.match(rate, /^(–|100\.0%|\d\d?\.\d%)$/);
+  });
+
   await t.test('revenue of several currencies, and of none, says which is which', async (t) => {
     const page = desk;
     t.equal(

@@ -2,7 +2,7 @@
 
 import { linkTo } from './address.js';
 import { bars } from './bars.js';
-import { change, compared, iso, make, money, number, percent, sum, within } from './shared.js';
+import { change, compared, iso, make, money, number, shareText, sum, within } from './shared.js';
 import { table } from './table.js';
 
 /** Codes of the API, as a merchant says them; others get a capital letter. */
@@ -28,7 +28,7 @@ const inWords = (code) => {
 
 const count = (n) => number.format(Number(n));
 export const nothing = (text) => make('p', { class: 'none' }, text);
-const shareOf = (part, whole) => (whole > 0 ? percent.format(part / whole) : undefined);
+const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
 /** Codes that are one word are one row: their numbers are added. The largest comes first. */
 function byWord(rows, name, size) {
@@ -186,7 +186,7 @@ export const DRAW = {
           product,
           { key: 'wishers', name: 'Wishers', show: count },
           { key: 'visitors', name: 'Visitors', show: count },
-          { key: 'wish_rate', name: 'Wish rate', show: (n) => (n === null ? '–' : percent.format(n)) },
+          { key: 'wish_rate', name: 'Wish rate', show: (n) => shareText(n) ?? '–' },
           { key: 'last_7_days', name: `Wishers in the 7 days to ${lastDay(range)}`, show: count },
           {
             key: 'change',

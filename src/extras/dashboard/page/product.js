@@ -5,7 +5,7 @@ import { drawChart } from './chart.js';
 import { series } from './figures.js';
 import { openPage } from './frame.js';
 import { DRAW, nothing } from './panels.js';
-import { $, compared, make, money, number, percent } from './shared.js';
+import { $, compared, make, money, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
 
 const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
@@ -42,11 +42,7 @@ function drawWhole({ rows: [row] }) {
       tile('Visits', count(row.visits), 'every visit counts'),
       tile('Visitors', count(row.visitors), 'each counts once'),
       tile('Wishers', count(row.wishers), 'visitors who wished'),
-      tile(
-        'Wish rate',
-        row.wish_rate === null ? '–' : percent.format(row.wish_rate),
-        'wishers among visitors',
-      ),
+      tile('Wish rate', shareText(row.wish_rate) ?? '–', 'wishers among visitors'),
     ),
   ];
 }

@@ -9,6 +9,8 @@ export const percent = new Intl.NumberFormat('en', {
   minimumFractionDigits: 1,
   maximumFractionDigits: 1,
 });
+/** Undefined if it is no share: after an import, or with hearts on category pages, more may have wished than looked. */
+export const shareText = (rate) => (rate === null || rate > 1 ? undefined : percent.format(rate));
 /** A day; everywhere like this. */
 export const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
 export const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
