@@ -181,7 +181,7 @@ class Run {
  * @throws StartupError if the first start fails; nothing is left running then
  */
 export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<Ready>> {
-  const { name, readyMs = 30_000, stopMs = STOP_MS, onState = () => {} } = spec;
+  const { name, readyMs = 120_000, stopMs = STOP_MS, onState = () => {} } = spec;
   const stopping = new AbortController();
   let last: Ready | undefined;
   let run: Run;
