@@ -97,7 +97,9 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
 
   await t.test('every expression of the blocks is rendered, and their schemas are JSON', async (t) => {
     t.notMatch(render('card.liquid', '7', ''), /{{|{%/, 'card.liquid');
-    const page = await (await start(t)).open(shop.show('/card', render('card.liquid', '', '')));
+    const page = await (await visit(t, { redis, shop, ...fixtures })).open(
+      shop.show('/card', render('card.liquid', '', '')),
+    );
     const box = await page.locator('wishlist-heart').boundingBox();
     t.match(box, { width: 44, height: 44 }, 'a card keeps the room of its heart before the kit is there');
     for (const file of ['wishlist.liquid', 'heart.liquid', 'list.liquid', 'beacon.liquid']) {
