@@ -1,10 +1,8 @@
 #!lua flags=allow-oom
--- Acknowledges and deletes entries whose rows are in ClickHouse, and adds dead letters. Idempotent but for the dead
--- letters.
--- KEYS[1] stream   KEYS[2] its state   KEYS[3] its dead letters
--- ARGV[1] consumer group
--- ARGV[2] number of dead letters, then four for each: `line`, ClickHouse's error code, the reason, the line without
--- newline; or `entry`, 0, the reason, a foreign entry as JSON
+-- Acknowledges and deletes entries whose rows are in ClickHouse, and adds dead letters. Idempotent but for these.
+-- KEYS[1] stream   KEYS[2] state   KEYS[3] dead letters
+-- ARGV[1] consumer group   ARGV[2] number of dead letters, then four each: `line`, ClickHouse's code, reason, line
+-- without newline; or `entry`, 0, reason, a foreign entry as JSON
 -- ARGV[..] three per entry: id, rows, bytes of its lines
 -- Returns the number of deleted entries.
 

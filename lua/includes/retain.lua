@@ -1,13 +1,11 @@
 -- Extends a guest's TTL after a write: all of its keys expire at one moment, `retention` seconds plus up to a day
--- later; 0: never. It is set again about once a day, and with each new key. One hour is spare: so long a sender may
--- count visits unchecked.
--- `now`: milliseconds. `guest`: any of its keys.
+-- later; 0: never. One hour is spare: so long a sender may count visits unchecked. `now`: milliseconds. `guest`: any of
+-- its keys.
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
 local most = retention > 0 and now + retention * 1000 + DAY_MS or -1
 
--- `ends`: result of PEXPIRETIME
 local function is_in_time(ends)
   return ends >= least and ends <= most
 end
@@ -17,7 +15,7 @@ local function key_of(guest, kind)
   return string.sub(guest, 1, at + 1) .. kind .. string.sub(guest, at + 3)
 end
 
--- True if the existing keys of these kinds expire together, and in time.
+-- They expire together, and in time.
 local function are_kept(guest, kinds)
   local ends
   for _, kind in ipairs(kinds) do

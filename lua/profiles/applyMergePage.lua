@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Second step of a merge: adds a page of the journal to the target. Noted next to the target, so that a repeated page,
--- or one of a completed merge (addMember.lua), adds nothing.
--- KEYS[1] target's profile   KEYS[2] its counts, items, profile or members
--- KEYS[3] applied fields of this source   KEYS[4] target's members
--- ARGV[1] deadline   ARGV[2] target's generation   ARGV[3] source profile
--- ARGV[4] letter of the kind   ARGV[5] TTL of the notes, seconds   ARGV[6] nonce of the merge
--- ARGV[7] `added`: sums numbers; `united`: the target's value wins
+-- Second step of a merge: adds a page of the journal to the target, and notes it there: a repeated page, or one of a
+-- completed merge, adds nothing.
+-- KEYS[1] target's profile   KEYS[2] its hash of the kind   KEYS[3] applied fields of this source   KEYS[4] target's
+-- members
+-- ARGV[1] deadline   ARGV[2] target's generation   ARGV[3] source   ARGV[4] kind   ARGV[5] TTL of the notes, seconds
+-- ARGV[6] nonce   ARGV[7] `added`: sums numbers; `united`: the target's value wins
 -- ARGV[8] profile field with the bytes of all values, or empty   ARGV[9..] field, value, ...
 -- Returns 1; 0 if the target does not exist.
 -- Errors: EXPIRED -1.

@@ -1,10 +1,8 @@
 -- First step of a merge: moves a profile's hashes into its journals, and names its target.
--- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3] its members   KEYS[4..] each moved key and its
--- journal
+-- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3] members   KEYS[4..] pairs of key and journal
 -- ARGV[1] deadline   ARGV[2] generation; empty: a guest   ARGV[3] target, `<profile> <generation> <nonce>`
--- ARGV[4], ARGV[5] of a guest: new link, `<profile> <generation> !<nonce>`; its identity
--- ARGV[6] required owner of a linked profile
--- Returns the profile's target, also of an earlier merge, with `!` before it while pending. Empty if there is no such
+-- ARGV[4], ARGV[5] of a guest: new link; its identity   ARGV[6] required owner of a linked profile
+-- Returns the present target, also of an earlier merge, with `!` before it while pending. Empty if there is no such
 -- profile, or the guest has a link.
 -- Errors: EXPIRED -1.
 

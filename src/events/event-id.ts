@@ -25,7 +25,6 @@ export function newOrderedId(at: number): string {
   return `${startOf(at)}${high}-${low}-${random(12)}`;
 }
 
-/** @param at milliseconds since 1970 */
 export function newEventId(at: number): string {
   return idOf(at, random(19));
 }
@@ -50,7 +49,6 @@ function startOf(at: number): string {
   return start;
 }
 
-/** @param count hexadecimal digits */
 function random(count: number): string {
   if (next + count > pool.length) {
     pool = randomBytes(POOL_BYTES).toString('hex');

@@ -45,7 +45,6 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     }),
   ];
 
-  /** Takes more than one call. */
   function recordStepwise(event: RequestedEvent, input: EventInput): Promise<string> {
     const { request } = event;
     const { identity } = request;

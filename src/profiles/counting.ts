@@ -12,7 +12,6 @@ import {
 } from '../visits/visit-batch.js';
 import { type Ask, PlacedRequest, type Places } from './places.js';
 
-/** The operation's record was fenced. */
 const FENCED = '-';
 
 /** The count if asked for, else 0. */
@@ -80,12 +79,12 @@ export class Counting {
     }
   }
 
-  /** @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
+  /** @throws ServiceError `overloaded`, `too_many_products` */
   at(kind: VisitKind, handle: string, device: string | null): Ask<number> {
     return (place) => this.#ask(place, kind, handle, device) as Promise<number | string>;
   }
 
-  /** Once per operation, even if the counts move. @throws ServiceError `unavailable`, `too_many_products` */
+  /** Once per operation, even if the counts move. @throws ServiceError `too_many_products` */
   once(
     kind: 'count' | 'reset',
     handle: string,

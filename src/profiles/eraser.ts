@@ -1,10 +1,8 @@
-// Erases visitors from Redis: guests in one step, linked profiles by linked-eraser.ts. Request records expire after a
-// day; they name only a profile.
+// Erases visitors from Redis. Request records expire after a day; they name only a profile.
 //
-// Rows are queued for erasure first: afterwards nothing would lead to them.
-//
-// Scripts verify the generation atomically, so a concurrent request ends in a new visitor or in nothing. Its row is
-// older than the erasure, see src/flush/erasures.ts.
+// Rows are queued for erasure first: afterwards nothing would lead to them. Scripts verify the generation atomically,
+// so a concurrent request ends in a new visitor or in nothing. Its row is older than the erasure, see
+// src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
@@ -21,7 +19,7 @@ import type { Redirects } from './redirects.js';
 
 const GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
 
-/** Each failed round means a concurrent change of the same identity. */
+/** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 
 export interface EraserParts {
@@ -31,7 +29,6 @@ export interface EraserParts {
   readonly emails: Emails;
   readonly linked: LinkedEraser;
   readonly belongings: readonly Belonging[];
-  /** Per visitor. */
   readonly onErased?: (() => void) | undefined;
 }
 
@@ -42,10 +39,7 @@ export class Eraser {
     this.#parts = parts;
   }
 
-  /**
-   * @param name see identityName @returns false if there was no visitor @throws ServiceError `unavailable`: a retry
-   * erases the rest
-   */
+  /** @returns false if there was no visitor @throws ServiceError `unavailable`: a retry erases the rest */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
       const { link, home } = await this.#parts.redirects.stateOf(name, (one) => this.#parts.links.look(one));
@@ -61,7 +55,7 @@ export class Eraser {
     throw new ServiceError('unavailable');
   }
 
-  /** @returns false if there was none @throws see `erase` */
+  /** @returns false if there was none */
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
@@ -76,10 +70,7 @@ export class Eraser {
     return erased;
   }
 
-  /**
-   * Erases every visitor of an e-mail address. @param digest see Emails @returns false if there was none @throws the
-   * first error, after the others are erased; ServiceError `unavailable`
-   */
+  /** @returns false if there was no visitor @throws the first error, after the others are erased */
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     const failures: unknown[] = [];
@@ -110,8 +101,8 @@ export class Eraser {
   }
 
   /**
-   * @param name '' if unknown @param requiredMember abort unless present, because the id may have been reused; '' for
-   * none @returns undefined if the identity has a link
+   * @param name '' if unknown @param requiredMember abort unless present, because the id may have been reused; or ''
+   * @returns undefined if the identity has a link
    */
   async #eraseGuest(
     profileId: string,
@@ -158,7 +149,7 @@ export class Eraser {
     return wasKnown === 1;
   }
 
-  /** @returns undefined if the profile no longer exists */
+  /** @returns undefined if the profile was erased */
   async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
     if (!(await this.#parts.linked.erase(link, onErasing))) return undefined;
     this.#parts.onErased?.();

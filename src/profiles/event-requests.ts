@@ -32,7 +32,6 @@ export class EventRequests {
     this.#batch = batch;
   }
 
-  /** Creates an unknown identity. */
   record(request: EventRequest, name: string): void {
     request.name = name;
     request.requests = this;
@@ -55,10 +54,7 @@ export class EventRequests {
     }
   }
 
-  /**
-   * @param encode the event's line (from encodeEvent) @throws ServiceError `overloaded` at the high-water mark,
-   * `unavailable`
-   */
+  /** @throws ServiceError `overloaded` at the high-water mark */
   at(encode: (profileId: string) => string): Ask<undefined> {
     return ({ profileId, generation, checked, link }) => {
       const line = encode(profileId);

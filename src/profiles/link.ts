@@ -18,13 +18,12 @@ import { type Link, type Links, linkHome, linkTo, newGeneration } from './links.
 import type { Merger } from './merge.js';
 import type { Redirects, State } from './redirects.js';
 
-/** Each failed round means a concurrent change of the same customer or session. */
+/** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 
 export interface Linked {
   readonly link: Link;
   readonly profileId: string;
-  /** This call has merged the session's profile into the customer's. */
   readonly merged: boolean;
 }
 
@@ -67,7 +66,7 @@ export class Linker {
       owner: ofSession.owner ?? '',
       name: session,
     };
-    // From here on an erasure of the target also erases this linked profile.
+    // From here on an erasure of the target also erases this profile.
     const note = `+${source.generation} ${source.owner}`;
     if (its !== undefined && !(await this.#links.join(theirs, its.profileId, note))) return undefined;
     if (!(await this.#merger.merge(source, theirs))) return undefined;
@@ -115,7 +114,6 @@ export class Linker {
     return ofCustomer.isKnown ? [customers, sessions] : [sessions];
   }
 
-  /** Links nothing. */
   async locate(name: string): Promise<Place> {
     return this.#placeOf(await this.#redirects.stateOf(name));
   }
@@ -124,7 +122,6 @@ export class Linker {
     return link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
   }
 
-  /** Links nothing. */
   async belongsToCustomer(session: string): Promise<boolean> {
     return (await this.#redirects.stateOf(session)).owner !== undefined;
   }

@@ -29,7 +29,7 @@ export class NamedVisitors {
 
   /**
    * Creates and links nothing. An address alone may lead to several visitors. @throws ServiceError `invalid_request` if
-   * the ids lead to several; `unavailable`
+   * the ids lead to several
    */
   async find(identity: Identity): Promise<NamedVisitor> {
     const { sessionId } = identity;
@@ -63,7 +63,6 @@ export class NamedVisitors {
     };
   }
 
-  /** @returns undefined if the identity does not exist */
   async #visitorOf(name: string): Promise<string | undefined> {
     const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
     return isKnown ? (link?.profileId ?? home) : undefined;

@@ -9,14 +9,12 @@ import type { Redirects } from './redirects.js';
 /** Answers with a redirect (lua/includes/redirect.lua) if nothing was done. */
 export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
 
-/** A request that is its own place, and an operation of a batch. */
 export abstract class PlacedRequest implements Place {
   deadline = 0;
   profileId = '';
   generation = '';
   checked = '';
   link = '';
-  /** Of the identity. */
   name = '';
 }
 
@@ -46,7 +44,7 @@ export class Places {
     request.link = link === undefined ? '' : link.field;
   }
 
-  /** Customers always have a link, so a write that may create one reads it first. */
+  /** Customers always have a link, so a write reads it first. */
   needsLink(name: string): boolean {
     return isCustomerName(name) && !(this.#links.areChecked && this.#links.remembered(name) !== undefined);
   }
@@ -59,7 +57,6 @@ export class Places {
     return this.follow(name, makes, place, answer, ask);
   }
 
-  /** @throws as `run` */
   async follow<Answer>(
     name: string,
     makes: boolean,
@@ -78,7 +75,7 @@ export class Places {
 
   /**
    * @param session must have this link; '' if just verified @returns undefined if it has another link, or the profile
-   * was erased: nothing was done
+   * was erased
    */
   async runAt<Answer>(link: Link, session: string, ask: Ask<Answer>): Promise<Done<Answer> | undefined> {
     const isChecked = session !== '' && this.#links.areChecked;
@@ -89,7 +86,6 @@ export class Places {
     return isRedirect(answer) ? undefined : { profileId, answer: answer as Answer };
   }
 
-  /** @param answer a redirect */
   async #located(name: string, makes: boolean, place?: Place, answer = '@'): Promise<Place> {
     const used = place && usedAt(place);
     const checked = this.#links.defaultProfile(name);

@@ -5,9 +5,8 @@
 import { hash } from 'node:crypto';
 
 export interface ProfileIds {
-  /** @param name see identityName */
   of(name: string): string;
-  /** The next id, if another visitor has the profile. @param seed of that visitor's profile */
+  /** Used if another visitor has the profile. @param seed of that visitor's profile */
   after(profileId: string, seed: string): string;
 }
 
@@ -45,7 +44,6 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
   };
 }
 
-/** Up to 5 digits of base64url. */
 function numberOf(text: string, start: number, end: number): number {
   let bits = 0;
   for (let i = start; i < end; i++) bits = (bits << 6) | (VALUE_OF[text.charCodeAt(i)] as number);

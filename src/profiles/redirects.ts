@@ -8,11 +8,9 @@ import type { Store } from '../redis/store.js';
 import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
 
-/** Removes what leads to an erased generation. */
 export type FinishErasure = (profileId: string, generation: string) => Promise<void>;
 
 export interface State extends Found {
-  /** Undefined without a link. */
   readonly owner: string | undefined;
 }
 
@@ -52,7 +50,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /** The link after a script's redirect. @param used the link given to the script */
+  /** After a script's redirect. @param used the link given to the script */
   async after(name: string, redirect: string, used: Link | undefined): Promise<Found> {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
     const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
@@ -76,7 +74,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /** Finishes a link's task. @returns true if the link is valid afterwards */
+  /** @returns true if the link is valid afterwards */
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
     const own = this.#parts.links.defaultProfile(name);
@@ -86,7 +84,6 @@ export class Redirects {
     return false;
   }
 
-  /** Makes the session's profile the customer's. */
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
@@ -96,7 +93,7 @@ export class Redirects {
       ? (await this.#parts.links.own(session, profileId, customer, generation))?.field ===
         linkTo(profileId, generation).field
       : (await this.#parts.links.ownerOf(link)) === customer;
-    // Before the last step: a try that begins again tells it again.
+    // Before the last step, so that a retry appends it again.
     if (isOwned) await this.#parts.append(profileId, encodeAdoption(profileId));
     return (
       (await this.#parts.links.replace(
@@ -107,7 +104,6 @@ export class Redirects {
     );
   }
 
-  /** Removes or replaces a dead link. */
   async repair(name: string, link: Link): Promise<void> {
     const { keys } = this.#parts.store;
     const { profileId, generation } = link;
@@ -131,7 +127,7 @@ export class Redirects {
     else await this.#parts.links.replace(name, link, undefined);
   }
 
-  /** The target no longer exists. If it was erased after receiving the merge, discards the source; else restores it. */
+  /** If the target was erased after receiving the merge, discards the source; else restores it. */
   async undo(profileId: string, target: Target): Promise<void> {
     const { link, isFinished } = target;
     const left = this.#parts.store.keys.leftovers(link.profileId, link.generation);
@@ -143,7 +139,7 @@ export class Redirects {
     else await this.#parts.merger.restore(profileId, target);
   }
 
-  /** The location of a profile's data, after merges. @returns undefined if it was erased */
+  /** @returns undefined if it was erased */
   async placeOf(profileId: string): Promise<Place | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];
     for (let hop = 0; hop < MAX_HOPS; hop++) {

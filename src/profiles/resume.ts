@@ -1,5 +1,5 @@
-// Completes interrupted multi-step operations. Every step is idempotent; an operation that fails is tried again at the
-// next scan.
+// Completes interrupted multi-step operations. Every step is idempotent; a failed operation is tried again at the next
+// scan.
 
 import type { LinkedEraser } from './linked-eraser.js';
 import type { Merger } from './merge.js';
@@ -23,14 +23,12 @@ export interface ResumeParts {
 
 export class Resume {
   readonly #parts: ResumeParts;
-  /** At the last scan. */
   #seen: ReadonlySet<string> = new Set();
 
   constructor(parts: ResumeParts) {
     this.#parts = parts;
   }
 
-  /** @returns a function that stops it */
   watch(): () => void {
     let isRunning = false;
     const scan = async () => {

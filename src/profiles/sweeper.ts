@@ -17,7 +17,6 @@ const PAGE = 200;
 const PAUSE_MS = 20;
 /** Spares what may still be on its way to its profile. */
 const GRACE_MS = 60 * 60 * 1_000;
-/** See src/redis/keys.ts. */
 const SWEPT = /^\{(share|email|wish):([^}]+)\}$/;
 
 export type Swept = 'share' | 'email' | 'wish';
@@ -28,7 +27,6 @@ export interface SweeperParts {
   readonly emails: Emails;
   readonly itemIndex: ItemIndex | undefined;
   readonly onSwept: (kind: Swept, entries: number) => void;
-  /** The next sweep tries again. */
   readonly onFailed: (error: Error) => void;
 }
 
@@ -37,14 +35,12 @@ export class Sweeper {
   readonly #everyMs: number;
   readonly #graceMs: number;
 
-  /** Parameters for tests. */
   constructor(parts: SweeperParts, everyMs = EVERY_MS, graceMs = GRACE_MS) {
     this.#parts = parts;
     this.#everyMs = everyMs;
     this.#graceMs = graceMs;
   }
 
-  /** @returns a function that stops it */
   watch(): () => void {
     const closing = new AbortController();
     let isRunning = false;

@@ -16,19 +16,18 @@ export interface Batched<Answer> {
   failed(error: Error): void;
 }
 
-/** The first key and the first three arguments are the batcher's. */
+/** The first key and three arguments are the batcher's. */
 export interface BatchFormat<Op, Answer> {
   readonly script: Script;
   tag(op: Op): string;
   /** A batch may mix the tags of a node. */
   readonly mixesTags: boolean;
-  /** A batch of reads needs no record. */
   writes(op: Op): boolean;
   /** Approximate characters, if they may be many. */
   size?(op: Op): number;
-  /** Adds arguments, and keys unless `mixesTags`. @param address undefined on one server, or if unknown */
+  /** Adds arguments, and keys unless `mixesTags`. @param address if known, on a cluster */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
-  /** One answer per operation, in order. An Error fails its operation. */
+  /** In order. An Error fails its operation. */
   decode(
     ops: readonly Op[],
     reply: unknown,
@@ -43,7 +42,7 @@ export interface BatchCallsOptions {
   readonly sender: Sender;
   readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'refreshSlots'>;
   laneKey(tag: string, lane: string): string;
-  /** Of a node's streams and lanes. @param address of a cluster's node */
+  /** Of a node's streams and lanes. */
   nodeTag(address: string): string | undefined;
   readonly isCluster: boolean;
   /** Latency in milliseconds. */
@@ -56,7 +55,6 @@ const LANE_MEMORY_S = 60;
 export class BatchCalls<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatchCallsOptions;
-  /** For batches that span a node's slots. */
   readonly #nodeScripts: readonly [writing: Script, reading: Script];
   #sequence = 0;
 
@@ -69,10 +67,7 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     ];
   }
 
-  /**
-   * @param to a node's address, a tag, or anything on one server @returns answers in order; undefined if the stream is
-   * not at that node: nothing was done @throws ServiceError `unavailable`
-   */
+  /** @returns answers in order; undefined if the stream is not at that node: nothing was done */
   async ask(kind: Kind, to: string, lane: string, batch: readonly Op[]) {
     const { sender, health, isCluster, onBatch } = this.#options;
     const { writes } = this.#format;

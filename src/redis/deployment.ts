@@ -24,8 +24,7 @@ const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
 /**
- * @param options `buckets`: for tests; `guestsS`: if this process has the setting @throws StartupError if the data is
- * newer than the program
+ * @param options `guestsS`: if this process has the setting @throws StartupError if the data is newer than the program
  */
 export async function openDeployment(
   client: RedisClient,
@@ -65,7 +64,6 @@ async function refuseOldCluster(client: RedisClient): Promise<void> {
   );
 }
 
-/** @param info reply of INFO server */
 export function versionOf(info: string): string {
   return /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
 }

@@ -23,12 +23,11 @@ const SOCKET_CODES = new Set([
   'ENETDOWN',
   'ENOTFOUND',
   'EAI_AGAIN',
-  'ENOENT', // a unix socket that does not exist yet
+  'ENOENT', // a unix socket to come
   'EADDRNOTAVAIL',
   'EMFILE',
   'ENFILE',
 ]);
-/** ioredis 6 has few classes of errors. */
 const CONNECTION_MESSAGE = new RegExp(
   `^(${[
     'Connection is closed\\.',
@@ -47,7 +46,6 @@ const CONNECTION_MESSAGE = new RegExp(
   ].join('|')})`,
 );
 
-/** For operators. */
 const STATES: Readonly<Record<string, string>> = {
   LOADING: 'Redis is loading its data',
   CLUSTERDOWN: 'the Redis Cluster is down',
@@ -86,7 +84,6 @@ export function refusesWrites(error: Error): boolean {
   return /^(OOM|MISCONF|NOREPLICAS) /.test(message);
 }
 
-/** The node is a replica. */
 export function isReadOnly(error: Error): boolean {
   return /^READONLY /.test(error.message) || /WAIT cannot be used with replica/.test(error.message);
 }

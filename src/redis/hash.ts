@@ -20,8 +20,8 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
 }
 
 /**
- * @param before '' if the field must be absent @param after '' removes the field @param most maximum fields @returns 1;
- * 0 for another value, or LUA.TOO_MANY: nothing was done
+ * @param before '' if the field must be absent @param after '' removes the field @returns 1; 0 for another value, or
+ * LUA.TOO_MANY: nothing was done
  */
 export function changeField(
   store: Store,

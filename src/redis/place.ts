@@ -7,13 +7,12 @@ export interface Place {
   readonly profileId: string;
   /** Of a linked profile, else ''. */
   readonly generation: string;
-  /** Default profile of the identity whose link the script verifies; '' if it was verified before. */
+  /** Default profile of the identity to verify; '' if verified before. */
   readonly checked: string;
   /** Expected link; '' for none. */
   readonly link: string;
 }
 
-/** Does not verify the link. */
 export function linkedPlace(profileId: string, generation: string): Place {
   return { profileId, generation, checked: '', link: '' };
 }
@@ -38,9 +37,7 @@ export function checkedKeys(keys: Keys, { checked }: Place): string[] {
   return checked === '' ? [] : [keys.identity(checked)];
 }
 
-/**
- * For a write: all keys that expire with a guest, so that Redis refuses the call while one of them may have migrated.
- */
+/** All keys that expire with a guest, so that Redis refuses the call while one may have migrated. */
 export function checkedAndEndingKeys(keys: Keys, place: Place): string[] {
   const { profileId, generation } = place;
   const ending =
@@ -52,7 +49,6 @@ export function isRedirect(answer: unknown): answer is Redirect {
   return typeof answer === 'string' && (answer.startsWith('@') || answer === GONE);
 }
 
-/** `@<link>`, or GONE. */
 export type Redirect = `@${string}` | '!';
 
 /** The linked profile was erased. */

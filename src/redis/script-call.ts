@@ -14,7 +14,6 @@ export class ScriptCall {
     this.#script = script;
   }
 
-  /** Determines the node of a cluster. */
   get firstKey(): string {
     return this.#keys[0] ?? '';
   }
@@ -27,10 +26,7 @@ export class ScriptCall {
     this.#args.push(arg);
   }
 
-  /**
-   * @param whole with the source, for a server without it @param first arguments before the others, different for each
-   * try
-   */
+  /** @param whole with the source @param first arguments before the others */
   send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
     const { source, sha } = this.#script;
     const name = whole ? 'EVAL' : 'EVALSHA';
@@ -41,8 +37,7 @@ export class ScriptCall {
 }
 
 function spell(lists: readonly (readonly ScriptArg[])[]): Buffer {
-  // Nearly all calls are ASCII: one check of the whole is cheaper than one per argument, and Latin-1 is copied without
-  // encoding.
+  // Nearly all calls are ASCII: one check of the whole is cheaper than one per argument.
   const text = spellBy((arg) => arg.length, lists);
   if (Buffer.byteLength(text) === text.length) return Buffer.from(text, 'latin1');
   return Buffer.from(spellBy(Buffer.byteLength, lists), 'utf8');
@@ -58,7 +53,6 @@ function spellBy(lengthOf: (arg: string) => number, lists: readonly (readonly Sc
   return text;
 }
 
-/** Its bytes are already encoded. */
 class SpelledCommand extends Command {
   readonly #bytes: Buffer;
 

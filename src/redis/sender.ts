@@ -21,7 +21,6 @@ export const NOT_HERE = '~';
 
 export class Sender {
   readonly #health: RedisHealth;
-  /** Replicas that must have a change before it is answered. */
   readonly #replicas: number;
 
   constructor(health: RedisHealth, replicas: number) {
@@ -32,8 +31,7 @@ export class Sender {
   /**
    * While the first key's slot migrates (ASK, TRYAGAIN), repeats the call, but never sends it to the importing node:
    * the script would take keys that have not arrived for absent. @param deadline monotonic @param numbers makes the
-   * first arguments, from the deadline in the node's clock (milliseconds) @throws ServiceError `unavailable`;
-   * unexpected errors of Redis
+   * first arguments, from the node's deadline @throws unexpected errors of Redis
    */
   async send(
     call: ScriptCall,
@@ -53,7 +51,7 @@ export class Sender {
         const sent = call.send(node.redis, inFull, first);
         const reply = await before(deadline, this.#kept(node, sent, deadline, writes));
         if (reply !== LUA.EXPIRED) return reply;
-        // We were slow, or a clock was set: measure the offset once.
+        // We were slow, or a clock was set.
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
         remeasured = true;
         await before(deadline, node.clock.measure(node.redis));

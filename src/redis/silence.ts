@@ -32,7 +32,7 @@ export function isSilent(redis: Redis): boolean {
   return silent.has(redis);
 }
 
-/** Until the client ends. @param timeoutMs maximum wait for any byte */
+/** Until the client ends. */
 export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number): void {
   const look = silenceOf(timeoutMs);
   const watch = setInterval(() => {
@@ -42,7 +42,7 @@ export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number)
   client.once('end', () => clearInterval(watch));
 }
 
-/** @returns a function that checks a connection, and cuts it @param clock monotonic */
+/** @param clock monotonic */
 export function silenceOf(timeoutMs: number, clock = () => performance.now()): (redis: Redis) => void {
   const seen = new WeakMap<Redis, Seen>();
   return (redis) => {

@@ -28,7 +28,6 @@ export class KeptGuests {
   }
 }
 
-/** Profile ids end in 16 random digits. */
 function slotOf(profileId: string): number {
   return bitsAt(profileId, profileId.length - 5) & (SLOTS - 1);
 }

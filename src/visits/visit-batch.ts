@@ -1,4 +1,4 @@
-// Visits and links in Redis: one call of lua/visits/countVisits.lua per node and tick.
+// One call of lua/visits/countVisits.lua per node and tick.
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -18,14 +18,13 @@ export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** `resolve` creates an unknown session. */
 type LinkKind = 'resolve' | 'peek';
 
-/** For `peek` and `resolve` at the guest's place. */
 export interface VisitEntry extends Place, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
   /** Empty for `peek` and `resolve`. */
   readonly handle: string;
   /** As sent; it is logged. */
   readonly device: string | null;
-  /** Record under which a `count` or `reset` is done once. */
+  /** A `count` or `reset` is done once under it. */
   readonly recordId?: string | undefined;
   /** Set by `encode`: sent as `kept`, so that the script doesn't check the guest's TTL. */
   isKept?: boolean;
@@ -36,10 +35,7 @@ export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 
-/**
- * @param maxProducts per profile; one more is `too_many_products` @param log undefined if visits are only counted
- * @param onCounted called with the number of counted visits of a batch
- */
+/** @param maxProducts per profile; one more is `too_many_products` @param log undefined if visits are only counted */
 export function visitFormat(
   keys: Keys,
   maxProducts: number,

@@ -5,9 +5,9 @@ import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';
 
 export interface VisitLogOptions {
-  /** Pending bytes at which no visit is added to a stream. */
+  /** Pending bytes. */
   readonly highWater: number;
-  /** Called with the number of visits counted but not logged, since the stream is at its mark. */
+  /** Called with the visits counted but not logged at the mark. */
   readonly onNotLogged: (visits: number) => void;
 }
 
@@ -33,7 +33,7 @@ function deviceOf(device: string | null): string {
   return escaped(columnText(device));
 }
 
-/** Profile, product and device, as ClickHouse's TabSeparated. */
+/** As ClickHouse's TabSeparated. */
 export function visitLine(profileId: string, handle: string, device: string | null): string {
   return `${profileId}\t${escaped(handle)}\t${deviceOf(device)}\n`;
 }
@@ -47,7 +47,7 @@ export class VisitLog {
     this.#options = options;
   }
 
-  /** For lua/visits/countVisits.lua. @param address of the batch's node, on a cluster */
+  /** @param address of the batch's node, on a cluster */
   args(
     lines: string,
     address: string | undefined,
