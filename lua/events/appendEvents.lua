@@ -1,9 +1,8 @@
 #!lua flags=allow-oom
--- Appends lines to a stream below its high-water mark. Runs at maxmemory: an erasure may have to finish a merge, which
--- is recorded.
+-- Appends lines below the stream's high-water mark. Runs at maxmemory: an erasure may have to finish a merge, which is
+-- recorded.
 -- KEYS[1] lane   KEYS[2] stream   KEYS[3] its state
--- ARGV[1..3] see includes/lane.lua
--- ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] the lines, each with its newline
+-- ARGV[1..3] see includes/lane.lua   ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] the lines
 -- Returns 1.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3.
 

@@ -1,9 +1,9 @@
 -- Nil, or why an operation must be done elsewhere:
 --   `@<link>`  the identity has this link (empty: none), not the expected one
---   `!`        the profile is not that visitor's, see gone.lua
+--   `!`        see gone.lua
 --   `~`        a key is not at this node, or its slot is migrating
--- `identity`: its key; empty if the link was verified before. `expected`: the link, or empty. `generation`: of a linked
--- profile, or empty.
+-- `identity`: its key; empty if verified before. `expected`: the link, or empty. `generation`: of a linked profile, or
+-- empty.
 local function redirect(identity, expected, profile, generation)
   if identity ~= '' then
     local link = redis.pcall('HGET', identity, '')

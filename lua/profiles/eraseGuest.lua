@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- Erases a guest, atomically.
--- KEYS[1] identity   KEYS[2] profile   KEYS[3] its members   KEYS[4..] its other keys
--- ARGV[1] deadline
--- ARGV[2] required member, `@` and the digest of the address that led here, or empty: the id may have been reused
+-- KEYS[1] identity   KEYS[2] profile   KEYS[3] members   KEYS[4..] other keys
+-- ARGV[1] deadline   ARGV[2] required member, or empty: the id may have been reused
 -- ARGV[3] the identity's link to another guest profile, or empty
 -- Returns {1 if it existed, else 0; share code or empty}, or a redirect.
 -- Errors: EXPIRED -1.

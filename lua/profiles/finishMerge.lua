@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Last step of a merge, after the target and its replica have everything.
--- KEYS[1] identity with this default profile   KEYS[2] source profile   KEYS[3..6] its journals
--- ARGV[1] deadline   ARGV[2] target, `<profile> <generation> <nonce>`
--- ARGV[3] guest's link, `<profile> <generation> !<nonce>`   ARGV[4] its new link
+-- Last step of a merge: the target and its replica have everything.
+-- KEYS[1] identity with this default profile   KEYS[2] source   KEYS[3..6] journals
+-- ARGV[1] deadline   ARGV[2] target   ARGV[3] guest's link   ARGV[4] its new link
 -- Returns 1; 0 if it was finished before.
 -- Errors: EXPIRED -1.
 

@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Lists an operation of several steps as pending before its first step, and removes it after the last. Sorted by start
--- time.
--- KEYS[1] pending operations
--- ARGV[1] deadline   ARGV[2] `begin` or `end`   ARGV[3] the operation
+-- Adds an operation to the pending ones before its first step, and removes it after the last.
+-- KEYS[1] pending operations, by start time
+-- ARGV[1] deadline   ARGV[2] `begin` or `end`   ARGV[3] operation
 -- Returns 1.
 -- Errors: EXPIRED -1.
 

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Reads an identity's link as `peek` of countVisits.lua does, also at maxmemory.
--- KEYS[1] identity   KEYS[2] its default profile
--- Returns the link; `.` if none; `!` if its default profile is another visitor's; empty if it does not exist.
+-- Does `peek` of countVisits.lua, also at maxmemory.
+-- KEYS[1] identity   KEYS[2] default profile
+-- Returns the link; `.` if none; `!` if the default profile is another visitor's; empty if it does not exist.
 
 -- @include known
 -- @include not-here

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Records a request's answer, or forgets a refused request. Runs at maxmemory: a completed operation must be answered.
--- KEYS[1] request record
--- ARGV[1] deadline   ARGV[2] operation id
--- ARGV[3] answer; empty: refused, so the key counts as unused unless another try has answered
+-- KEYS[1] record
+-- ARGV[1] deadline   ARGV[2] operation id   ARGV[3] answer; empty: refused, so the key is unused unless another try
+-- answered
 -- Returns the recorded answer; the first stays.
 -- Errors: EXPIRED -1.
 

@@ -1,7 +1,6 @@
 -- Opens a deployment; the first start makes it.
 -- KEYS[1] meta
--- ARGV[1] schema version   ARGV[2] fresh salt, hexadecimal   ARGV[3] TTL of a guest, seconds, 0: for ever; empty
--- without this setting
+-- ARGV[1] schema version   ARGV[2] fresh salt   ARGV[3] TTL of a guest, seconds, 0: for ever; or empty
 -- Returns {schema, salt}.
 
 local meta = KEYS[1]

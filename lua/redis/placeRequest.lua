@@ -1,7 +1,7 @@
 -- Records by compare-and-set where an operation will be done next.
--- KEYS[1] request record
+-- KEYS[1] record
 -- ARGV[1] deadline   ARGV[2] operation id   ARGV[3] expected places   ARGV[4] new places
--- Returns the present places; empty if there is no record.
+-- Returns the present places; empty without record.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

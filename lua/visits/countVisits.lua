@@ -1,26 +1,23 @@
 -- Counts, reads and resets visits, and answers links, in a batch. Counted visits are logged as one stream entry.
--- An unlinked identity's hash has counts, product -> count; a linked one's has only its link in the empty field, and
--- its profile has the counts. So a link is looked for only if HINCRBY answers 1.
+-- An unlinked identity's hash has counts; a linked one's only its link, in the empty field, and its profile the counts.
+-- So a link is looked for only if HINCRBY answers 1.
 -- KEYS[1] lane
--- ARGV[1] sequence, 0: the batch only reads   ARGV[2] deadline   ARGV[3] TTL of the lane's record: see
--- includes/lane.lua
--- ARGV[4] maximum products of a profile   ARGV[5] TTL of a guest, seconds
+-- ARGV[1..3] see includes/lane.lua   ARGV[4] maximum products of a profile   ARGV[5] TTL of a guest, seconds
 -- ARGV[6] stream; empty: no log   ARGV[7] its state   ARGV[8] its high-water mark in bytes   ARGV[9] a line per visit
 -- ARGV[10..] operations, three each:
 --   visit <identity> <product>     of a guest
---   kept  <identity> <product>     the same; the sender has seen a sufficient TTL within the hour
+--   kept  <identity> <product>     the sender has seen a sufficient TTL within the hour
 --   count <identity> <product>     a visit that answers the count
 --   read  <identity> <product>     answers the count
 --   reset <identity> <product>     answers 0
---   peek  <identity> <empty>       answers the link; `.` if none; `!` if the default profile is another visitor's;
---     empty if the identity does not exist
+--   peek  <identity> <empty>       answers as peekLink.lua
 --   resolve <identity> <empty>     the same; creates the identity
 -- each after, in this order, optionally:
 --   once <record> <seconds>        count or reset once; the record keeps the answer
---   at <identity> <link> <profile> <generation>   acts at this profile, see includes/redirect.lua; its counts take the
---     identity's place
+--   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the profile's counts take the identity's
+--     place
 -- Returns {i, answer, ...}. A visit has an answer only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced).
--- For i = 0: the number of visits counted but not logged, since the stream is at its mark.
+-- For i = 0: the visits counted but not logged at the mark.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local lane = KEYS[1]

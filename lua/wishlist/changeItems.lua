@@ -1,27 +1,24 @@
 -- Changes wishlists, in a batch. A change and its events, in this node's stream, are atomic. An operation with a record
 -- is done once, and answers alike.
 -- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua
--- ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
--- ARGV[7] TTL of a guest, seconds
--- ARGV[8] maximum items of a profile; 0: no limit   ARGV[9] maximum bytes of items (`itemBytes` of the profile); 0: no
--- limit, not counted
+-- ARGV[1..3] see includes/lane.lua   ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
+-- ARGV[7] TTL of a guest, seconds   ARGV[8] maximum items of a profile; 0: no limit
+-- ARGV[9] maximum bytes of items (`itemBytes` of the profile); 0: no limit, not counted
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
 -- ARGV[11] operations, in lines: a letter for the kind, with the profile's key; its items; identity, expected link and
 -- generation (see includes/redirect.lua); record, or empty; after a record its TTL in seconds; then
---   a  add or update an item: its field; `<item id> <added at>`
---   m  import an item: its field; `<item id> <added at> import`; empty, or for a dry run the number of items of this
---     list before it
---   r  remove items: their number; for each its field, the event's line, and payload fields to copy from the item; if
---     any, the line has no columns of the item and no end
---   t  store the reported state of an item's product: its field; the item as read, three lines; its new second line; 1
---     if there is an event, else empty
+--   a  add or update: field; `<item id> <added at>`
+--   m  import: field; `<item id> <added at> import`; empty, or for a dry run the number of items of this list before it
+--   r  remove: number of items; for each its field, the event's line, and payload fields to copy from the item; if any,
+--     the line has no columns of the item and no end
+--   t  store the reported state of a product: field; the item as read, three lines; its new second line; 1 if there is
+--     an event, else empty
 --   c  share: the profile's code, or a new one whose key is written, or empty to read it; 1 for a new one, else empty
 -- ARGV[12] a line per event of a, m, c with a code, and t with an event   ARGV[13...] per a and m `<updated
 -- at>\n<content>`
--- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts; its creation line stays
--- when it is added again. An imported item has a third word there; if it is removed, the profile keeps `gone:<field>`,
--- lest the same import bring it back.
+-- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts; its creation line stays.
+-- An imported item has a third word there; once removed, the profile keeps `gone:<field>`, lest the same import bring
+-- it back.
 -- Returns {i, answer, ...}; an operation without an answer was done.
 --   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`:
 --     `new`, `there` (on the list), `again` (imported before), `gone` (imported and removed before); else empty

@@ -1,8 +1,7 @@
--- Adds profiles to the indexes of products that they are about to save. An index entry precedes its item.
+-- Adds profiles to products' indexes. An index entry precedes its item.
 -- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua
--- ARGV[4] two lines per entry: the index; the profile
--- Returns {i, `~`, ...} of failed entries: the index is not at this node, or its slot is migrating.
+-- ARGV[1..3] see includes/lane.lua   ARGV[4] two lines per entry: index; profile
+-- Returns {i, `~`, ...} of failed entries.
 -- Errors: EXPIRED -1, SUPERSEDED -2.
 
 local lane = KEYS[1]

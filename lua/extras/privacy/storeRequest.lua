@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- Stores a compliance webhook's request once.
 -- KEYS[1] open requests   KEYS[2] ids of recent webhooks
--- ARGV[1] deadline   ARGV[2] digest of the webhook's id   ARGV[3] seconds to remember it
--- ARGV[4] the request, JSON; empty: nothing to do
+-- ARGV[1] deadline   ARGV[2] digest of the id   ARGV[3] its TTL, seconds   ARGV[4] request, JSON, or empty
 -- Returns 1; 0 if it was stored before.
 -- Errors: EXPIRED -1.
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Queues a receiver's deliveries; beyond the high-water mark the oldest become dead letters. Runs at maxmemory: the
--- flusher, which frees memory, waits for it.
+-- Queues deliveries; beyond the maximum the oldest become dead letters. Runs at maxmemory: the flusher, which frees
+-- memory, waits for it.
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
 -- ARGV[1] maximum bytes, of pending deliveries and of dead letters   ARGV[2..] lines
 -- Returns the number of new dead letters.

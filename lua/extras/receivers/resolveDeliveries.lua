@@ -2,9 +2,9 @@
 -- Records the results of attempts.
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
 -- ARGV[1] maximum bytes of dead letters
--- ARGV[2..] five per delivery: id; `done`, `again`, `dead`, `drop` (visitor erased) or `forget` (a dead letter, visitor
--- erased); attempts; milliseconds until the retry; error
--- Returns the time since which all attempts fail, milliseconds; 0: the last succeeded, or the receiver was removed.
+-- ARGV[2..] five each: id; `done`, `again`, `dead`, `drop` or (dead letter) `forget`, if the visitor was erased;
+-- attempts; milliseconds until the retry; error
+-- Returns the time since which all attempts fail, milliseconds, or 0.
 
 local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if redis.call('EXISTS', state) == 0 then
