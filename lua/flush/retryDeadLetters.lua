@@ -1,7 +1,7 @@
 #!lua
--- Puts dead letters back into their stream, beyond its high-water mark, too: they were accepted before.
+-- Puts dead letters back into their stream, whatever its high-water mark: they were accepted before.
 -- KEYS[1] events:dead   KEYS[2] events   KEYS[3] events:state
--- ARGV[1...] ids; missing ones are skipped
+-- ARGV[1...] ids
 -- Returns the number of lines put back.
 
 local retried = 0

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Compare-and-set of a hash's field.
 -- KEYS[1] hash
--- ARGV[1] deadline   ARGV[2] field   ARGV[3] expected value; empty: absent   ARGV[4] new value; empty removes   ARGV[5]
+-- ARGV[1] deadline   ARGV[2] field   ARGV[3] expected value or empty   ARGV[4] new value; empty removes   ARGV[5]
 -- maximum fields
 -- Returns 1; 0 if the field has another value.
 -- Errors: EXPIRED -1, TOO_MANY -6.

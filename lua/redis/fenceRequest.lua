@@ -1,5 +1,5 @@
--- Fences an operation at one profile, so that it can be done at another.
--- KEYS[1..] operation records there, one per part
+-- Fences an operation at a profile, so that it can be done at another.
+-- KEYS[1..] its records there, one per part
 -- ARGV[1] deadline   ARGV[2] TTL, seconds
 -- Returns the records; `-`: not done, and can't be any more.
 -- Errors: EXPIRED -1.

@@ -1,6 +1,6 @@
--- Checks that a node has its part of the deployment, and accepts writes.
--- KEYS[1] hash with its mark, see src/redis/marks.ts
--- ARGV[1] deadline   ARGV[2] SHA-1 of the mark's `salt`
+-- Checks that a node has its mark, and accepts writes.
+-- KEYS[1] the mark, see src/redis/marks.ts
+-- ARGV[1] deadline   ARGV[2] SHA-1 of its `salt`
 -- Returns 1; 0 if the mark is missing or differs.
 -- Errors: EXPIRED -1.
 

@@ -1,5 +1,5 @@
-// Facts of a visitor: e-mail, names, device, locale. They stay in Redis, never in `events`. Written with every request
-// that has them: a cache could not know of an erasure.
+// Facts of a visitor. E-mail and names stay in Redis, and never enter `events`. Written with every request that has
+// them: a cache could not know of an erasure.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
 import { checkedAndEndingKeys, type Place } from '../redis/place.js';
@@ -33,10 +33,7 @@ export class Profiles {
     this.#profileIds = profileIds;
   }
 
-  /**
-   * Stores an identity's facts; creates an unknown visitor. @param leads adds the visitor to the address's index: a
-   * server or an order gave it @returns the profile
-   */
+  /** Creates an unknown visitor. @param leads adds the visitor to the address's index: a server or an order gave it */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);
     const email = leads ? normaliseEmail(who.email) : undefined;

@@ -44,7 +44,7 @@ export class Resume {
     return () => clearInterval(timer);
   }
 
-  /** Also completes what was pending at the last scan. @throws ServiceError `unavailable`: run it again */
+  /** Also completes operations pending at the last scan. @throws ServiceError `unavailable`: run it again */
   async run(): Promise<void> {
     const pending = await this.#pendingNow();
     const seen = this.#seen;

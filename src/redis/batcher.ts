@@ -4,15 +4,14 @@
 //              ▲                                                    │ connection lost: retry
 //              └── tick after tick while all lanes are busy         └─ with the same number
 //
-// A lane has one batch in flight, and numbers its batches: see lua/includes/lane.lua. While all lanes are busy the
-// next batch fills: the busier Redis is, the larger the batches.
+// A lane has one batch in flight, see lua/includes/lane.lua. The busier Redis is, the larger the batches.
 //
-// On a cluster, scripts that can mix hash tags have a group of lanes per master, others per tag. An operation whose
-// slot has moved or migrates comes back undone (NOT_HERE), as does a batch if its stream's slot migrates; both are
-// retried until their deadline. A call costs about the same whatever its size, so a tick sends to one node only.
+// On a cluster, scripts that can mix hash tags have lanes per master, others per tag. An operation whose slot has
+// moved or migrates comes back undone (NOT_HERE), as does a batch if its stream's slot migrates; both are retried. A
+// call costs about the same whatever its size, so a tick sends to one node only.
 //
 // Nothing waits longer than the time-out, or at all while the circuit breaker is open. A batch carries the deadline
-// of its oldest operation, minus the time for the reply, so no operation is applied after its 503.
+// of its oldest operation, minus the time for the reply, so nothing is applied after its 503.
 
 import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';

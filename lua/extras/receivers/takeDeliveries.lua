@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Leases due deliveries, retries first. When a lease ends, its process has died: they are due again.
+-- Leases due deliveries, retries first. They are due again after the lease: its process has died.
 -- KEYS[1] queue   KEYS[2] taken   KEYS[3] state
 -- ARGV[1] maximum number   ARGV[2] lease, milliseconds
 -- Returns {id, attempts, line, ...}.
