@@ -1,5 +1,5 @@
-// The tables and views that the user `analyst` may SELECT: the documented views, and the tables behind them, which ClickHouse
-// reads with the reader's rights. docs/analysts.md has the same as GRANT statements; a test compares both with the schema.
+// Tables and views that `analyst` may SELECT: the views, and their tables, which ClickHouse reads with the reader's
+// rights. docs/analysts.md has the GRANTs; a test compares both.
 
 import { loadViews } from './views.js';
 

@@ -1,14 +1,14 @@
-// Decides from an insert's error whether a row or the server is at fault. Our encoder writes the rows, so only a few codes
-// mean a bad row; after any other error the same rows are tried again. The text of an error may quote a row, so only the
-// code is trusted, and text that ClickHouse adds after any quote.
+// Decides from an insert's error whether a row or the server is at fault. We encode the rows, so few codes mean a bad
+// row; after other errors the same rows are tried again. An error's text may quote a row: trust only the code, and text
+// after any quote.
 
 import { ClickHouseError } from '@clickhouse/client';
 
-/** `data`: a row that ClickHouse can't read; other rows pass. `server`: the connection, the server or its set-up. */
+/** `data`: an unreadable row. `server`: connection, server or set-up. */
 export type Blame = 'data' | 'server';
 
-// Codes for a bad row (isParseError in ClickHouse's IRowInputFormat.cpp) with the types of our columns; names from
-// ErrorCodes.cpp. Not TYPE_MISMATCH and the like: a table that was changed by hand answers them to every row.
+// Bad rows, with our columns' types (isParseError in IRowInputFormat.cpp; names from ErrorCodes.cpp). Not TYPE_MISMATCH
+// etc.: a table changed by hand gives them for every row.
 const DATA = new Set([
   6, // CANNOT_PARSE_TEXT
   25, // CANNOT_PARSE_ESCAPE_SEQUENCE
@@ -26,17 +26,17 @@ const DATA = new Set([
   632, // UNEXPECTED_DATA_AFTER_PARSED_VALUE
 ]);
 
-// The shop's own materialized view may fail with the same codes: then ClickHouse names the view at the end of the text. For
-// a bad row the format's name comes last, so a row that contains the first phrase is not mistaken for a view.
+// The shop's own materialized view may fail with these codes; then the text ends with the view. For a bad row the
+// format's name comes last, so no row can pass for a view.
 const IN_A_VIEW = /: while pushing to view (?![\s\S]*(?:InputFormat|\(at row))/;
 
-/** An error without a code of ClickHouse comes from the connection or a proxy. */
+/** An error without a ClickHouse code comes from the connection or a proxy. */
 export function blame(error: unknown): Blame {
   if (!DATA.has(errorCode(error))) return 'server';
   return IN_A_VIEW.test((error as Error).message) ? 'server' : 'data';
 }
 
-/** ClickHouse's error code; 0 if ClickHouse did not answer. */
+/** 0 if ClickHouse did not answer. */
 export function errorCode(error: unknown): number {
   return error instanceof ClickHouseError ? Number(error.code) : 0;
 }

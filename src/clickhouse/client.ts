@@ -1,5 +1,3 @@
-// Creates clients of a ClickHouse server or of the embedded one.
-
 import {
   type ClickHouseClient,
   ClickHouseLogLevel,
@@ -7,21 +5,21 @@ import {
   createClient,
 } from '@clickhouse/client';
 
-/** Milliseconds for one request, an insert of INSERT_BYTES included. */
+/** For one request, an insert of INSERT_BYTES included. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 /**
- * The client connects at its first request.
+ * Connects at its first request.
  * @param url `http://user:password@host:8123`
- * @param database must exist: `migrate` needs a client without one
- * @param settings of each statement, such as those of a cluster
+ * @param database must exist
+ * @param settings of each statement
  */
 export function createClickHouse(
   url: string,
   database?: string,
   settings: ClickHouseSettings = {},
 ): ClickHouseClient {
-  // In a local network compression costs more than it saves; https suggests a remote ClickHouse.
+  // In a local network compression costs more than it saves; https suggests a remote server.
   const remote = new URL(url).protocol === 'https:';
   return createClient({
     url,
@@ -31,7 +29,7 @@ export function createClickHouse(
     request_timeout: REQUEST_TIMEOUT_MS,
     compression: { request: remote, response: remote },
     keep_alive: { enabled: true },
-    // Callers log errors, with their task.
+    // Callers log errors.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }

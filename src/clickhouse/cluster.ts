@@ -1,40 +1,34 @@
-// The schema's SQL is one text for a single server and for a cluster; placeholders stand for the differences.
-//
-// - On a cluster a table `x` is `x_local`, replicated within each shard, and `x` itself is the Distributed table over it. So
-//   views, inserts and questions name the same tables as on one server.
-// - Feeds (materialized views) go from local table to local table.
-// - `deployment` and `schema_migrations` are not sharded but the same on every server.
-//
-// The servers need the macros {shard} and {replica}; see docs/scaling.md.
+// One SQL text for a single server and a cluster, with placeholders. On a cluster `x` is the Distributed table over
+// `x_local`, which is replicated within each shard; materialized views go from local to local table. `deployment` and
+// `schema_migrations` are the same on every server. Servers need the macros {shard} and {replica}; see docs/scaling.md.
 
 import type { ClickHouseSettings } from '@clickhouse/client';
 
-/** The table for mutations and schema changes. */
+/** For mutations and schema changes. */
 export function localTable(name: string, cluster: string): string {
   return cluster === '' ? name : `${name}_local`;
 }
 
-/** ` ON CLUSTER name`, or nothing on one server. */
 export function onCluster(cluster: string): string {
   return cluster === '' ? '' : ` ON CLUSTER ${cluster}`;
 }
 
-/** Settings of a connection to a cluster. Shards acknowledge an insert. */
+/** An insert waits for the shards. */
 export function clusterSettings(cluster: string): ClickHouseSettings {
   if (cluster === '') return {};
   return {
     distributed_foreground_insert: 1,
     // Subqueries read all shards.
     distributed_product_mode: 'global',
-    // INSERT … SELECT distributes rows by the table's key. With ClickHouse's default of 2 they stay on their shard.
+    // With the default of 2, rows of INSERT … SELECT stay on their shard.
     parallel_distributed_insert_select: '0',
   };
 }
 
 /**
- * Splits a text into statements, without comments, and fills in placeholders. A statement ends with `;` at the end of a
- * line. Without a cluster, statements with {cluster} are left out.
- * @param cluster name in the servers' `remote_servers`, empty for one server
+ * Splits a text into statements, without comments, and fills in placeholders. A statement ends with `;` at a line's
+ * end. Without a cluster, statements with {cluster} are left out.
+ * @param cluster name in `remote_servers`, '' for one server
  * @param timeZone SHOP_TIMEZONE
  * @throws for an unknown placeholder
  */
@@ -59,8 +53,8 @@ export function statementsOf(sql: string, database: string, cluster = '', timeZo
 
 type Values = Readonly<Record<string, string>>;
 
-// `path`: arguments of a table that is replicated within its shard; `everywhere`: of a table that is the same on all
-// servers. `path,` and `everywhere,` precede further arguments.
+// Table arguments. `path`: replicated within its shard; `everywhere`: the same on all servers. With a comma they
+// precede further arguments.
 
 function onOneServer(database: string): Values {
   return {
@@ -76,7 +70,7 @@ function onOneServer(database: string): Values {
 }
 
 function onMany(database: string, cluster: string): Values {
-  // {table}, {shard} and {replica} are macros of ClickHouse.
+  // Macros of ClickHouse.
   const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;
   const everywhere = `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`;
   return {

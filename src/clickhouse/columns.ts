@@ -1,5 +1,5 @@
-// The columns of the views `events`, `purchases` and `product_alerts`, for the views and a visitor's export. src/events/row.ts
-// does not compile if it misses one of PAYLOAD_COLUMNS.
+// Columns of `events`, `purchases` and `product_alerts`, for the views and exports. src/events/row.ts does not compile
+// without each of PAYLOAD_COLUMNS.
 
 /** Field of an event's payload -> its column. */
 export const PAYLOAD_COLUMNS = {
@@ -18,7 +18,7 @@ export const PAYLOAD_COLUMNS = {
 
 export type PayloadColumn = (typeof PAYLOAD_COLUMNS)[keyof typeof PAYLOAD_COLUMNS];
 
-/** Stored with a dictionary; the view shows them as String, like the other texts. */
+/** Stored with a dictionary, shown as String. */
 const PLAIN: readonly string[] = ['source', 'channel'] satisfies PayloadColumn[];
 
 const EVENTS = [
@@ -69,8 +69,8 @@ const ALERTS = [
 ];
 
 /**
- * Excludes rows that share the table but are not wishlist events: merges, order lines, openings of shared wishlists, product
- * alerts, products, adoptions.
+ * Excludes other rows of the table: merges, order lines, openings of shared wishlists, product alerts, products,
+ * adoptions.
  */
 export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product', 'adoption')";
 

@@ -1,43 +1,39 @@
-// Keeps daily totals of visits, so that questions about months read one row per day and product. A total replaces all rows of
-// its day. So totalling is idempotent: replayed visits, a second process or a crash count nothing twice. A product whose
-// visits were all erased gets a row of 0 visits, which the views leave out.
-//
-// A day is open until its totals are newer than its last inserted row (view visit_days). The views read the visits of open
-// days directly. After late visits, or with another SHOP_TIMEZONE, a day is totalled again: totals belong to one time zone.
-//
-// VISIT_RETENTION_DAYS ends this. A day of that age is sealed once its totals are newer than its rows; only rows of sealed
-// days are deleted. (A TTL would not wait for totals.) So neither a changed setting nor a pause of `flush` loses a total.
-// A row that arrives after its day is sealed is in no total.
+// Daily totals of visits: one row per day and product.
+// A total replaces all rows of its day, so totalling is idempotent. A product whose visits were all erased gets 0
+// visits; the views skip it.
+// A day is open until its totals are newer than its last row (view visit_days); the views read its visits directly.
+// Late visits or another SHOP_TIMEZONE open it again.
+// VISIT_RETENTION_DAYS: a day of that age is sealed once its totals are newer than its rows. Only rows of sealed days
+// are deleted, so neither a changed setting nor a pause of `flush` loses a total. (A TTL would not wait.) A row that
+// arrives after the seal is in no total.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { localTable, onCluster } from './cluster.js';
 
 /**
- * A day is totalled after so many milliseconds without a new row: longer than an insert takes from its row in visit_hours to
- * its rows in visits_stored.
+ * Milliseconds without a new row before a day is totalled: longer than an insert needs from visit_hours to
+ * visits_stored.
  */
 export const QUIET_MS = 600_000;
-/** Interval of the scans for days to total, milliseconds. */
 const EVERY_MS = 300_000;
-/** A day is totalled again on each of so many following days: guests who sign in later become one with the customer. */
+/** A day is totalled again on so many following days: guests who sign in become one with the customer. */
 const FOLLOW_DAYS = 7;
-/** `totalled_at` of a sealed day: later than any row. */
+/** `totalled_at` of a sealed day. */
 const SEALED = "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')";
 
 export interface DaysToTotal {
-  /** Days to keep rows of visits; 0 is for ever. */
+  /** 0 is for ever. */
   readonly keptDays: number;
-  /** SHOP_TIMEZONE. */
   readonly timeZone: string;
-  /** Name, empty for one server. */
+  /** '' for one server. */
   readonly cluster: string;
 }
 
 /**
- * Totals past days that are open, and recent days whose totals are a day old. Then seals days beyond the retention, and deletes
- * visits of sealed days.
- * @param client with the database that holds `visits_stored`
+ * Totals past open days, and recent days with totals a day old; seals days beyond the retention, and deletes their
+ * visits.
+ * @param client with the database of `visits_stored`
  * @param now milliseconds since 1970 by ClickHouse's clock
  * @returns days as `2026-03-01`, in order
  * @throws ClickHouse's or the connection's error
@@ -85,16 +81,16 @@ export async function totalDays(
   return days;
 }
 
-/** Condition: the time's UTC day ended more than `keptDays` ago. With numbers, because a Date can't be before 1970. */
+/** SQL: the UTC day ended more than `keptDays` ago. As numbers: a Date can't be before 1970. */
 function isOver(time: string): string {
   const today = "toInt32(toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')))";
   return `({keptDays: Int32} > 0 AND toInt32(toDate(${time}, 'UTC')) + {keptDays: Int32} < ${today})`;
 }
 
-/** Days of one mutation; the next scan deletes more. */
+/** Per mutation; the next scan deletes more. */
 const DAYS_AT_ONCE = 1_000;
 
-/** Deletes visits of sealed days beyond the retention. Retention counts UTC days, so a shop's day goes in two parts. */
+/** Retention counts UTC days, so a shop's day is deleted in two parts. */
 async function deleteVisits(
   client: ClickHouseClient,
   { keptDays, timeZone, cluster }: DaysToTotal,
@@ -135,7 +131,7 @@ async function total(
   const ofThatDay = `occurred_at >= ${start('{day: Date}')} AND occurred_at < ${start('{day: Date} + 1')}`;
   const ofTotals = `day = {day: Date} AND time_zone = '${timeZone}'`;
   const at = "fromUnixTimestamp64Milli({now: Int64}, 'UTC')";
-  // One block per insert: a crash leaves all of a day's rows or none.
+  // One block: a crash leaves all of a day's rows or none.
   const clickhouse_settings = { min_insert_block_size_rows: '100000000', max_block_size: '65505' };
   for (const query of [
     `INSERT INTO visits_per_day_stored
@@ -157,7 +153,7 @@ async function total(
     await client.command({ query, query_params, clickhouse_settings, ...abort });
 }
 
-/** Totals days until `close`. Errors are logged; the next scan tries again. */
+/** Until `close`. Errors are logged; the next scan tries again. */
 export function keepDaysTotalled(
   client: ClickHouseClient,
   which: DaysToTotal,
@@ -185,7 +181,7 @@ export function keepDaysTotalled(
   };
 }
 
-/** Milliseconds since 1970 by ClickHouse's clock, which stamped the rows. */
+/** Milliseconds since 1970; the rows have this clock. */
 async function clockOf(client: ClickHouseClient): Promise<number> {
   const answer = await client.query({
     query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now',

@@ -1,17 +1,16 @@
-// Remembers which Redis the events of a database come from. A Redis that lost its data draws a new salt, and then every
-// visitor would be new. With the fingerprint of the old salt `flush` notices that.
+// Records which Redis fills a database. A Redis that lost its data draws a new salt, which makes every visitor new;
+// `flush` notices by the fingerprint.
 
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
 
-/** Identifies a salt without revealing it. */
+/** Does not reveal the salt. */
 export function fingerprintOf(salt: string): string {
   return createHash('sha256').update(`wishmeter deployment ${salt}`).digest('hex').slice(0, 32);
 }
 
 /**
- * The last fingerprint under this key prefix; undefined if there is none.
- * @param client with the database that holds `deployment`
+ * Under this key prefix; undefined if there is none.
  * @throws ClickHouse's or the connection's error
  */
 export async function knownDeployment(

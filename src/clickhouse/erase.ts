@@ -1,6 +1,6 @@
-// Deletes the rows that erasures cover. One mutation per table covers many profiles, because a mutation rewrites all affected
-// parts. Rows of another profile that name an erased customer or session are looked up first and deleted by event id:
-// ClickHouse keeps the text of mutations, which must not contain customer or session ids.
+// Deletes the rows of erasures. One mutation per table covers many profiles, since it rewrites all affected parts.
+// Other profiles' rows that name an erased identity are deleted by event id: ClickHouse keeps the text of mutations,
+// which must not contain customer or session ids.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { EVERY_PROFILE } from '../identity-rules.js';
@@ -16,15 +16,14 @@ import {
   type Until,
 } from './erased-rows.js';
 
-/** Tables with rows of visitors. */
+/** Tables with visitors' rows. */
 export const VISITOR_TABLES: readonly {
   readonly name: string;
-  /** Column of the row's owner. */
+  /** Column of the owner. */
   readonly profile: string;
-  /** `profile` has sipHash64 of the profile id. */
+  /** sipHash64 of the profile id. */
   readonly isHash?: boolean;
   readonly time: string;
-  /** The clock of `time`. */
   readonly clock: keyof Until;
 }[] = [
   { name: 'events_stored', profile: 'profile_id', time: 'occurred_at', clock: 'server' },
@@ -34,17 +33,15 @@ export const VISITOR_TABLES: readonly {
   { name: 'purchases_stored', profile: 'profile_id', time: 'taken_at', clock: 'server' },
 ];
 
-/** Profiles of one mutation, each 90 bytes of query: below ClickHouse's default max_query_size of 256 KiB. */
+/** Per mutation: 90 bytes each, below max_query_size (256 KiB). */
 const PROFILES_AT_ONCE = 2_000;
-/** Identities of one query: 32 KB of parameters, below ClickHouse's default http_max_field_value_size of 128 KiB. */
+/** Per query: 32 KB of parameters, below http_max_field_value_size (128 KiB). */
 const NAMES_AT_ONCE = 500;
-/** Events of one mutation: 40 bytes of query each. */
+/** Per mutation: 40 bytes each. */
 const EVENTS_AT_ONCE = 5_000;
 
 /**
  * Resolves when no query and no active part has the rows.
- * @param client with the database of the tables
- * @param cluster name, empty for one server
  * @throws ClickHouse's or the connection's error
  */
 export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, cluster = ''): Promise<void> {
@@ -93,7 +90,7 @@ async function eraseProfiles(
   }
 }
 
-/** Rows of other profiles that name an identity: an order names customer and session, and a session may change its customer. */
+/** Rows of other profiles that name an identity: orders, and sessions that changed their customer. */
 async function eraseNaming(
   client: ClickHouseClient,
   erase: Erase,
@@ -111,7 +108,7 @@ async function eraseNaming(
   const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
   for (let i = 0; i < events.length; i += EVENTS_AT_ONCE) {
     const some = events.slice(i, i + EVENTS_AT_ONCE);
-    // events_stored last: after a crash the events are found again.
+    // Last: after a crash the events are found again.
     await erase('steps_stored', `event IN (${some.map(({ hash }) => hash).join(',')})`);
     const ids = some.map(({ id }) => literal(id)).join(',');
     await erase('purchases_stored', `event_id IN (${ids})`);
@@ -128,8 +125,7 @@ function literal(text: string): string {
 }
 
 /**
- * Computes the hashes before the mutation: ClickHouse evaluates a mutation for each part, and thousands of function calls
- * take a second each time. @param texts SQL literals
+ * Hashes before the mutation, which would evaluate thousands of calls again for each part. @param texts SQL literals
  */
 async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
   const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
@@ -138,8 +134,8 @@ async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Pro
 }
 
 /**
- * ClickHouse keeps the texts of a hundred finished mutations per table in files, and they contain profile ids. Best effort:
- * the user may lack the grant, and the remaining ids are random and lead nowhere.
+ * ClickHouse keeps the texts of a hundred finished mutations per table, with profile ids. Best effort: the grant may be
+ * missing, and the ids lead nowhere.
  */
 async function forgetMutations(client: ClickHouseClient, cluster: string): Promise<void> {
   const tables = VISITOR_TABLES.map(({ name }) => `'${localTable(name, cluster)}'`).join(',');

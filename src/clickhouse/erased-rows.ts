@@ -1,39 +1,37 @@
-// Decides which rows an erasure covers: rows of an erased profile, and rows that name an erased customer or session. Redis
-// holds erasures by profile id, identity name (identityName hashes long ids) or EVERY_PROFILE, with a time: a visitor who
-// returns may get the same ids and keeps the new rows.
-//
-// A clock that was ahead leaves rows in the future. An erasure covers them, too: no returning visitor has made them.
+// Decides which rows an erasure covers: those of the profile, or naming the identity, up to its time, because a
+// returning visitor may get the same ids. Rows in the future come from a wrong clock, not from a returning visitor:
+// erased, too.
 
 import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rules.js';
 
-/** Time of an erasure in milliseconds since 1970, by the clock that stamps the rows. */
+/** Milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** Profile id, identity name or EVERY_PROFILE -> rows up to that time, and rows in the future, are erased. */
+/** By profile id, identity name (long ids are hashed) or EVERY_PROFILE. */
 export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
 
-/** Correct clocks differ by less. A row from further ahead was stamped by a wrong clock. */
+/** Correct clocks differ by less. */
 const AHEAD_MS = 60_000;
 
-/** Rows later than this time, in milliseconds since 1970, are in the future. */
+/** Milliseconds since 1970; later rows come from a wrong clock. */
 export function futureFrom(): number {
   return Date.now() + AHEAD_MS;
 }
 
-/** Columns that name a row's visitor; rows of visits have only the profile. */
+/** Rows of visits have only the profile. */
 export interface OwnedRow {
   readonly profile_id?: unknown;
   readonly customer_id?: unknown;
   readonly session_id?: unknown;
 }
 
-/** @param held `<server's time> <Redis's time>`, written by lua/profiles/queueErasures.lua */
+/** @param held `<server's time> <Redis's time>`, from lua/profiles/queueErasures.lua */
 export function untilOf(held: string): Until {
   const [server, redis] = held.split(' ').map(Number) as [number, number];
   return { server, redis };
 }
 
-/** @param at the row's time by this clock, milliseconds since 1970 */
+/** @param at milliseconds since 1970 by this clock */
 export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erased: ErasedUntil): boolean {
   return erasedUnder(row).some((key) => {
     const until = erased.get(key)?.until[clock];
@@ -41,7 +39,7 @@ export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erase
   });
 }
 
-/** Keys of all erasures that may cover a row. */
+/** Keys of erasures that may cover a row. */
 export function erasedUnder(row: OwnedRow): string[] {
   const keys = [EVERY_PROFILE, String(row.profile_id)];
   if (typeof row.customer_id === 'string') keys.push(identityName('c', row.customer_id));
@@ -49,12 +47,12 @@ export function erasedUnder(row: OwnedRow): string[] {
   return keys;
 }
 
-/** True for an identity name; a profile id has no colon. */
+/** A profile id has no colon. */
 export function isIdentityName(key: string): boolean {
   return key.charAt(1) === ':';
 }
 
-/** SQL condition: the row names one of the identities in `namedParams`. */
+/** SQL: the row names an identity of `namedParams`. */
 export const NAMES_IDENTITY = `(${named('customer_id', 'customers')} OR ${named('session_id', 'sessions')})`;
 
 function named(column: string, list: string): string {
@@ -62,7 +60,7 @@ function named(column: string, list: string): string {
     AND hex(SHA256(assumeNotNull(${column}))) IN {${list}Hashed: Array(String)}`;
 }
 
-/** Query parameters of NAMES_IDENTITY, because ClickHouse logs the text of queries. */
+/** Query parameters, because ClickHouse logs the text of queries. */
 export function namedParams(names: readonly string[]): Record<string, string[]> {
   const idsOf = (prefix: string) =>
     names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(2));

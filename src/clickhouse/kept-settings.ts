@@ -1,20 +1,19 @@
-// Settings of the whole database, stored in it by `flush`. A command without such a setting uses the stored one, so it can't
-// delete visits or change views by accident.
+// Settings stored in the database by `flush`: a command without them can't delete visits or change views by accident.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
 
 export interface KeptSettings {
-  /** Days to keep visits at least; 0 is for ever. */
+  /** 0 is for ever. */
   readonly VISIT_RETENTION_DAYS: number;
-  /** Time zone of the views. */
+  /** Of the views. */
   readonly SHOP_TIMEZONE: string;
-  /** Empty for one server. */
+  /** '' for one server. */
   readonly CLICKHOUSE_CLUSTER: string;
 }
 
-/** Settings of a command; undefined, or an empty cluster, if not set. */
+/** Undefined, or an empty cluster, if not set. */
 export type GivenSettings = { readonly [Name in keyof KeptSettings]: KeptSettings[Name] | undefined };
 
 export interface SettingChange {
@@ -25,21 +24,21 @@ export interface SettingChange {
 
 export interface SettledSettings {
   readonly settings: KeptSettings;
-  /** Given settings that differ from the stored ones; none in a new database. */
+  /** Given settings that differ from stored ones. */
   readonly changes: readonly SettingChange[];
 }
 
 const DEFAULTS: KeptSettings = { VISIT_RETENTION_DAYS: 400, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: '' };
 const TABLE = 'kept_settings';
-/** Milliseconds until the time zone is read again, after an answer and after none. */
+/** Until the time zone is read again, after success and failure. */
 const REFRESH_MS = 60_000;
 const RETRY_MS = 1_000;
 /** Milliseconds that a page waits for it. */
 const PATIENCE_MS = 2_000;
 
 /**
- * Resolves each setting: given, else stored, else the default.
- * @param client without a default database: this one may not exist yet
+ * Given, else stored, else the default.
+ * @param client without a default database, which may not exist yet
  * @throws StartupError if the database is another cluster's @throws ClickHouse's or the connection's error
  */
 export async function settleSettings(
@@ -82,10 +81,7 @@ export async function keepSettings(
     await client.insert({ table: `${database}.${TABLE}`, values, format: 'JSONEachRow' });
 }
 
-/**
- * Reads the kept time zone, again after a minute: `flush` may change it.
- * @returns a function that resolves to the last known one, at first UTC, if ClickHouse does not answer in time
- */
+/** @returns resolves to the last known time zone, at first UTC, if ClickHouse is slow or away */
 export function watchTimeZone(client: ClickHouseClient, database: string): () => Promise<string> {
   let known = DEFAULTS.SHOP_TIMEZONE;
   let reading: Promise<unknown> | undefined;
@@ -98,7 +94,7 @@ export function watchTimeZone(client: ClickHouseClient, database: string): () =>
           known = kept?.SHOP_TIMEZONE ?? DEFAULTS.SHOP_TIMEZONE;
           isDueAt = performance.now() + REFRESH_MS;
         })
-        .catch(() => {}) // whoever asks for figures gets the error
+        .catch(() => {}) // readers of stats get the error
         .finally(() => {
           reading = undefined;
         });
@@ -108,7 +104,7 @@ export function watchTimeZone(client: ClickHouseClient, database: string): () =>
   };
 }
 
-/** Counts visits that a retention of `days` would delete now. */
+/** Visits that a retention of `days` would delete now. */
 export async function visitsBeyond(
   client: ClickHouseClient,
   database: string,

@@ -1,6 +1,5 @@
-// Migrates a database: runs migrations/NNN_name.sql in order and records each with its checksum. ClickHouse has no transactions
-// or locks for this, so every statement is idempotent (IF NOT EXISTS) and several processes may start at the same time.
-// Views are not migrated: each start replaces all of them (views.ts).
+// Runs migrations/NNN_name.sql in order and records their checksums. ClickHouse has no transactions or locks: every
+// statement is idempotent, and several processes may run it at the same time. Each start replaces all views (views.ts).
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -11,13 +10,12 @@ import { loadViews } from './views.js';
 
 export interface Migration {
   readonly version: number;
-  /** File name without `.sql`. */
+  /** Without `.sql`. */
   readonly name: string;
-  /** With placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
-// dist/src/clickhouse/ -> the project's root; SQL is not compiled.
+// From dist/src/clickhouse/: SQL is not compiled.
 const MIGRATIONS = new URL('../../../src/clickhouse/migrations/', import.meta.url);
 
 const RECORDS = `
@@ -27,7 +25,6 @@ CREATE TABLE IF NOT EXISTS {database}.schema_migrations {on_cluster}
   ENGINE = {replicated}ReplacingMergeTree({everywhere}) ORDER BY (version, checksum);
 `;
 
-/** All migrations, in order. */
 export function loadMigrations(): Migration[] {
   return readdirSync(MIGRATIONS)
     .filter((file) => file.endsWith('.sql'))
@@ -40,11 +37,11 @@ export function loadMigrations(): Migration[] {
 }
 
 /**
- * Runs pending migrations. Several processes may call it concurrently.
- * @param client without a default database: this one may not exist yet
+ * Concurrent calls are safe.
+ * @param client without a default database, which may not exist yet
  * @param database letters, digits and `_`
- * @param options `given`: other migrations, without views; `cluster`: empty for one server; `timeZone`: SHOP_TIMEZONE
- * @returns names of the migrations that ran
+ * @param options `given`: other migrations, without views; `cluster`: '' for one server
+ * @returns names of new migrations
  * @throws StartupError if the database is newer than this program, or a recorded migration has changed
  * @throws ClickHouse's or the connection's error
  */

@@ -1,17 +1,17 @@
-// Explains to the operator why ClickHouse can't be used at a start: it is away, or a setting is wrong.
+// Explains a failed start to the operator: ClickHouse is away, or a setting is wrong.
 
 import { certificateFault } from '../certificates.js';
 import { AwayError, StartupError } from '../errors.js';
 import { errorCode } from './blame.js';
 
-/** Temporary errors, from ErrorCodes.cpp. */
+/** From ErrorCodes.cpp. */
 const PASSING = new Set([
   159, // TIMEOUT_EXCEEDED
   202, // TOO_MANY_SIMULTANEOUS_QUERIES
   209, // SOCKET_TIMEOUT
   210, // NETWORK_ERROR
   225, // NO_ZOOKEEPER
-  236, // ABORTED: it is shutting down
+  236, // ABORTED: shutting down
   241, // MEMORY_LIMIT_EXCEEDED
   242, // TABLE_IS_READ_ONLY: Keeper is away
   243, // NOT_ENOUGH_SPACE
@@ -21,7 +21,7 @@ const PASSING = new Set([
 
 const UNKNOWN_DATABASE = 81;
 
-/** @param task the failed task, as the start of a sentence @returns an AwayError if a later try may succeed */
+/** @param task the start of a sentence @returns an AwayError if a later try may succeed */
 export function clickHouseStartupError(error: unknown, task: string): StartupError {
   if (error instanceof StartupError) return error;
   const fault = certificateFault(error);

@@ -1,21 +1,20 @@
-// Loads the views for analysts from views/. Each start replaces all of them, in the order of their dependencies: a view with
-// `*` of another one gets its new columns, and changes by hand are undone.
+// Loads the analysts' views. Each start replaces all, in the order of dependencies: a view with `*` gets new columns,
+// and changes by hand are undone.
 
 import { readFileSync } from 'node:fs';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 
-/** Names of parameters, in the order of examples. */
+/** In the order of examples. */
 const DAY_NAMES = ['from', 'to', 'until'] as const;
 type Day = (typeof DAY_NAMES)[number];
 
 export interface View {
   readonly name: string;
-  /** The first line of the comment above it. */
+  /** The first line of its comment. */
   readonly about: string;
   readonly select: string;
-  /** Its parameters. */
   readonly days: readonly Day[];
-  /** CREATE statement with placeholders; see cluster.ts. */
+  /** With placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
@@ -40,8 +39,8 @@ export const QUESTIONS = [
 ] as const;
 
 const FILES = ['products', 'rows', 'visitors', 'days', 'steps', ...QUESTIONS];
-// ClickHouse accepts '2026-1-1' and '2026-11-31' as some day; a valid day is spelled as ClickHouse spells it. As subqueries the
-// checks also run if no row matches; else a wrong day would look like an empty answer.
+// ClickHouse accepts '2026-1-1' and '2026-11-31', so a day must equal ClickHouse's spelling. As subqueries the checks
+// run even if no row matches: a wrong day must not look like an empty answer.
 const isDay = (name: string) => `toString({${name}:Date}) = {${name}:String}`;
 const DAYS = 'days are like 2026-03-01, from 1970-01-01 to 2149-06-06';
 const IN_ORDER = `NOT (SELECT throwIf(NOT (${isDay('from')} AND ${isDay('to')}), '${DAYS}') OR throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))`;
@@ -51,7 +50,7 @@ const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 const VIEW =
   /^-- ([^\n]+)\n(?:-- [^\n]*\n)*(CREATE OR REPLACE VIEW \{database\}\.(\w+) \{on_cluster\} AS\n([^;]+));\n/gm;
 
-/** All views, in the order of their dependencies. */
+/** In the order of dependencies. */
 export function loadViews(): View[] {
   return FILES.flatMap((file) => {
     const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8')
@@ -71,13 +70,13 @@ export function loadViews(): View[] {
   });
 }
 
-/** The view's name with example days, for docs and errors. */
+/** With example days. */
 export function exampleOf({ name, days }: Pick<View, 'name' | 'days'>): string {
   const given = days.map((day) => `${day} = '2026-03-${day === 'from' ? '01' : '31'}'`);
   return given.length === 0 ? name : `${name}(${given.join(', ')})`;
 }
 
-/** The question's SELECT; days and time zone are placeholders. */
+/** Days and time zone are placeholders. */
 export function definitionOf(question: (typeof QUESTIONS)[number]): string {
   const view = loadViews().find(({ name }) => name === question);
   if (view === undefined) throw new Error(`no view ${question}`);

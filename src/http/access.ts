@@ -12,22 +12,20 @@ import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy
 
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
-/** Operations that the same callers may call. */
 export type AccessGroup = GuardedGroup | 'metrics' | 'open';
 type GuardedGroup = 'visits' | 'wishlist' | 'share-page' | 'administration' | 'delivery';
 
-/** Open operations and metrics have no callers and no rate limits. */
 export function isGuarded(group: AccessGroup): group is GuardedGroup {
   return group !== 'open' && group !== 'metrics';
 }
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** Server: derived from its key, for RATE_LIMIT and the scope of idempotency keys. Else null. */
+  /** A server's, derived from its key: the scope of rate limits and idempotency keys. Else null. */
   readonly account: string | null;
-  /** Trusted to say which session belongs to which customer. */
+  /** May say which session belongs to which customer. */
   readonly mayLink: boolean;
-  /** Storefront: the customer who is logged in, signed by Shopify, or null. */
+  /** The storefront's customer, signed by Shopify, or null. */
   readonly customerId: string | null;
 }
 
@@ -57,7 +55,7 @@ const WORDS: readonly [CallerKind, string][] = [
 const EITHER = new Intl.ListFormat('en', { type: 'disjunction' });
 const needed = (group: GuardedGroup) =>
   EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(group)).map(([, words]) => words));
-/** The credentials of a group, in words. */
+/** Needed credentials, in words. */
 const NEEDS: Record<GuardedGroup, string> = {
   visits: needed('visits'),
   wishlist: needed('wishlist'),
@@ -74,7 +72,6 @@ const SIGNATURE_FAULTS: Record<SignatureFault, string> = {
 
 const BROWSER: Caller = { kind: 'browser', account: null, mayLink: false, customerId: null };
 const ANYONE: Caller = { kind: 'anyone', account: null, mayLink: false, customerId: null };
-/** A storefront that reads public data. */
 const SIGNED_READER: Caller = { kind: 'storefront', account: null, mayLink: false, customerId: null };
 
 export interface AccessSettings {
@@ -114,7 +111,6 @@ export class Access {
     this.#metrics = new MetricsAccess(settings.metricsToken);
   }
 
-  /** False if no other origin may read answers. */
   get hasOrigins(): boolean {
     return this.#allowedOrigins.size > 0;
   }
@@ -124,9 +120,8 @@ export class Access {
   }
 
   /**
-   * The caller, if it may call this group's operations.
-   * @param query undecoded, without the question mark @param isWrite the request may change something
-   * @throws ServiceError `unauthorized` (no credential or a wrong one) or `forbidden`
+   * @param query undecoded, without the question mark
+   * @throws ServiceError `unauthorized` or `forbidden`
    */
   identify(group: AccessGroup, credentials: Credentials, query: string, isWrite: boolean): Caller {
     // Ignore credentials: platforms may add some to probes.
@@ -145,10 +140,7 @@ export class Access {
     throw new ServiceError('forbidden', `This credential may not do this: it takes ${NEEDS[group]}.`);
   }
 
-  /**
-   * The identity for which this caller acts.
-   * @throws ServiceError `unauthorized` or `forbidden` if it may not name this visitor
-   */
+  /** @throws ServiceError `unauthorized` or `forbidden` if the caller may not name this visitor */
   actFor(caller: Caller, named: NamedIdentity): Identity {
     if (caller.kind === 'server') return trust(named);
     const identity = withKnownDevice(trust(named));
@@ -184,7 +176,7 @@ export class Access {
       throw new ServiceError('unauthorized');
     }
     if (apiKey !== '') return this.#server(apiKey) ?? this.#browser(apiKey, credentials);
-    // Most requests end here, without parsing the query.
+    // Fast path: most requests have no query.
     if (query === '') return ANYONE;
     if (hasSignature(query)) return this.#storefront(credentials, query, isWrite);
     if (query.includes('key=')) {
@@ -194,7 +186,7 @@ export class Access {
     return ANYONE;
   }
 
-  /** The share code is the secret. A signature means only that the answer goes into the shop's theme. */
+  /** The share code is the secret; a signature only selects the answer for the shop's theme. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
     const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -219,7 +211,7 @@ export class Access {
   }
 
   /**
-   * Shopify signs the customer of the login cookie, whichever page sent the request. So writes from foreign pages are refused: they
+   * Shopify signs the login cookie's customer, whichever page sent the request: refuse writes from foreign pages, which
    * could link their own session to the customer.
    */
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
@@ -249,20 +241,16 @@ function withKnownDevice(identity: Identity): Identity {
   return device === identity.device ? identity : { ...identity, device };
 }
 
-/** True for the shop's host at Shopify, which the signed query names. */
 function isShop(origin: string, signed: URLSearchParams): boolean {
   return origin.endsWith('.myshopify.com') && origin === `https://${signed.get('shop')}`;
 }
 
-/**
- * The origin in the Referer header, or ''. Browsers send no Origin with a same-origin GET, as in a shop whose host has the service
- * under BASE_PATH.
- */
+/** Browsers send no Origin with a same-origin GET, as under BASE_PATH on the shop's host. */
 function originOfReferer(referer: string): string {
   return URL.canParse(referer) ? new URL(referer).origin : '';
 }
 
-/** Adds the signed customer of a storefront to a body without `identity`. */
+/** Adds the signed customer to a body without `identity`. */
 export function withLogin(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
   // Spreading a list would make it a valid object.

@@ -1,4 +1,4 @@
-// Turns errors into answers, and writes answers to uWebSockets.js, inside its cork, with CORS headers.
+// Turns errors into answers, and writes answers with CORS headers.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { STATUS_CODES } from 'node:http';
@@ -10,37 +10,35 @@ import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 import { pump } from './pump.js';
 
 /**
- * Bytes. A smaller text is written without checking back-pressure: rate limits bound how many of these a caller leaves unread.
- * Refusals, files and open operations have no such limits; they are objects.
+ * Bytes. Smaller texts are written without checking back-pressure: rate limits bound the unread ones. Answers without
+ * such limits are objects.
  */
 const SMALL_BYTES = 4 * 1024;
-/** Bytes. A larger answer counts as further requests, and is refused while slow readers leave too many bytes unread. */
+/** Bytes. A larger answer counts as further requests, and is refused while too many bytes are unread. */
 export const LARGE_BYTES = 16 * 1024;
 
-// One writeHeader for all common headers, since each call takes 0.17 us. uWebSockets.js does not check values, so a caller's
-// value must never become one unchecked. The request's id comes last.
+// All common headers in one writeHeader (0.17 us each). uWebSockets.js checks no values: never add a caller's value
+// unchecked. The request's id comes last.
 const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
 const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
 
-// CORS, for ALLOWED_ORIGINS.
 const REQUEST_HEADERS = 'Content-Type, X-API-Key, Idempotency-Key, X-Request-Id';
 const EXPOSED_HEADERS = 'X-Request-Id, Retry-After';
 /** Seconds to cache a preflight: Chromium's maximum. */
 const MAX_AGE = '7200';
 
-/** The request, as far as its answer depends on it. */
 export interface Recipient {
   readonly id: string;
   readonly head: { readonly origin: string };
-  /** HEAD: the answer has the length of a body, but no body. */
+  /** Send the body's length, but no body. */
   readonly isHead: boolean;
-  /** The connection ends with the answer, because the rest of the request is not read. */
+  /** The rest of the request is not read, so the connection ends with the answer. */
   readonly mustClose: boolean;
   /** The answer asks the client to close the connection. */
   readonly closesConnection: boolean;
   /** Set while the client has not read the whole answer. */
   held: PendingAnswer | undefined;
-  /** Called with the length of each part of a streamed body. */
+  /** Called with the bytes of each streamed part. */
   onPart(bytes: number): void;
   /** Called if a streamed body could not be completed. */
   onCut(error: Error): void;
@@ -61,14 +59,12 @@ export function errorAnswer(
   return { status: `${status} ${STATUS_CODES[status]}`, headers, body: JSON.stringify(body) };
 }
 
-/** Bytes of a large answer; 0 for others, and for files. */
 export function largeBytes(answer: string | Answer): number {
   const body = typeof answer === 'string' ? answer : answer.body;
   if (typeof body !== 'string' || body.length < LARGE_BYTES) return 0;
   return Buffer.byteLength(body);
 }
 
-/** The streamed body of an answer. */
 export function streamIn(answer: string | Answer | undefined): TextStream | undefined {
   const body = typeof answer === 'object' ? answer.body : undefined;
   return typeof body === 'object' && Symbol.asyncIterator in body ? body : undefined;
@@ -105,7 +101,7 @@ export function writeAnswer(
   const isSmall = typeof answer === 'string' && answer.length < SMALL_BYTES;
   const isLast = closesConnection && body !== undefined && body.length < LARGE_BYTES;
   if (to.mustClose || (!isHead && (isSmall || isLast))) {
-    // With `closesConnection` uWebSockets.js writes the header and ends the connection: it reads no further request.
+    // With `closesConnection` uWebSockets.js writes the header itself.
     res.end(isHead ? '' : body, closesConnection);
     return;
   }
@@ -117,8 +113,8 @@ export function writeAnswer(
 }
 
 /**
- * Writes with back-pressure. `end` would copy the unread part for each slow reader; `tryEnd` lets readers of a file share it, and
- * other unread bytes are counted. The next request on a connection with an unread answer ends the connection.
+ * `end` would copy the unread part for each slow reader; with `tryEnd` readers of a file share it. A further request on
+ * a connection with an unread answer ends the connection.
  */
 function endCounted(
   res: HttpResponse,
@@ -161,7 +157,6 @@ export function writePreflight(
   res.endWithoutBody();
 }
 
-/** Headers of every answer. */
 function writeCors(access: Access, res: HttpResponse, origin: string): void {
   if (!access.hasOrigins) return;
   res.writeHeader('vary', 'Origin');

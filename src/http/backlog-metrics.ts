@@ -6,9 +6,9 @@ import type { MasterState } from '../redis/health.js';
 
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';
-  /** Bytes of a stream at which events are refused, or visits not logged. */
+  /** Bytes at which events are refused, or visits not logged. */
   readonly highWater: number;
-  /** By number of the stream. Throws if Redis does not answer. */
+  /** By stream number. Throws if Redis does not answer. */
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
@@ -24,7 +24,7 @@ export class BacklogMetrics {
 
   /**
    * @param look probes every master
-   * @param countErasures number of pending erasures; throws if Redis does not answer
+   * @param countErasures throws if Redis does not answer
    */
   constructor(
     registry: Registry,
@@ -53,14 +53,14 @@ export class BacklogMetrics {
     this.#streams = streams.map((one) => new StreamFigures(registry, one));
   }
 
-  /** Shows nothing if Redis does not answer, instead of old values. */
+  /** If Redis does not answer, shows nothing instead of old values. */
   async refresh(): Promise<void> {
     const [backlogs, erasures, masters] = await Promise.all([
       Promise.all(this.#streams.map((streams) => streams.read())),
       this.#countErasures().catch(() => undefined),
       this.#look(),
     ]);
-    // Synchronously: a concurrent scrape must not see half of it.
+    // Synchronous: a concurrent scrape must not see half of it.
     for (const [i, streams] of this.#streams.entries()) streams.show(backlogs[i]);
     for (const state of STATES)
       this.#masters.set({ state }, masters.filter((one) => one.state === state).length);

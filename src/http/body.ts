@@ -1,12 +1,9 @@
 // Reads request bodies, with limits of size and time.
-//
-// Chunks of uWebSockets.js are valid only during the callback. Nearly all bodies come in one chunk, in the same tick as their
-// headers, and are used in place; others are copied into a growing buffer and watched. uWebSockets.js drops connections that
-// send nothing for about 10 s; pausing and resuming a response restarts that clock, so that we have time to answer 408.
-//
-// Any chunk costs about a microsecond, so a million chunks of one byte would block all requests for a second. Beyond MAX_CHUNKS
-// the connection is closed without an answer: after an answer uWebSockets.js would process the rest of its buffer (up to
-// 512 KiB) chunk by chunk.
+// uWebSockets.js drops connections that send nothing for about 10 s; pausing and resuming a response restarts that
+// clock, which leaves time to answer 408.
+// A chunk costs about a microsecond, so a million chunks would block all requests for a second. Beyond MAX_CHUNKS the
+// connection closes without an answer: else uWebSockets.js would process the rest of its buffer (up to 512 KiB) chunk
+// by chunk.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { Buffer } from 'node:buffer'; // the global one is behind a getter
@@ -18,34 +15,32 @@ const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
 const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
 const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 
-/** The largest body, 1 MiB, has 725 TCP segments of 1,448 bytes, or 1,025 chunks of 1 KB as clients stream it. */
+/** The largest body, 1 MiB, has 725 TCP segments, or 1,025 chunks of 1 KB. */
 const MAX_CHUNKS = 1_200;
-/** Bytes of the smallest buffer. */
 const LEAST_CAPACITY = 512;
 /**
- * Maximum bytes of all buffers together. Beyond it the oldest bodies are refused: a working client sends the largest body within
- * a second, and the sender is not authenticated yet.
+ * Bytes of all buffers. Beyond it the oldest bodies are refused: a working client needs less than a second, and senders
+ * are not authenticated yet.
  */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
-/** Milliseconds within which a body must be complete. */
+/** Milliseconds for a whole body. */
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
-/** uWebSockets.js counts in steps of 4 s, so its time-out of 10 s may come after 8. */
+/** uWebSockets.js counts in steps of 4 s: its time-out may come after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** One of these is called, once. */
+/** Exactly one is called, once. */
 export interface BodyCallbacks {
   /** @param body valid only during the call */
   bodyComplete(body: Buffer): void;
-  /** The rest of the body is not read. @param error `payload_too_large`, `request_timeout` or `overloaded` */
+  /** @param error `payload_too_large`, `request_timeout` or `overloaded` */
   bodyUnread(error: ServiceError): void;
   /** The connection must be closed now. */
   tooManyChunks(): void;
 }
 
-/** Bounds the buffers of all bodies of several chunks. */
 class Gathering {
-  /** Oldest first. At most one per connection, and MAX_GATHERED_BYTES in total. */
+  /** Oldest first; at most one per connection. */
   readonly #readings = new Set<Reading>();
   #bytes = 0;
 
@@ -63,19 +58,18 @@ class Gathering {
   }
 }
 
-/** One body while it arrives. */
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
   readonly #callbacks: BodyCallbacks;
   readonly #timeoutMs: number;
   readonly #gathering: Gathering;
-  /** The buffer of a body of several chunks; its first `#size` bytes have arrived. */
+  /** A body of several chunks; the first `#size` bytes are valid. */
   #gathered: Buffer | undefined;
   #size = 0;
   #chunks = 0;
   #isOver = false;
-  /** Monotonic times of the first `watch`, and of the last restart of the connection's clock. */
+  /** Monotonic times of the first `watch` and of the last `resume`. */
   #since = 0;
   #keptAlive = 0;
 
@@ -98,7 +92,6 @@ export class Reading {
     return this.#isOver;
   }
 
-  /** The client has disconnected: no callback follows. */
   abandon(): void {
     this.#end();
   }
@@ -135,7 +128,7 @@ export class Reading {
     }
   }
 
-  /** The buffer with space for `#size` bytes. It doubles when it grows. */
+  /** Doubles when it grows. */
   #buffer(): Buffer {
     const before = this.#gathered;
     if (before !== undefined && before.length >= this.#size) return before;
@@ -152,7 +145,6 @@ export class Reading {
     this.#callbacks.bodyComplete(body);
   }
 
-  /** Stops reading. */
   refuse(error: ServiceError): void {
     this.#end();
     this.#callbacks.bodyUnread(error);
@@ -165,7 +157,7 @@ export class Reading {
   }
 }
 
-/** Checks the headers. @throws ServiceError `unsupported_media_type` or `payload_too_large` */
+/** @throws ServiceError `unsupported_media_type` or `payload_too_large` */
 export function admitBody(
   { takesText, maxBody }: Operation,
   { contentType, contentLength, contentEncoding }: Head,
@@ -191,7 +183,7 @@ function tooLarge(maxBody: number): ServiceError {
 }
 
 export class BodyReader {
-  /** Begun in this tick. Most are complete at its end. */
+  /** Most are complete by the end of their tick. */
   #begun: Reading[] = [];
   /** At most one per connection, until its time-out. */
   readonly #slow = new Set<Reading>();

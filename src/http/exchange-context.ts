@@ -21,25 +21,23 @@ export interface ExchangeContext {
   readonly pending: PendingBytes;
   /** Each answer closes its connection. */
   readonly closesConnections: boolean;
-  /** Requests that are neither answered nor aborted. */
+  /** Neither answered nor aborted. */
   openRequests: number;
-  /** Called for every error answer, with its sentence if that differs from the code's. */
+  /** Called for every error answer; `sentence` if it differs from the code's. */
   readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;
   /** Called for each request with X-Forwarded-For. */
   onForwarded(): void;
-  /** The caller's X-Request-Id if it is valid, else a new one. */
+  /** The caller's X-Request-Id if valid, else a new one. */
   requestId(head: Head): string;
 }
 
-/** One path and method. */
 export interface Route {
   /** Absent for an unknown path or method. */
   readonly operation?: Operation;
   readonly hasParameter?: boolean;
-  /** For 405: the methods of the path. */
+  /** For 405. */
   readonly allow?: string;
-  /** The method is HEAD; read from each request if absent. */
+  /** Read from each request if absent. */
   readonly isHead?: boolean;
-  /** Called for every answer. */
   readonly onAnswer: (status: number, ms: number) => void;
 }

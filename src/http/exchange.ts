@@ -26,14 +26,13 @@ import type { PendingAnswer } from './pending-bytes.js';
 import { parseQuery, type Query } from './query.js';
 
 /**
- *   arriving ──▶ handled ──▶ answered ──▶ ended
- *      └────────────────────────▲
- *
- * An abort leads from any state to `ended`: the operation finishes, and nothing is answered.
+ * arriving ──▶ handled ──▶ answered ──▶ ended
+ *          └────────────────────────▲
+ * An abort ends any state: the operation finishes without an answer.
  */
 type State = 'arriving' | 'handled' | 'answered' | 'ended';
 
-/** An unwanted body up to this length is read and dropped; a longer one ends the connection. */
+/** Bytes of an unwanted body to read and drop; a longer one ends the connection. */
 const MAX_DISCARDED_BODY = 1024 * 1024;
 
 export class Exchange implements Request, BodyCallbacks, Recipient {
@@ -42,7 +41,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     for (const exchange of exchanges) exchange.#account(now);
     for (const exchange of exchanges) exchange.#write();
   });
-  // `cork` is synchronous, so one shared function replaces a closure for each request.
+  // `cork` is synchronous: one function instead of a closure per request.
   static #corked: Exchange;
   static readonly #writeCorked = (): void => {
     const exchange = Exchange.#corked;
@@ -61,7 +60,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   readonly #context: ExchangeContext;
   readonly #route: Route;
   readonly #res: HttpResponse;
-  /** Monotonic time of arrival. */
+  /** Monotonic. */
   readonly #began: number;
   /** Undecoded, without the question mark. */
   readonly #rawQuery: string;
@@ -82,7 +81,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.parameter = route.hasParameter ? (req.getParameter(0) ?? '') : '';
     this.#rawQuery = req.getQuery() ?? '';
     this.#began = context.turn.began;
-    // The body may be endless or long. Cleared once it is read.
+    // Until the body is read: it may be long or endless.
     this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
       this.#reading?.abandon();
@@ -111,8 +110,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
 
   /**
    * Possible request smuggling: a proxy may see the end of this request elsewhere, so nothing after it may be read.
-   * uWebSockets.js drops a connection if a request arrives while one is open, so this one stays open until everything that
-   * arrived with it has been read.
+   * uWebSockets.js drops a connection if a request arrives while one is open: keep this one open until all that arrived
+   * with it is read.
    */
   #refuseAmbiguous(): void {
     this.mustClose = true;
@@ -127,19 +126,20 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     try {
       this.caller = access.identify(accessGroup, this.head, this.#rawQuery, method !== 'get');
     } finally {
-      // Wrong credentials count, too, for their address.
+      // Wrong credentials count for their address.
       this.#rateLimitKey = limits.count(accessGroup, this.caller, this.#res, req);
     }
   }
 
-  /** @throws ServiceError if the headers show that the body can't be accepted */
+  /** @throws ServiceError if the headers rule the body out */
   #readBody(operation: Operation): void {
     admitBody(operation, this.head);
     const reading = this.#context.bodies.read(this.#res, operation.maxBody, this);
     this.#reading = reading;
     const { contentLength } = this.head;
     if (contentLength === '' || Number(contentLength) > 0) return;
-    // If the head came in pieces, uWebSockets.js does not report an empty body as complete, and misreads the next request.
+    // If the head came in pieces, uWebSockets.js never reports an empty body as complete, and misreads the next
+    // request.
     setImmediate(() => {
       if (reading.isOver) return;
       reading.abandon();
@@ -164,8 +164,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
       this.#parse(bytes);
       return;
     }
-    // uWebSockets.js reads trailers as the next request and aborts this one with 505, by the end of this tick if they came with
-    // the last chunk.
+    // uWebSockets.js reads trailers as the next request and aborts this one with 505, at the latest by the end of this
+    // tick.
     const kept = Buffer.from(bytes);
     setImmediate(() => {
       if (this.#state !== 'ended') this.#parse(kept);
@@ -185,7 +185,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     }
   }
 
-  /** @throws ServiceError if the input is wrong, or names a visitor for whom the caller may not act */
+  /** @throws ServiceError for wrong input, or a visitor for whom the caller may not act */
   #carryOut(operation: Operation, body: unknown): void {
     const input = operation.read?.(body, this);
     const named = (input as { readonly identity?: NamedIdentity } | undefined)?.identity;
@@ -204,8 +204,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * Handles the request of a session that may belong to a customer. A write checks first: if a login follows, the write came before
-   * it. A read checks last, since its data may belong to the customer by then.
+   * The session may belong to a customer. A write checks first: a login that follows comes after it. A read checks
+   * last: its data may be the customer's by then.
    */
   async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
     const { linkedSessions } = this.#context;
@@ -246,7 +246,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     const stream = streamIn(answer);
     if (stream !== undefined && (!this.#isOpen || this.mustClose)) {
       stream.close();
-      // Such a body ends before its connection can.
+      // The body ends before its connection can.
       if (this.mustClose) this.fail(new ServiceError('invalid_request', 'This operation takes no body.'));
       return;
     }

@@ -1,8 +1,5 @@
-// Reads the headers of a request in one pass.
-//
-// `getHeader` of uWebSockets.js returns the first header of a name, and '' for an absent or empty one. Only a pass over all
-// shows a second Content-Length or an empty Transfer-Encoding. If a proxy reads those differently, it sees the end of the
-// request elsewhere (request smuggling, RFC 9112, 11.2). The pass costs as much as one getHeader per header.
+// Reads all headers in one pass, at the cost of one getHeader per header. `getHeader` hides a second Content-Length and
+// an empty Transfer-Encoding, which a proxy may read as another end of the request (request smuggling, RFC 9112, 11.2).
 
 import type { HttpRequest } from 'uWebSockets.js';
 
@@ -13,7 +10,6 @@ export class Head {
   apiKey = '';
   origin = '';
   referer = '';
-  /** Sec-Fetch-Site */
   fetchSite = '';
   userAgent = '';
   contentType = '';
@@ -21,20 +17,19 @@ export class Head {
   /** The first Content-Encoding that is not `identity`. */
   contentEncoding = '';
   isChunked = false;
-  /** Has X-Forwarded-For. */
   isForwarded = false;
-  /** The end of the body is in doubt, or trailers are announced; see Exchange.bodyComplete. */
+  /** The end of the body is in doubt, or trailers are announced. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
-  /** Alternating names and values of wanted headers. */
+  /** Alternating names and values. */
   #found: string[] | undefined;
 
-  /** @param wanted further headers to keep, in lower case */
+  /** @param wanted further headers, in lower case */
   constructor(wanted: readonly string[]) {
     this.#wanted = wanted;
   }
 
-  /** The first wanted header of this name; undefined if absent. */
+  /** Undefined if absent. */
   header(name: string): string | undefined {
     const found = this.#found;
     if (found === undefined) return undefined;
@@ -98,7 +93,7 @@ const NONE: readonly string[] = [];
 let reading = new Head(NONE);
 const take = (name: string, value: string): void => reading.take(name, value);
 
-/** Must be called before the handler returns, like all reading of `req`. @param wanted see Head */
+/** Call before the handler returns: `req` is invalid later. */
 export function readHead(req: HttpRequest, wanted = NONE): Head {
   reading = new Head(wanted);
   req.forEach(take);

@@ -1,10 +1,9 @@
-// HTML templates. Values are escaped unless they are HTML of a template. Braces are escaped, too, so that no value is Liquid in a
-// theme.
+// HTML templates. Values are escaped, braces too: no value is Liquid in a theme.
 
 export class Html {
   readonly text: string;
 
-  /** @param text not escaped: never from a caller */
+  /** @param text trusted HTML */
   constructor(text: string) {
     this.text = text;
   }
@@ -28,7 +27,7 @@ export function escapeHtml(text: string): string {
   return text.replace(SPECIAL, (character) => ENTITIES[character] as string);
 }
 
-/** A template of HTML, with values only in elements and quoted attributes (not in scripts or styles). */
+/** Values only in elements and quoted attributes, not in scripts or styles. */
 export function html(literals: TemplateStringsArray, ...values: readonly Value[]): Html {
   let text = literals[0] as string;
   for (const [at, value] of values.entries()) text += textOf(value) + literals[at + 1];
@@ -42,10 +41,7 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/**
- * The normalised URL of an image if it may be shown: `https:`, at a listed host.
- * @param shop base of relative URLs
- */
+/** The normalised URL if it may be shown: `https:`, at a listed host. @param shop base of relative URLs */
 export function imageAddress(
   address: string | null,
   { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },

@@ -1,4 +1,4 @@
-// The Idempotency-Key header, which every POST, PUT and DELETE takes, but webhooks and batches.
+// The Idempotency-Key header, for every POST, PUT and DELETE but webhooks and batches.
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -9,25 +9,24 @@ import type { Request } from './operation.js';
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
 
-/** The operation that also goes on at Redis's `maxmemory`. */
+/** Also works at Redis's `maxmemory`. */
 export const ERASURE = 'erase';
 
-/** What makes a request the same request, under the same key. */
+/** A key must come with the same fingerprint again. */
 interface Fingerprint {
-  /** Name of the operation. */
   readonly operation: string;
-  /** The body as it was sent, checked and normalised. */
+  /** Validated and normalised. */
   readonly input: unknown;
-  /** Returns the profile that will be changed, as far as is known: only for an operation that leaves its record there. */
+  /** The profile to change, if its record stays there. */
   readonly place?: () => string;
 }
 
-/** Whether a key was sent, be it an empty one. */
+/** True also for an empty key. */
 export function hasKey(request: Request): boolean {
   return request.header(IDEMPOTENCY_KEY) !== '' || request.hasEmptyHeader(IDEMPOTENCY_KEY);
 }
 
-/** Acts each time without a key, and once for each key. @param act called with the operation, if there is a key */
+/** Acts each time without a key, and once per key. */
 export async function once(
   requests: RequestStore,
   request: Request,
@@ -37,7 +36,6 @@ export async function once(
   return hasKey(request) ? onceUnderKey(requests, request, fingerprint, act) : act();
 }
 
-/** Acts once for each key. @param request with a key */
 export async function onceUnderKey(
   requests: RequestStore,
   request: Request,
@@ -51,7 +49,7 @@ export async function onceUnderKey(
     ]);
   }
   const { kind, account } = request.caller;
-  // Each secret key has keys of its own, and each visitor of any other caller. A visitor who logs in keeps its session.
+  // A secret key has its own scope, as has each visitor. A login keeps the session, and so the scope.
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');

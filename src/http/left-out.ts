@@ -1,8 +1,7 @@
-// Counts order webhooks that are answered 200 but not recorded, by reason, and logs each reason once.
+// Counts order webhooks that get 200 but aren't recorded, and logs each reason once.
 
 import type { Logger } from 'pino';
 
-/** Reasons why an order is not recorded. */
 export const LEFT_OUT = [
   'topic',
   'invalid',
@@ -16,13 +15,9 @@ export const LEFT_OUT = [
 ] as const;
 export type LeftOut = (typeof LEFT_OUT)[number];
 
-/** Maximum logged topics: a caller who has seen one signed body may send it with any topic. */
+/** Maximum logged topics: the topic is unsigned. */
 const MAX_TOPICS = 100;
 
-/**
- * @param count called for each webhook that is left out
- * @returns a function to call with its reason and topic
- */
 export function leftOut(
   count: (reason: LeftOut) => void,
   log: Logger,
@@ -42,9 +37,8 @@ export function leftOut(
 }
 
 /**
- * Counts wrong fields of signed orders, and logs each field once.
- * @param count called with the field, without line numbers: so fields are bounded by the schema
- * @returns a function to call with the paths of wrong fields
+ * @param count called with the field without line numbers, so that the schema bounds the fields
+ * @returns call it with the paths of wrong fields
  */
 export function faultyFields(
   count: (field: string) => void,

@@ -1,10 +1,7 @@
-// RATE_LIMIT and ANONYMOUS_RATE_LIMIT: requests per second of one caller.
-//
-// The workers of one `start` divide a limit, so no request waits for Redis or another process. A caller on a single connection
-// gets only the share of the worker that it reaches.
-//
-// All callers share one window of a second, which begins with the first request after the last window. So counts are dropped
-// without a timer for each, and a caller may send twice its limit around the end of a window.
+// RATE_LIMIT and ANONYMOUS_RATE_LIMIT, in requests per second. Workers divide a limit, so that no request waits for
+// Redis; a caller on one connection gets one worker's share.
+// All callers share one window of a second, which begins with the first request after the last. So no timers are
+// needed, and a caller may send twice its limit around the end of a window.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';
@@ -12,28 +9,27 @@ import { type AccessGroup, type Caller, isGuarded } from './access.js';
 import { callerAddress, isLoopback } from './address.js';
 
 const WINDOW_MS = 1_000;
-/** Maximum callers of one window, about 100 bytes each; beyond it the oldest are forgotten. */
+/** Callers of a window, about 100 bytes each; beyond it the oldest are dropped. */
 const MAX_CALLERS = 100_000;
 
-/** One limit, in one worker. */
 export class RateLimit {
   readonly perSecond: number;
   readonly #share: number;
   readonly #now: () => number;
   #ends = 0;
-  /** By caller, in this window. At most MAX_CALLERS. */
+  /** By caller, in this window. */
   #counts = new Map<string, number>();
   /** Some caller may have used more than its share. */
   #hasExcess = false;
 
-  /** @param perSecond at least 1 @param workers that share the limit @param now milliseconds */
+  /** @param perSecond at least 1 @param now milliseconds */
   constructor(perSecond: number, workers: number, now: () => number) {
     this.perSecond = perSecond;
     this.#share = Math.ceil(perSecond / workers);
     this.#now = now;
   }
 
-  /** Counts a request. @throws ServiceError `rate_limited`; the request does not count then */
+  /** @throws ServiceError `rate_limited`; then the request does not count */
   count(caller: string): void {
     const count = this.#countOf(caller);
     if (count >= this.#share) throw this.#refusal(count, 1);
@@ -41,9 +37,9 @@ export class RateLimit {
   }
 
   /**
-   * Charges a batch for its remaining n − 1 requests. A batch beyond the worker's share passes if it is the first request of its
-   * window; the excess counts in the next windows.
-   * @throws ServiceError `rate_limited`, or `invalid_request` if the batch exceeds the whole limit
+   * Charges a batch for its remaining n − 1 requests. The first batch of a window always passes; its excess counts in
+   * the next windows.
+   * @throws ServiceError `rate_limited`, or `invalid_request` if it exceeds the whole limit
    */
   countWeight(caller: string, requests: number): void {
     if (requests > this.perSecond)
@@ -58,7 +54,6 @@ export class RateLimit {
     this.#hasExcess = true;
   }
 
-  /** Charges further requests after the fact. An excess counts in the next windows. */
   charge(caller: string, requests: number): void {
     this.#set(caller, this.#countOf(caller) + requests);
     this.#hasExcess = true;
@@ -98,15 +93,13 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** Limit for each secret key, or address of callers without one; 0 is no limit. */
+  /** Per secret key, or address of callers without one; 0 is no limit. */
   readonly perCaller: number;
-  /** Limit for each address of callers without a secret key; 0 is no limit. */
+  /** Per address of callers without a secret key; 0 is no limit. */
   readonly perAnonymousAddress: number;
-  /** See callerAddress. */
   readonly trustedProxies: number;
-  /** Workers that share the port; 1 by default. */
+  /** 1 by default. */
   readonly workers?: number | undefined;
-  /** Milliseconds; `performance.now()` by default. */
   readonly now?: (() => number) | undefined;
 }
 
@@ -124,15 +117,13 @@ export class RateLimits {
   }
 
   /**
-   * Counts a request.
-   * @param caller undefined after a wrong credential, which counts for the address
-   * @returns the caller's rate-limit key, for `countWeight`
+   * @param caller undefined after a wrong credential
+   * @returns the caller's rate-limit key
    * @throws ServiceError `rate_limited`
    */
   count(group: AccessGroup, caller: Caller | undefined, res: HttpResponse, req: HttpRequest): string {
-    // Health, metrics and public routes have no limit.
     if (!isGuarded(group)) return '';
-    // The sender of a webhook is not anonymous, but its signature is verified later.
+    // A webhook is verified later.
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;
     if (this.#callers === undefined && anonymous === undefined) return '';
     const key = caller?.account ?? callerAddress(res, req, this.#trustedProxies);
@@ -141,20 +132,20 @@ export class RateLimits {
     return key;
   }
 
-  /** Charges further requests for a large answer. @param key from `count` */
+  /** @param key from `count` */
   charge(caller: Caller, key: string, requests: number): void {
     if (key === '') return;
     if (this.#isAnonymous(caller, key)) this.#anonymous?.charge(key, requests);
     this.#callers?.charge(key, requests);
   }
 
-  /** App-proxy requests all come from Shopify's addresses, unless trusted proxies name the visitors'. */
+  /** App-proxy requests come from Shopify's addresses, unless trusted proxies name the visitors'. */
   #isAnonymous(caller: Caller | undefined, key: string): boolean {
     if ((caller?.account ?? null) !== null) return false;
     return (caller?.kind !== 'storefront' || this.#trustedProxies > 0) && !isLoopback(key);
   }
 
-  /** See RateLimit.countWeight. Counts only for RATE_LIMIT. */
+  /** For RATE_LIMIT only. */
   countWeight(key: string, requests: number): void {
     this.#callers?.countWeight(key, requests);
   }

@@ -1,6 +1,5 @@
-// LINKED_SESSIONS=closed: somebody who knows a session's id must not reach the customer's wishlist after the logout. So if the
-// storefront's signature names no customer, a session that is linked to a customer opens no wishlist. A publishable key, which
-// every visitor of a page can read, never opens one.
+// LINKED_SESSIONS=closed: after a logout nobody may reach the customer's wishlist with the session's id. So without a
+// signed customer a linked session opens no wishlist; with a publishable key, which is public, never.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
@@ -16,7 +15,7 @@ export class LinkedSessions {
     this.#areOpen = setting === 'open';
   }
 
-  /** True if this caller is refused when the session belongs to a customer. @param identity for which the caller acts */
+  /** True if a session of a customer would be refused. */
   mayRefuse({ kind }: Caller, { customerId }: Identity): boolean {
     const isClosed = kind === 'browser' || (kind === 'storefront' && !this.#areOpen);
     return isClosed && customerId === null;

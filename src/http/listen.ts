@@ -4,7 +4,7 @@ import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { StartupError } from '../errors.js';
 import type { Uws } from './uws.js';
 
-/** @param port 0 takes a free one @throws StartupError if it can't listen on the port */
+/** @param port 0 takes a free one @throws StartupError if it can't listen */
 export function listenOn(uws: Uws, app: TemplatedApp, host: string, port: number): us_listen_socket {
   const tryPort = (at: number) => {
     let listening: us_listen_socket | false = false;
@@ -15,7 +15,7 @@ export function listenOn(uws: Uws, app: TemplatedApp, host: string, port: number
   };
   let socket = tryPort(port);
   if (socket && port === 0) {
-    // uWebSockets.js sets SO_REUSEPORT only for a port that is named: listen again, by number.
+    // uWebSockets.js sets SO_REUSEPORT only for a named port, so listen again by number.
     const free = uws.us_socket_local_port(socket);
     uws.us_listen_socket_close(socket);
     socket = tryPort(free);

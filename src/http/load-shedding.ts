@@ -1,12 +1,11 @@
-// Load shedding. Redis's replies are read after the tick of the event loop that sent the commands. In a tick with thousands of
-// requests that may be too late for them, so late arrivals are refused before any work is done.
+// Load shedding. Redis's replies are read only after the tick that sent the commands. In a tick with thousands of
+// requests that may be too late, so late arrivals are refused first.
 
 import { overloaded } from '../errors.js';
 
-/** So many requests of a tick are always accepted. */
+/** Requests of a tick that are always accepted. */
 const ALWAYS_ADMITTED = 256;
 
-/** The current tick of the event loop. */
 export class Turn {
   readonly #longestMs: number;
   #hasBegun = false;
@@ -14,12 +13,12 @@ export class Turn {
   /** Requests in this tick that may be shed. */
   #count = 0;
 
-  /** @param longestMs after so many milliseconds of a tick no more than ALWAYS_ADMITTED requests are accepted */
+  /** @param longestMs after this time in a tick only ALWAYS_ADMITTED requests are accepted */
   constructor(longestMs: number) {
     this.#longestMs = longestMs;
   }
 
-  /** Monotonic time of the tick's first request. The clock is read once per tick. */
+  /** Monotonic time of the tick's first request; one clock read per tick. */
   get began(): number {
     if (!this.#hasBegun) {
       this.#hasBegun = true;

@@ -1,10 +1,10 @@
-// Converts our JSON Schemas for /openapi.json: into standard keywords, with shared schemas published once.
+// Converts our schemas for /openapi.json into standard keywords.
 
 import { identity, visitBody } from '../validation/schemas.js';
 import { isOurFormat, patternOf, sentenceOf } from '../validation/validator.js';
 import { errorAnswer, item } from './answer-schemas.js';
 
-/** Schemas of several operations: published once, and referenced by name. */
+/** Published once, under these names. */
 const SHARED = new Map<unknown, string>([
   [identity, 'Identity'],
   [visitBody, 'Visit'],
@@ -18,7 +18,6 @@ export function publishShared(): Readonly<Record<string, object>> {
   );
 }
 
-/** A schema with references to shared ones and without our own keywords. */
 export function publish(schema: unknown): unknown {
   const name = SHARED.get(schema);
   if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
@@ -28,7 +27,7 @@ export function publish(schema: unknown): unknown {
     : schema;
 }
 
-/** The description has the rules for which standard JSON Schema has no keyword. */
+/** Rules without a standard keyword go into the description. */
 function publishFields({ description, ...schema }: Readonly<Record<string, unknown>>): object {
   const published: Record<string, unknown> = {};
   const told = description === undefined ? [] : [description];
@@ -40,7 +39,7 @@ function publishFields({ description, ...schema }: Readonly<Record<string, unkno
     } else if (keyword === 'format' && isOurFormat(value as string)) {
       told.push(sentenceOf(value as string));
       const pattern = patternOf(value as string);
-      // A nullable field also accepts blank texts, as null.
+      // A nullable field also accepts blank texts.
       if (pattern !== undefined && schema['type'] === 'string') published['pattern'] = pattern;
     } else if (keyword === 'maxBytes') {
       // A text has at least as many bytes as characters.
@@ -49,7 +48,7 @@ function publishFields({ description, ...schema }: Readonly<Record<string, unkno
     } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
     else if (keyword === 'blankIsNull') told.push('a blank text is as null, in fields that may be null');
     else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
-    // As a keyword, generators of types make a field that has one a required one.
+    // Not as keyword: type generators would make the field required.
     else if (keyword === 'default') told.push(`${value} where absent`);
     else published[keyword] = publish(value);
   }

@@ -1,4 +1,4 @@
-// GET /openapi.json: the OpenAPI 3.1 document, made from the very schemas that validate.
+// GET /openapi.json, made from the schemas that validate.
 
 import { readFileSync } from 'node:fs';
 import { ERRORS, type ErrorCode } from '../errors.js';
@@ -7,7 +7,7 @@ import { errorAnswer } from './answer-schemas.js';
 import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
 
-/** The package's version: semantic, and raised with the contract. */
+/** The package's version, raised with the contract. */
 export const VERSION: string = JSON.parse(
   // dist/src/http/ -> the project's root
   readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
@@ -48,7 +48,6 @@ const SECURITY: Record<Operation['accessGroup'], object[]> = {
   delivery: [...SERVER, { webhookSignature: [] }],
 };
 
-/** The same for people, as the description of an operation. */
 const CALLERS: Record<Operation['accessGroup'], string> = {
   open: 'Anyone may call it.',
   metrics: 'Anyone may call it; where `METRICS_TOKEN` is set, callers with that.',
@@ -68,7 +67,7 @@ const IDEMPOTENCY_KEY = {
   description: 'The same key within 24 h answers as the first time and stores nothing',
 };
 
-/** Headers of answers, by the name under which answers refer to them. */
+/** By the names that answers use. */
 const HEADERS = {
   'X-Request-Id': {
     required: true,
@@ -92,7 +91,7 @@ const HEADERS = {
 } as const;
 
 const TEXT = { type: 'string' } as const;
-/** What a page may send to another origin without asking. */
+/** Needs no CORS preflight. */
 const AS_TEXT = {
   ...TEXT,
   contentMediaType: 'application/json',
@@ -105,7 +104,7 @@ const headersOf = (...names: readonly string[]) => ({
   ),
 });
 
-/** @param basePath stands before the paths of `operations`, not of `unprefixed` */
+/** @param basePath precedes the paths of `operations`, not of `unprefixed` */
 export function openApiOperation(
   basePath: string,
   operations: readonly Operation[],
@@ -151,7 +150,7 @@ function openApi(
         'Counts product visits and records wishlist events for shop storefronts. Every path with GET takes HEAD, too.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    // Paths are those of the host that has this document, BASE_PATH included.
+    // Paths include BASE_PATH.
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
@@ -225,7 +224,7 @@ function describe(operation: Operation): object {
   };
 }
 
-/** The answers that tell an error, by status, each with its codes. */
+/** Error answers by status, with their codes. */
 function refusals(operation: Operation): Record<string, object> {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codesOf(operation)) {
@@ -233,7 +232,7 @@ function refusals(operation: Operation): Record<string, object> {
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   const json = { 'application/json': { schema: publish(errorAnswer) } };
-  // An operation that shows errors in a way of its own does so once it is known who calls.
+  // Own error answers come only after authentication.
   const own = Object.fromEntries((operation.errorTypes ?? []).map((type) => [type, { schema: TEXT }]));
   return Object.fromEntries(
     Array.from(byStatus, ([status, codes]) => [

@@ -4,20 +4,16 @@ import { atMostOnceASecond } from '../metrics/exposition.js';
 import { readyAnswer, statusAnswer } from './answer-schemas.js';
 import type { Answer, Operation, OperationDoc } from './operation.js';
 
-/** The content type of prom-client. */
+/** Of prom-client. */
 const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Readiness {
-  /** Why the process is not ready; undefined if it is. */
+  /** Undefined if the process is ready. */
   readonly why?: string;
-  /** Parts of Redis that do not work. */
+  /** Failing parts of Redis. */
   readonly troubles?: readonly string[];
 }
 
-/**
- * @param metrics composes /metrics
- * @param now milliseconds
- */
 export function operatingOperations(
   readiness: () => Promise<Readiness>,
   metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,

@@ -1,5 +1,5 @@
-// Media types and content security policy of our own pages (/docs, the dashboard), which load only our own files. The share page
-// has another policy, because themes frame it.
+// Media types and content security policy of /docs and the dashboard. The share page has another policy: themes frame
+// it.
 
 export const HTML = 'text/html; charset=utf-8';
 export const JAVASCRIPT = 'text/javascript; charset=utf-8';
@@ -10,7 +10,7 @@ export function ownPagePolicy(formAction: "'none'" | "'self'"): string {
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    // `data:` is for icons in styles.
+    // For icons in styles.
     "img-src 'self' data:",
     "connect-src 'self'",
     "base-uri 'none'",

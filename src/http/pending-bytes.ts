@@ -1,21 +1,18 @@
-// Limits the unread bytes of answers in this process. Beyond the limit the slowest readers are disconnected; if no reader is slow,
-// new large answers are refused. Files count as 0 bytes, since all their readers share them.
+// Limits unread bytes of answers. Beyond the limit the slowest readers are disconnected; if none is slow, new large
+// answers are refused. Files count as 0: readers share them.
 
-/** Some thirty of the largest answers. */
+/** About thirty of the largest answers. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;
-/** No reader counts as slow in its first milliseconds. */
+/** No reader counts as slow in this time. */
 const GRACE_MS = 1_000;
 
-/** An answer, or a part of one, that its client has not read. */
+/** Unread by its client. */
 export class PendingAnswer {
-  /** Unread bytes. */
   bytes: number;
   /** Bytes read since `since`. */
   taken = 0;
   readonly since: number;
-  /** Ends the connection. */
   readonly cut: () => void;
-  /** Called when it is released. */
   readonly onReleased: (() => void) | undefined;
 
   constructor(bytes: number, since: number, cut: () => void, onReleased: (() => void) | undefined) {
@@ -34,28 +31,24 @@ export class PendingBytes {
   #bytes = 0;
   #cut = 0;
 
-  /** @param now milliseconds */
   constructor(limit = MAX_PENDING_BYTES, now = () => performance.now()) {
     this.#limit = limit;
     this.#now = now;
   }
 
-  /** Unread bytes of all answers. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Clients with an unread answer. */
   get readers(): number {
     return this.#pending.size;
   }
 
-  /** Clients disconnected so far. */
   get cut(): number {
     return this.#cut;
   }
 
-  /** Disconnects slow readers until so many more bytes fit. @returns false if they don't */
+  /** Disconnects slow readers until `bytes` fit. @returns false if they don't */
   makeRoom(bytes: number): boolean {
     while (this.#bytes + bytes > this.#limit) {
       const slowest = this.#slowest();
@@ -68,7 +61,7 @@ export class PendingBytes {
   }
 
   /**
-   * Counts unread bytes until `release`. Call `makeRoom` first.
+   * Counts bytes until `release`. Call `makeRoom` first.
    * @param cut ends the connection; called after the release @param onReleased called once
    */
   hold(bytes: number, cut: () => void, onReleased?: () => void): PendingAnswer {
@@ -78,19 +71,18 @@ export class PendingBytes {
     return answer;
   }
 
-  /** False after `release`. */
   holds(answer: PendingAnswer): boolean {
     return this.#pending.has(answer);
   }
 
-  /** Replaces the counted bytes of a held answer. Call `makeRoom` first. */
+  /** Replaces the counted bytes. Call `makeRoom` first. */
   exchange(answer: PendingAnswer, bytes: number): void {
     if (!this.#pending.has(answer)) return;
     this.#bytes += bytes - answer.bytes;
     answer.bytes = bytes;
   }
 
-  /** The client has read everything, or has disconnected. Idempotent. */
+  /** Idempotent. */
   release(answer: PendingAnswer): void {
     if (!this.#pending.delete(answer)) return;
     this.#bytes -= answer.bytes;

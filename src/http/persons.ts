@@ -1,5 +1,4 @@
-// Recognises requests by people. A browser marks a prefetch with a header; a robot that previews links has its own User-Agent;
-// HEAD shows nothing.
+// Recognises requests by people: no prefetch, no robot, no HEAD.
 
 import type { Request } from './operation.js';
 import { isRobot } from './robots.js';

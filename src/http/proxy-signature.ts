@@ -8,25 +8,21 @@ const MAX_AGE_MS = 90_000;
 /** Parameters that we read; each may occur once. */
 const READ = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
 const LOGIN = 'logged_in_customer_id=';
-/**
- * Places in the signed text that may be Shopify's timestamp: 10 digits before the end, or before the next parameter, which sorts
- * after `timestamp`.
- */
+/** Positions of a possible Shopify timestamp: 10 digits before the end or a parameter that sorts after `timestamp`. */
 const TIMES = /timestamp=(\d{10})(?![\0-s])/g;
 
-/** True if a query has a parameter `signature`. @param query undecoded, without the question mark */
+/** @param query undecoded, without the question mark */
 export function hasSignature(query: string): boolean {
   return /(^|&)signature=/.test(query);
 }
 
-/** No secret is set; the signature is wrong; its time is too old or in the future. */
+/** No secret is set; the signature is wrong; its time is more than MAX_AGE_MS off. */
 export type SignatureFault = 'unset' | 'wrong' | 'stale';
 
 /**
  * @param query undecoded, without the question mark
- * @param secrets any of which may have signed it
  * @param now milliseconds since 1970
- * @returns the parameters if the signature is right and its time at most 90 s off, else the fault
+ * @returns the parameters, or the fault
  */
 export function verifyProxySignature(
   query: string,
@@ -51,13 +47,10 @@ export function verifyProxySignature(
 }
 
 /**
- * True if the signed text names the customer in only one way. The text has no separators: the text of
- * `a=1logged_in_customer_id=300m=` and an empty `logged_in_customer_id` equals that of `a=1`, `logged_in_customer_id=300`, `m=l`
- * and an empty `ogged_in_customer_id`. So the whole text must contain the name once, as the parameter. (Its value ends with its
- * digits, since no parameter that sorts after it begins with a digit.)
- *
- * An attacker could also replay a text with another timestamp. The texts of an honest request and of a replay look alike, so of
- * several possible timestamps the oldest counts.
+ * The text has no separators: that of `a=1logged_in_customer_id=300m=` and an empty `logged_in_customer_id` equals that
+ * of `a=1`, `logged_in_customer_id=300`, `m=l` and an empty `ogged_in_customer_id`. So the text must contain the name
+ * once, as the parameter. A replay with another timestamp looks like an honest request, so the oldest possible
+ * timestamp counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

@@ -1,6 +1,6 @@
-// Writes a streamed body with back-pressure: at most one unread part is in memory, and it is counted
-// (src/http/pending-bytes.ts). The body is chunked; if it can't be completed the connection is cut, so that no client takes it
-// for complete. uWebSockets.js disconnects a client that reads nothing for some 10 s.
+// Writes a streamed body with back-pressure: at most one unread part is in memory. An incomplete body cuts the
+// connection, so that no client takes it for complete. uWebSockets.js disconnects a client that reads nothing for about
+// 10 s.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { overloaded } from '../errors.js';
@@ -11,13 +11,13 @@ import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 const PART = 64 * 1024;
 
 export interface PumpEvents {
-  /** Called with the size of each part. */
+  /** Called with the bytes of each part. */
   onPart(bytes: number): void;
-  /** Called if the body could not be completed; not if the client disconnected. */
+  /** The body could not be completed, and the client is still connected. */
   onCut(error: Error): void;
 }
 
-/** @returns the pending answer, held until the client has read all or the connection ends; then the body is closed */
+/** @returns held until the client has read all or disconnects; then the body is closed */
 export function pump(
   res: HttpResponse,
   body: TextStream,
@@ -30,7 +30,7 @@ export function pump(
     () => body.close(),
   );
   write(res, body, pending, held, events).catch((error: Error) => {
-    // After a disconnect the body ends with an error, too.
+    // After a disconnect the body fails, too.
     if (!pending.holds(held)) return;
     pending.release(held);
     events.onCut(error);

@@ -1,5 +1,4 @@
-// The HTTP server: routes, listener, and the shared context of requests. Paths and methods outside the table of operations
-// are 404 or 405.
+// The HTTP server: routes, listener, and the shared context of requests.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
@@ -19,19 +18,16 @@ export interface ServerOptions
   extends Pick<ExchangeContext, 'access' | 'limits' | 'linkedSessions' | 'log' | 'onRefusal' | 'pending'> {
   readonly uws: Uws;
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   readonly port: number;
   /** Precedes the paths of `operations`, not those of `unprefixed`. */
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];
-  /** Called once for each operation, and with undefined for unknown paths; see Route.onAnswer. */
+  /** Called once per operation, and with undefined for unknown paths. */
   readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
-  /** See Turn. */
   readonly longestTurnMs: number;
-  /** See callerAddress. */
   readonly trustedProxies: number;
-  /** See BodyReader. */
   readonly bodyTimeoutMs?: number | undefined;
   /** Milliseconds that `close` waits for slow readers. */
   readonly readMs?: number;
@@ -40,7 +36,7 @@ export interface ServerOptions
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
-/** A kept-alive connection gets its next request within so many milliseconds. */
+/** Milliseconds within which a kept-alive connection gets its next request. */
 const LAST_REQUEST_MS = 1_000;
 const READ_MS = 5_000;
 const POLL_MS = 5;
@@ -64,7 +60,6 @@ export class Server implements ExchangeContext {
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
   #hasWarned = false;
-  /** Undefined after it has stopped listening. */
   #listening: us_listen_socket | undefined;
 
   /** @throws StartupError if it can't listen on the port */
@@ -85,9 +80,9 @@ export class Server implements ExchangeContext {
   }
 
   /**
-   * Drains the process while others take over. For `ms` milliseconds, or until `hurry` aborts, only /readyz changes, for
-   * balancers. Then it stops listening, and answers close their connections. Not earlier: clients would reconnect, and the kernel
-   * resets connections that arrive in the moment when a process stops listening.
+   * For `ms` milliseconds, or until `hurry` aborts, only /readyz changes, for balancers. Then stops listening, and
+   * answers close their connections. Not earlier: clients would reconnect, and the kernel resets connections that
+   * arrive just when a process stops listening.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
     this.isStopping = true;
@@ -98,7 +93,7 @@ export class Server implements ExchangeContext {
     await pause(Math.min(ms, LAST_REQUEST_MS));
   }
 
-  /** Stops listening, answers open requests, then closes all connections. */
+  /** Stops listening, answers open requests, closes all connections. */
   async close(): Promise<void> {
     this.#stopListening();
     this.closesConnections = true;

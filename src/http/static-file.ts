@@ -1,19 +1,17 @@
-// Static files, cached by browsers and CDNs, gzipped if the client accepts that. Each is compressed at its first request, on
-// another thread: a megabyte would block all other requests.
+// Static files with caching and gzip. Compressed once, on another thread: a megabyte would block all other requests.
 
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Answer, Request } from './operation.js';
 
-/** For `headers` of an operation that answers with a file. */
+/** `headers` of an operation that answers with a file. */
 export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 
 /** After an hour caches revalidate in the background, for up to a day. */
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 
-/** @returns documentation of the answers */
 export const filePages = (type: string, description: string) => ({
   200: { description, types: [type], headers: ['ETag', 'Cache-Control'] },
   304: {
@@ -25,7 +23,7 @@ export const filePages = (type: string, description: string) => ({
 
 type Content = string | Buffer;
 
-/** @param read called once @param more headers @returns the handler */
+/** @param read called once */
 export function staticFile(
   type: string,
   read: () => Content | Promise<Content>,

@@ -7,7 +7,6 @@ import { ServiceError } from '../errors.js';
 const TASKS = ['request', 'erasure', 'merge', 'product', 'sweep'] as const;
 export type Task = (typeof TASKS)[number];
 
-/** @returns a function that counts and logs a failed attempt */
 export function reportFailures(registry: Registry, log: Logger): (task: Task, error: Error) => void {
   const failures = new Counter({
     name: 'wishmeter_task_failures_total',

@@ -1,5 +1,5 @@
-// Loads uWebSockets.js, a binary for certain versions of Node and glibc. No package on npm has binaries for all versions that
-// wishmeter supports, so the newest package that loads is used. (`make package` builds with only one of them.)
+// Loads uWebSockets.js. No npm package has binaries for all supported Node versions, so the newest that loads is used.
+// (`make package` builds with only one.)
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,7 +15,7 @@ export interface LoadedUws {
 
 const require = createRequire(import.meta.url);
 
-/** Newest first. `manifest` is the path of package.json from the loaded file. */
+/** Newest first; `manifest` is relative to the loaded file. */
 const SOURCES = [
   {
     name: '@btc-vision/uwebsockets.js',
@@ -23,11 +23,11 @@ const SOURCES = [
     load: () => require('@btc-vision/uwebsockets.js'),
     manifest: './package.json',
   },
-  // uws-pack, an ES module, which also has the types.
+  // An ES module, which also has the types.
   { name: 'uWebSockets.js', load: () => import('uWebSockets.js'), manifest: '../package.json' },
 ] as const;
 
-/** @throws StartupError that explains why none loads */
+/** @throws StartupError if none loads */
 export async function loadUws(): Promise<LoadedUws> {
   const errors: string[] = [];
   for (const { name, load, manifest } of SOURCES) {
@@ -43,10 +43,9 @@ export async function loadUws(): Promise<LoadedUws> {
   throw new StartupError(whyNoneLoads(errors));
 }
 
-/** @param errors messages of the failed attempts */
 export function whyNoneLoads(errors: readonly string[]): string {
   const all = errors.join('\n');
-  // The newest version that the binary needs comes last.
+  // The newest needed version comes last.
   const glibc = [...all.matchAll(/`GLIBC_([\d.]+)' not found/g)].at(-1)?.[1];
   const older = /Cannot find package 'uWebSockets\.js'/.test(all)
     ? ' and `npm install uWebSockets.js@npm:uws-pack@20.0.8`'

@@ -10,7 +10,7 @@ export interface WaitingServer {
   close(): void;
 }
 
-/** @param why reason without a full stop @throws StartupError if it can't listen on the port */
+/** @param why without a full stop @throws StartupError if it can't listen */
 export function startWaitingServer(
   uws: Uws,
   host: string,

@@ -1,8 +1,5 @@
-// Authenticates webhooks, and reads the id under which a webhook repeats.
-//
-// Shopify's signature is the base64 HMAC-SHA256 of the raw body, with the app's secret, or with one of the shop's if the merchant
-// made the webhook in the admin.
-// https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+// Authenticates webhooks. Shopify's signature is the base64 HMAC-SHA256 of the raw body, with the app's secret, or the
+// shop's for webhooks made in the admin. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -13,17 +10,16 @@ export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
 /** Like `orders/paid`; not signed. */
 export const TOPIC = 'x-shopify-topic';
-/** The same for all webhooks of one event, if Shopify sends it. */
+/** The same for all webhooks of an event; optional. */
 export const EVENT_ID = 'x-shopify-event-id';
-/** Maximum bytes of a body, enough for an order with hundreds of lines. */
+/** Bytes; enough for hundreds of order lines. */
 export const MAX_DELIVERY = 1024 * 1024;
-/** The answer to an accepted webhook. */
 export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
 /** 32 bytes in base64. */
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Checks the head: refuses a webhook that can't be authentic. @throws ServiceError `unauthorized` */
+/** Refuses, before the body is read, a webhook that can't be authentic. @throws ServiceError `unauthorized` */
 export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);
@@ -49,7 +45,7 @@ function isSigned(body: Buffer, signature: string, secrets: readonly string[]): 
   return matches.length > 0;
 }
 
-/** The first of these headers that was sent, or ''. @throws ServiceError `invalid_request` */
+/** The first of these headers that is present, or ''. @throws ServiceError `invalid_request` */
 export function readDeliveryId(request: Request, ...names: readonly string[]): string {
   const name = names.find((one) => request.header(one) !== '');
   if (name === undefined) return '';

@@ -1,4 +1,4 @@
-// GET /, with name, version and links, and GET /docs, which shows /openapi.json with Swagger UI; and the files of these pages.
+// GET / and GET /docs (/openapi.json in Swagger UI), with their files.
 
 import { readFile } from 'node:fs/promises';
 import { html } from '../html.js';
@@ -13,11 +13,10 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-// From dist/src/http/docs/: files for browsers are not compiled.
+// From dist/src/http/docs/: browser files are not compiled.
 const OURS = new URL('../../../../src/http/docs/', import.meta.url);
 const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
-/** The pages' files. */
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/docs/docs.css', CSS, new URL('docs.css', OURS)],
   ['/docs/docs.js', JAVASCRIPT, new URL('docs.js', OURS)],
@@ -25,7 +24,6 @@ const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/docs/swagger-ui.js', JAVASCRIPT, new URL('swagger-ui-bundle.js', SWAGGER_UI)],
 ];
 
-/** @param basePath precedes linked paths */
 export function docsOperations(basePath: string): Operation[] {
   const index = html`<!doctype html>
 <html lang="en">
@@ -89,7 +87,7 @@ export function docsOperations(basePath: string): Operation[] {
   ];
 }
 
-/** The pages' files, which /openapi.json leaves out. */
+/** Left out of /openapi.json. */
 export function docsFiles(): Operation[] {
   return FILES.map(([path, type, file]) => ({
     ...open(path, { id: path, tag: 'Operating', summary: 'A part of /docs' }),
