@@ -1,4 +1,4 @@
-// Reads the backlog of a stream, for the metrics of `serve`: they must not depend on a running flusher.
+// Reads a stream's backlog for the metrics of `serve`, which must not depend on a running flusher.
 
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
@@ -10,7 +10,7 @@ const BACKLOG =
 export interface Backlog {
   readonly events: number;
   readonly bytes: number;
-  /** Milliseconds that the oldest entry has waited; 0 if the stream is empty. */
+  /** Age of the oldest entry; 0 if the stream is empty. */
   readonly oldestMs: number;
   readonly deadLetters: number;
 }

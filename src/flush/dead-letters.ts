@@ -8,21 +8,18 @@ const RETRY = loadScript('flush/retryDeadLetters');
 
 export interface DeadLetter {
   readonly id: string;
-  /** ClickHouse's error code; 0 for an entry that was not sent to ClickHouse. */
+  /** ClickHouse's error code; 0 for an entry that was not sent to it. */
   readonly code: number;
   readonly reason: string;
   /** Milliseconds since 1970. */
   readonly time: number;
-  /** The line of the insert, without its newline. */
+  /** Without its newline. */
   readonly line: string;
-  /** Instead of a line: a foreign entry of the stream, as JSON. It can only be dropped. */
+  /** Instead of a line: a foreign entry, as JSON; it can only be dropped. */
   readonly entry?: string;
 }
 
-/**
- * The oldest dead letters of a stream.
- * @param after last id of the previous page
- */
+/** Oldest first. @param after last id of the previous page */
 export async function listDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
@@ -41,7 +38,7 @@ export async function listDeadLetters(
   });
 }
 
-/** Puts dead letters back into their stream. @returns their number */
+/** @returns their number */
 export async function retryDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
@@ -53,7 +50,7 @@ export async function retryDeadLetters(
   return (await runScript(redis, RETRY, touched, ids)) as number;
 }
 
-/** Deletes dead letters. @returns their number */
+/** @returns their number */
 export async function dropDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,

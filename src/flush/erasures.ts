@@ -1,9 +1,6 @@
-// Erasures whose rows may still be in streams, dead letters or ClickHouse.
-//
-// An erasure covers all lines up to its time (lua/profiles/queueErasures.lua), whenever they arrive: a line's time is taken before it is sent.
-// It also covers lines in the future, made while a clock was ahead. The flusher leaves covered lines out of its inserts, and
-// src/flush/row-eraser.ts deletes those in ClickHouse before it forgets the erasure. So a batch that is inserted again brings
-// nothing back.
+// Erasures whose rows may still be in streams, dead letters or ClickHouse. An erasure covers lines up to its time,
+// whenever they arrive, and lines in the future, made while a clock was ahead. The flusher omits covered lines, and
+// row-eraser.ts deletes those in ClickHouse before it forgets the erasure: a batch inserted again brings nothing back.
 
 import {
   type ErasedUntil,
@@ -16,7 +13,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 
 export interface Erasure {
-  /** The stored text, for a compare-and-delete. */
+  /** For a compare-and-delete. */
   readonly held: string;
   readonly until: Until;
 }
@@ -41,7 +38,7 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
 }
 
 /**
- * True if an erasure covers the line; false for a line that can't be parsed.
+ * False for a line that can't be parsed.
  * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, line number, profile, …)
  */
 export function isErased(line: string, erasures: ErasedUntil): boolean {
@@ -57,7 +54,7 @@ export function isErased(line: string, erasures: ErasedUntil): boolean {
   }
 }
 
-/** Removes erased lines. @returns the same buffer if there are none */
+/** @returns the same buffer if no line is erased */
 export function withoutErased(lines: Buffer, erasures: ReadonlyMap<string, Erasure>): Buffer {
   if (erasures.size === 0) return lines;
   const kept: Buffer[] = [];

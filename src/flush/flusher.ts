@@ -1,5 +1,4 @@
-// Moves events and visits from Redis to ClickHouse, with one loop per stream (stream-flusher.ts). Several flushers may run
-// without knowing each other. `close` first flushes pending entries.
+// Moves events and visits from Redis to ClickHouse, one loop per stream. Several flushers may run without coordination.
 
 import { setMaxListeners } from 'node:events';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -11,11 +10,10 @@ import { eventStreams, visitStreams } from './streams.js';
 
 /** Interval of the check for new streams. */
 const POLL_MS = 500;
-/** `close` waits so long for a running insert. */
+/** Wait of `close` for a running insert. */
 const CLOSE_MS = 10_000;
 
 export interface FlusherSpec extends StreamFlusherSpec {
-  /** With the database of the events; see createClickHouse. */
   readonly clickhouse: ClickHouseClient;
   readonly metrics?: Registry;
 }
@@ -29,7 +27,7 @@ export interface Flusher {
 export function startFlusher(spec: FlusherSpec): Flusher {
   const stop = new AbortController();
   const abort = new AbortController();
-  // Each loop listens to them; Node would warn from the eleventh listener on.
+  // Each loop listens; Node would warn from the eleventh listener on.
   setMaxListeners(0, stop.signal, abort.signal);
   const running = run(spec, { drain: stop.signal, abort: abort.signal });
   return {

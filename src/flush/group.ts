@@ -1,5 +1,4 @@
-// The consumer group of one stream. It gives each new entry to one flusher; the entry is pending until it is acknowledged. All
-// flushers share one consumer name, since only an entry's idle time matters.
+// The consumer group of one stream. All flushers share one consumer name: only an entry's idle time matters.
 
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
@@ -17,14 +16,13 @@ const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';
-/** Maximum entries of one command, which takes Redis 2 ms to claim and 4 ms to delete. */
+/** Entries per command; Redis takes 2 ms to claim and 4 ms to delete them. */
 const CHUNK = 500;
 
 /** A line that ClickHouse refused. */
 export interface Refused {
   /** Without its newline. */
   readonly line: Buffer;
-  /** ClickHouse's error code. */
   readonly code: number;
   readonly reason: string;
 }
@@ -45,7 +43,7 @@ export class StreamGroup {
     this.#dead = keys.eventsDead(number);
   }
 
-  /** Reads new entries. @returns undefined if there are none */
+  /** @returns undefined if there are no new entries */
   async readNew(bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
     const { stream } = this.#source;
     const page = async (count: number) => {
@@ -57,12 +55,12 @@ export class StreamGroup {
     return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
   }
 
-  /** Claims pending entries that have been idle for so long. @returns undefined if there are none */
+  /** Claims pending entries idle for so long. @returns undefined if there are none */
   async readAbandoned(idleMs: number, bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
     let cursor: string | undefined = '0-0';
     const page = async (count: number): Promise<StreamEntry[]> => {
       const found: StreamEntry[] = [];
-      // XAUTOCLAIM scans at most ten times `COUNT` pending entries, so an empty page may not be the last.
+      // XAUTOCLAIM scans at most ten times `COUNT` entries: an empty page may not be the last.
       while (found.length < count && cursor !== undefined) {
         const [next, entries] = await this.#claim(idleMs, cursor, count - found.length);
         cursor = next === '0-0' ? undefined : next;
@@ -75,7 +73,7 @@ export class StreamGroup {
 
   async #claim(idleMs: number, from: string, count: number): Promise<[next: string, StreamEntry[]]> {
     const { stream } = this.#source;
-    // (Not typed in ioredis.)
+    // Not typed in ioredis.
     const reply = await this.#redis.callBuffer(
       ...(['XAUTOCLAIM', stream, GROUP, CONSUMER, idleMs, from, 'COUNT', count] as const),
     );
@@ -83,10 +81,7 @@ export class StreamGroup {
     return [next.toString('latin1'), entries];
   }
 
-  /**
-   * Resets the idle time of entries in work.
-   * @returns false if some are no longer pending: another flusher has finished them
-   */
+  /** Resets the idle time. @returns false if another flusher has finished some entries */
   async keep(entries: readonly Entry[]): Promise<boolean> {
     const { stream } = this.#source;
     let kept = 0;
@@ -100,8 +95,8 @@ export class StreamGroup {
 
   /**
    * Acknowledges and deletes entries whose rows are in ClickHouse.
-   * @param refused become dead letters, as do `foreignEntries`, with the first chunk of entries. After a crash between two
-   *   chunks they may become dead letters twice.
+   * @param refused become dead letters with the first chunk, like `foreignEntries`; after a crash between chunks
+   * perhaps twice
    */
   async ack(
     entries: readonly Entry[],
@@ -122,8 +117,8 @@ export class StreamGroup {
   }
 
   /**
-   * Makes the group if there is none. It begins with the first entry: entries in the stream are not in ClickHouse yet. A stream that
-   * is not there is not made: a Redis that has lost its data must not be written to.
+   * Makes a missing group, from the first entry on. Never makes a stream: a Redis that lost its data must not be
+   * written to.
    */
   async #withGroup(read: () => Promise<StreamEntry[]>): Promise<StreamEntry[]> {
     try {
@@ -139,7 +134,7 @@ export class StreamGroup {
   }
 }
 
-/** @param reply of XREADGROUP of one stream: a list of pairs in RESP2, a map in RESP3 */
+/** @param reply of XREADGROUP of one stream: pairs in RESP2, a map in RESP3 */
 function entriesIn(reply: unknown): unknown {
   if (Array.isArray(reply)) return Array.isArray(reply[0]) ? reply[0][1] : reply[1];
   return reply instanceof Map ? [...reply.values()][0] : Object.values(reply as object)[0];

@@ -1,4 +1,4 @@
-// What an extra does with a flushed batch before the batch leaves its stream, and when visitors are erased.
+// What an extra does with a flushed batch before it leaves its stream, and on erasures.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
@@ -9,12 +9,12 @@ import type { Refused } from './group.js';
 export interface HandOver {
   /**
    * Repeated after a crash.
-   * @param stream number of the batch's stream @param batch lines, each ending with a newline
-   * @param refused lines that ClickHouse refused: they come again when their dead letters are retried
+   * @param batch lines, each ending with a newline
+   * @param refused lines that come again when their dead letters are retried
    * @throws Redis's errors
    */
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
-  /** Drops what is about erased visitors. @throws Redis's errors */
+  /** @throws Redis's errors */
   erase(erased: ErasedUntil): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
-// Inserts the lines of one batch, with retries. If the server is at fault, an insert is repeated for ever: rows have names, so a
-// repeated row is shown once. If a row is at fault, the batch is halved until the bad row is alone.
+// Inserts a batch, with retries. If the server is at fault, for ever: a repeated row is shown once. If a row is at
+// fault, the batch is halved until that row is alone.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -7,7 +7,6 @@ import { type Blame, blame, errorCode } from '../clickhouse/blame.js';
 import type { Refused } from './group.js';
 
 export interface Inserter {
-  /** Inserts whole lines. */
   readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
   /** Called after each failed insert. */
@@ -22,7 +21,7 @@ const REASON_LENGTH = 1_000;
 const NEWLINE = 0x0a;
 
 /**
- * Resolves when every line is in ClickHouse or refused.
+ * Resolves when every line is stored or refused.
  * @returns the refused lines
  * @throws errors of `confirm`; the signal's reason
  */
@@ -35,7 +34,7 @@ export async function insertLines(lines: Buffer, inserter: Inserter): Promise<re
       ...(await insertLines(lines.subarray(0, cut), inserter)),
       ...(await insertLines(lines.subarray(cut), inserter)),
     ];
-  // The reason may quote the line, so it is not logged; `wishmeter dead list` shows it.
+  // Not the reason: it may quote the line. `wishmeter dead list` shows it.
   inserter.log.error({ code: refusal.code }, 'ClickHouse refuses a row: it is now a dead letter');
   return [{ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, ...refusal }];
 }
@@ -57,7 +56,7 @@ async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 
       // ClickHouse reads all lines before it stores any.
       if (fault === 'data') return { code, reason };
       const waitMs = Math.round(backoffMs(failures, backoff));
-      // ClickHouse's text may quote a line, so only its code is logged.
+      // ClickHouse's text may quote a line.
       const cause = code === 0 ? { reason } : { code };
       log.warn({ ...cause, failures, waitMs }, 'an insert failed and will be tried again');
       await pause(waitMs, signal);
@@ -66,7 +65,7 @@ async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 
   }
 }
 
-/** The end of a line near the middle; undefined if there is only one line. */
+/** Undefined if there is only one line. */
 function middleOf(lines: Buffer): number | undefined {
   const middle = lines.length >> 1;
   const cut = lines.lastIndexOf(NEWLINE, middle - 1) + 1 || lines.indexOf(NEWLINE, middle) + 1;

@@ -16,7 +16,6 @@ export interface FlushServer {
 export interface FlushServerSpec {
   readonly host: string;
   readonly port: number;
-  /** METRICS_TOKEN */
   readonly token: string;
   readonly registry: Registry;
   readonly log: Logger;
@@ -24,7 +23,7 @@ export interface FlushServerSpec {
   readonly whyNotReady?: () => string | undefined;
 }
 
-/** @throws StartupError if it can't listen on the port */
+/** @throws StartupError if it can't listen */
 export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServer> {
   const { host, port, token, registry, log, whyNotReady = () => undefined } = spec;
   const access = new MetricsAccess(token);
@@ -48,7 +47,7 @@ export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServ
     }
   };
   const server = createServer((req, res) => {
-    // An unhandled rejection would end the process, and the flusher with it.
+    // An unhandled rejection would end the flusher.
     answer(req, res).catch((error) => {
       log.error({ err: error }, 'a request for metrics failed');
       res.writeHead(500).end();

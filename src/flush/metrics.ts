@@ -1,4 +1,4 @@
-// Counts the work of this flusher, for Prometheus. `serve` reports the backlog of the streams.
+// Prometheus metrics of this flusher. `serve` reports the backlog.
 
 import { Counter, type Registry } from 'prom-client';
 import type { Blame } from '../clickhouse/blame.js';
@@ -43,7 +43,6 @@ export class FlushMetrics {
   }
 }
 
-/** Counts erased profiles, and failed parts of erasures. */
 export function flushErasures(registry: Registry): { onErased(profiles: number): void; onFailed(): void } {
   const erasures = new Counter({
     name: 'wishmeter_flush_erasures_total',

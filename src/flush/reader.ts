@@ -1,35 +1,31 @@
-// Collects entries of a stream into one batch for ClickHouse. Lines of events are copied. Lines of visits are prefixed with
-// their name: the time at which Redis counted them, the stream, the entry, the line number.
-//
-// A foreign entry (written by another program) counts no rows or bytes and becomes a dead letter: an error would block the
-// stream for ever.
+// Collects entries of a stream into a batch for ClickHouse. Lines of visits get their name as a prefix: Redis's time,
+// stream, entry, line number. A foreign entry becomes a dead letter: an error would block the stream for ever.
 
 import { isUtf8 } from 'node:buffer';
 import { ENTRY } from '../events/stream.js';
 
 export interface Batch {
-  /** In the memory given to `collectBatch`: the next batch in this memory overwrites them. */
+  /** In the memory given to `collectBatch`: its next batch overwrites them. */
   readonly lines: Buffer;
   readonly rows: number;
   readonly entries: readonly Entry[];
-  /** As JSON: id, and fields as alternating names and values. */
+  /** JSON: id, and alternating names and values. */
   readonly foreignEntries: readonly string[];
-  /** The batch ended at a bound: the stream has more entries. */
+  /** The stream has more entries. */
   readonly isFull: boolean;
 }
 
-/** An entry, with its share of the backlog's stats. */
+/** With its share of the backlog's stats. */
 export interface Entry {
   readonly id: string;
   readonly rows: number;
-  /** Bytes of its lines in the stream. */
+  /** Of its lines in the stream. */
   readonly bytes: number;
 }
 
 export interface Source {
-  /** The stream's key. */
   readonly stream: string;
-  /** The stream's number, if it has visits. */
+  /** The stream's number, for visits. */
   readonly visits?: number;
 }
 
@@ -39,17 +35,17 @@ export interface Bounds {
   readonly bytes: number;
 }
 
-/** Redis's reply: fields are alternating names and values. */
+/** Alternating names and values. */
 export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 
-/** Reads up to `count` further entries; fewer at the end of the stream. */
+/** Fewer entries than `count` at the end of the stream. */
 export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
 
-// Entries of a page: few at first, then as many as would fill the batch, judged by their average size. Pages are limited because
-// visits wait while Redis copies one.
+// Entries of a page: few at first, then as many as fill the batch by average size. Limited, because visits wait while
+// Redis copies a page.
 const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
-/** Bytes of a page of average entries; a batch may exceed its bound by so many. */
+/** Bytes of an average page, by which a batch may exceed its bound. */
 export const PAGE_BYTES = 1_000_000;
 
 /** `<line>\t`, of up to 5 digits. */
@@ -64,8 +60,8 @@ const OTHER_MILLISECOND = 2 ** 31;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Reads the next batch. If a page fails, the batch ends with the entries read so far, which are pending.
- * @param memory `bounds.bytes` and PAGE_BYTES for the lines. To allocate it for each batch would cost more CPU than the reading.
+ * If a later page fails, the batch ends with the entries read so far, which are pending.
+ * @param memory `bounds.bytes` and PAGE_BYTES; reused, because allocation costs more CPU than reading
  * @returns undefined if there are no entries
  * @throws the error of the first page
  */
@@ -93,10 +89,10 @@ export async function collectBatch(
 interface Parsed {
   readonly id: string;
   readonly fields: readonly Buffer[];
-  /** Row count claimed by the entry; verified while copying. 0 for a foreign entry. */
+  /** Claimed by the entry; verified while copying. 0 for a foreign entry. */
   readonly rows: number;
   readonly lines: Buffer;
-  /** For visits: precedes each line. */
+  /** Of each line of visits. */
   readonly prefix?: string;
 }
 
@@ -119,15 +115,15 @@ function parse(id: string, fields: readonly Buffer[], visits: number | undefined
   return { ...whole(id, fields, rows, lines), prefix };
 }
 
-/** An entry of complete lines. Without a last newline its last line would run into the next entry's first. */
+/** Requires a last newline: without it two entries' lines would join. */
 function whole(id: string, fields: readonly Buffer[], rows: number, lines: Buffer | undefined): Parsed {
   const isOurs = Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE;
   return isOurs ? { id, fields, rows, lines } : { id, fields, rows: 0, lines: EMPTY };
 }
 
 /**
- * A number that is unique among the stream's entries with this time. If the clock is set back, ids keep ascending but times do
- * not; an entry whose id has another millisecond than its time gets a number of the upper half.
+ * Unique among the stream's entries of this time. If the clock is set back, ids ascend but times do not: such an entry
+ * gets a number of the upper half.
  * @param id `<milliseconds>-<number in that millisecond>`
  */
 function numberOf(id: string, time: string): number {
@@ -136,20 +132,17 @@ function numberOf(id: string, time: string): number {
   return id.slice(0, at) === time ? number : OTHER_MILLISECOND + (number % OTHER_MILLISECOND);
 }
 
-/** Text, or base64 for other bytes. */
+/** Base64 if not UTF-8. */
 function legible(bytes: Buffer): string | { readonly base64: string } {
   return isUtf8(bytes) ? bytes.toString() : { base64: bytes.toString('base64') };
 }
 
-/** A batch while it is read. */
 class Collected {
   #memory: Buffer;
   readonly #entries: Entry[] = [];
   readonly #foreignEntries: string[] = [];
   #rows = 0;
-  /** Bytes of lines in the stream. */
   #bytes = 0;
-  /** Bytes of lines to insert. */
   #size = 0;
 
   constructor(memory: Buffer) {
@@ -164,7 +157,7 @@ class Collected {
     return this.#rows >= bounds.rows || this.#size >= bounds.bytes;
   }
 
-  /** Estimated number of entries until a bound is reached. */
+  /** Estimated entries until a bound is reached. */
   nextPage(bounds: Bounds): number {
     const left = Math.min(
       (bounds.bytes - this.#size) / Math.max(this.#size, 1),
@@ -190,8 +183,8 @@ class Collected {
   }
 
   /**
-   * Copies byte by byte: rows are short, and a call for each part would cost more.
-   * @returns bytes written; 0 unless there are exactly so many rows
+   * Byte by byte: rows are short, and calls would cost more.
+   * @returns bytes written; 0 unless `rows` is exact
    */
   #spread(rows: number, lines: Buffer, prefix: string): number {
     const memory = this.#memory;
@@ -212,7 +205,7 @@ class Collected {
     return from === lines.length ? at - this.#size : 0;
   }
 
-  /** Reallocates if an entry is larger than expected. */
+  /** For an entry larger than expected. */
   #makeRoom(bytes: number): void {
     if (this.#size + bytes <= this.#memory.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(this.#size + bytes, 2 * this.#size));

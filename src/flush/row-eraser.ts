@@ -1,11 +1,7 @@
-// Executes erasures in ClickHouse, dead letters and deliveries, every ERASURE_INTERVAL_S. Every flusher does this; all steps are
-// idempotent, and erasures stay in Redis until they are done, so a crash loses nothing.
-//
-// The dead letters of each stream, the deliveries and each page of erasures are tried separately. A failed part is reported and
-// repeated in the next run; an erasure is forgotten only after all its parts.
-//
-// An erasure is due once all entries that were in the streams when it was read have left them: batches begun without knowing
-// of it are in ClickHouse by then. This compares stream ids, not clocks: ids run ahead of a clock that was set back.
+// Executes erasures in ClickHouse, dead letters and deliveries, every ERASURE_INTERVAL_S, in every flusher. All steps
+// are idempotent, and an erasure is forgotten only after all its parts; a failed part is repeated in the next run.
+// An erasure is due once all entries present when it was read have left the streams: batches begun without it are in
+// ClickHouse by then. Compares stream ids, not clocks: ids run ahead of a clock that was set back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -22,11 +18,11 @@ import { type Erasure, isErased, readErasures } from './erasures.js';
 
 const DONE = loadScript('flush/finishErasures');
 const PAGE = 100;
-/** Erasures of one page, executed by one mutation per table; see eraseRows. */
+/** Per page, and per mutation and table. */
 const ERASURES_PER_PAGE = 2_000;
-/** Erasures forgotten by one call. */
+/** Per call. */
 const FORGET_PER_CALL = 500;
-/** A line reaches its stream within so many milliseconds, and entries should reach ClickHouse; else the next run tries again. */
+/** Milliseconds for a line to reach its stream, and for entries to reach ClickHouse; else the next run tries again. */
 const IN_FLIGHT_MS = 10_000;
 const POLL_MS = 100;
 
@@ -34,24 +30,18 @@ export interface EraserSpec {
   readonly redis: RedisClient;
   readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
-  /** ClickHouse cluster; by default one server. */
   readonly cluster?: string;
   readonly log: Logger;
   /** Drops pending deliveries about erased visitors. */
   readonly eraseDeliveries?: ((erasures: ReadonlyMap<string, Erasure>) => Promise<void>) | undefined;
-  /** Called with the number of erased profiles. */
   readonly onErased?: (profiles: number) => void;
-  /** Called for each failed part. */
   readonly onFailed?: (error: Error) => void;
-  /** Ends waiting. */
   readonly signal?: AbortSignal;
 }
 
-/** Erasures by profile id, identity name or EVERY_PROFILE. */
 type Due = readonly (readonly [what: string, erasure: Erasure])[];
 
 /**
- * Executes all erasures that are due.
  * @param inFlightMs shorter in tests
  * @returns the number of erased profiles and identities
  * @throws Redis's errors if erasures can't be read
@@ -70,13 +60,13 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
   const isDue = await areFlushed(spec, inFlightMs);
-  // Due erasures have no lines in streams any more, so all their dead letters exist.
+  // No lines of due erasures are in streams, so all their dead letters exist.
   let isWhole = true; // no part has failed so far
   for (const [kind, stream] of await allStreams(spec))
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
   if (!isDue) return 0;
   const due: Due = [...erasures];
-  // After `areFlushed`: events are handed over to receivers before they leave their stream.
+  // After `areFlushed`: receivers get events before they leave their stream.
   if (spec.eraseDeliveries !== undefined)
     isWhole = (await attempt(spec.eraseDeliveries(erasures))) && isWhole;
   let areNamesDone = isWhole;
@@ -85,7 +75,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   for (const page of pagesOf(due)) {
     const areNames = isIdentityName(page[0]?.[0] ?? '');
     const isErased = await attempt(eraseRows(clickhouse, new Map(page), cluster));
-    // Identities before profiles: a compliance request is closed once the profiles of its visitor are forgotten.
+    // Identities first: a compliance request is closed once its visitor's profiles are forgotten.
     const isDone =
       isErased && isWhole && (areNames || areNamesDone) && (await attempt(forget(redis, keys, page)));
     if (isDone) done += page.length;
@@ -99,7 +89,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   return done;
 }
 
-/** Identities first, then all of the shop, then profiles. */
+/** Identities, then all of the shop, then profiles. */
 function* pagesOf(due: Due): Generator<Due> {
   const isAll = (what: string) => what === EVERY_PROFILE;
   const kinds = [isIdentityName, isAll, (what: string) => !isIdentityName(what) && !isAll(what)];
@@ -109,7 +99,7 @@ function* pagesOf(due: Due): Generator<Due> {
   }
 }
 
-/** Forgets erasures that have not changed since they were read. */
+/** Unless they have changed since they were read. */
 async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> {
   for (let i = 0; i < page.length; i += FORGET_PER_CALL) {
     const args = page.slice(i, i + FORGET_PER_CALL).flatMap(([what, { held }]) => [what, held]);
@@ -117,7 +107,7 @@ async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> 
   }
 }
 
-/** Runs `eraseWaiting` in intervals. @returns a function that ends it after a running page */
+/** @returns ends it after a running page */
 export function watchErasures(spec: EraserSpec, intervalS: number): () => Promise<void> {
   const closing = new AbortController();
   let running: Promise<unknown> | undefined;
@@ -132,7 +122,7 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
       });
   };
   run();
-  // Twice per interval: an erasure that is not due yet is due in the next run.
+  // Twice per interval: an erasure not due yet is due in the next run.
   const timer = setInterval(run, intervalS * 500);
   return async () => {
     clearInterval(timer);
@@ -141,7 +131,7 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
   };
 }
 
-/** Waits for lines in flight, then until the entries in all streams have been flushed. @returns false if that takes too long */
+/** Waits for lines in flight, then for the streams' present entries. @returns false if that takes too long */
 async function areFlushed(spec: EraserSpec, inFlightMs: number): Promise<boolean> {
   const { redis, signal = new AbortController().signal } = spec;
   await pause(inFlightMs, signal);

@@ -16,51 +16,51 @@ import { insertLines } from './insert-lines.js';
 import { type Batch, type Bounds, PAGE_BYTES } from './reader.js';
 import type { Kind, Streams } from './streams.js';
 
-/** Pending entries that were idle for so long belong to a flusher that died. With SCAN_MS they wait at most 15 s. */
+/** Pending entries idle for so long belong to a dead flusher. With SCAN_MS they wait at most 15 s. */
 const ABANDONED_MS = 10_000;
-/** Interval of the scan for abandoned entries. */
+/** Of scans for abandoned entries. */
 const SCAN_MS = 2_500;
-/** Interval at which a flusher resets the idle time of its entries. */
+/** Of resets of idle time. */
 const KEEP_MS = 2_500;
-/** Minimum bytes of a batch, for many streams. Each stream has two batches in memory. */
+/** Minimum for many streams; each has two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
-/** The step of a batch that has just ended. */
+/** The last finished step of a batch. */
 export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface StreamFlusherSpec {
-  /** Its timeout must suffice to read a page of a batch. */
+  /** Its timeout must allow a page of a batch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
-  /** Longest wait of an event under low load, milliseconds. */
+  /** Milliseconds an event waits at most under low load. */
   readonly intervalMs: number;
   readonly log: Logger;
-  /** Other than ABANDONED_MS in tests. */
+  /** For tests. */
   readonly abandonedMs?: number | undefined;
   /** After errors of Redis or ClickHouse. */
   readonly backoff?: Backoff | undefined;
   /**
-   * Called with the events of a batch after their insert; after a crash again.
-   * @param lines include the `refused` ones, which come again when their dead letters are retried
+   * Called after the insert; after a crash again.
+   * @param lines include `refused` ones, which come again when their dead letters are retried
    */
   readonly handOver?:
     | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
     | undefined;
-  /** Awaited after every step: tests stop the flusher there. */
+  /** For tests. */
   readonly onStep?: ((step: Step, stream: number, kind: Kind) => void | Promise<void>) | undefined;
 }
 
 export interface Signals {
-  /** Aborts when the process ends: the loop flushes the stream once more. */
+  /** The process ends: flush the stream once more. */
   readonly drain: AbortSignal;
-  /** Aborts at the deadline of that: the loop ends at once. */
+  /** The deadline of `drain`. */
   readonly abort: AbortSignal;
 }
 
 /** Another flusher has finished entries of the batch. */
 class TakenOverError extends Error {}
 
-/** Resolves after `drain` when the stream is empty, or after `abort`. @param streamCount number of streams of each kind */
+/** Resolves after `drain` when the stream is empty, or after `abort`. */
 export async function flushStream(
   spec: StreamFlusherSpec,
   streams: Streams,
@@ -83,9 +83,9 @@ class StreamFlusher {
   readonly #abandonedMs: number;
   readonly #scanMs: number;
   #reads = 0;
-  /** Time of the last scan for abandoned entries, by the monotonic clock. */
+  /** Monotonic. */
   #scannedAt = Number.NEGATIVE_INFINITY;
-  /** Batches in work -> time of the last reset of their idle time. At most two, one in each memory. */
+  /** Batches in work, with the time of their last reset; one per memory. */
   readonly #held = new Map<Batch, number>();
 
   constructor(
@@ -130,7 +130,9 @@ class StreamFlusher {
     }
   }
 
-  /** Reads abandoned entries every SCAN_MS, else new ones. Never throws. @returns undefined if there are none, or Redis fails */
+  /**
+   * Abandoned entries every SCAN_MS, else new ones. Never throws. @returns undefined if there are none, or Redis fails
+   */
   async #read(): Promise<Batch | undefined> {
     const memory = this.#memory[this.#reads++ % 2];
     const batch = await this.#retried(async () => {
@@ -187,7 +189,7 @@ class StreamFlusher {
   }
 
   /**
-   * A flusher that was frozen may hold a batch that another one has finished, and whose visitors may be erased since.
+   * After a freeze another flusher may have finished the batch, and its visitors may be erased.
    * @throws TakenOverError
    */
   async #confirm(batch: Batch): Promise<void> {
@@ -197,7 +199,7 @@ class StreamFlusher {
     this.#held.set(batch, performance.now());
   }
 
-  /** One after the other: a slow Redis must not get more of them. Never throws. */
+  /** Sequential: a slow Redis must not get more. Never throws. */
   async #keepHeld(ended: AbortSignal): Promise<void> {
     for (;;) {
       await pause(Math.min(KEEP_MS, this.#abandonedMs / 4), ended);
@@ -213,12 +215,12 @@ class StreamFlusher {
     }
   }
 
-  /** Retries until `abort`. @throws the last error then */
+  /** Retries until `abort`, then throws the last error. */
   #untilDone<T>(act: () => Promise<T>): Promise<T> {
     return this.#repeat(act, this.#signals.abort);
   }
 
-  /** Retries until the signal aborts; then undefined. */
+  /** Retries until the signal aborts, then undefined. */
   async #retried<T>(act: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
     try {
       return await this.#repeat(act, signal);

@@ -1,5 +1,5 @@
-// Changes of wishlists. A change and its events are one atomic step (lua/wishlist/changeItems.lua). With an Idempotency-Key it is made once,
-// however often the request is sent, and wherever the profile moves.
+// Changes of wishlists. A change and its events are one atomic step (lua/wishlist/changeItems.lua), made once per
+// Idempotency-Key, wherever the profile moves.
 
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
@@ -14,12 +14,12 @@ import {
   type WishlistBatch,
 } from './wishlist-batch.js';
 
-/** Encodes an event in advance. @param at time of arrival, milliseconds since 1970 */
+/** @param at milliseconds since 1970 */
 export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
   return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
 }
 
-/** The result of a change: a verdict of lua/wishlist/changeItems.lua with its value. */
+/** Reply of lua/wishlist/changeItems.lua. */
 export interface Made {
   readonly verdict: string;
   readonly value: string;
@@ -36,18 +36,15 @@ export class Changes {
   }
 
   /**
-   * Makes a change; resolves when its events are in the stream.
-   * @returns a redirect (a string) if the visitor's profile is elsewhere; then nothing was done
+   * Resolves when the events are in the stream.
+   * @returns a redirect (a string) if the profile is elsewhere; nothing was changed
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
   make(place: Place, change: Change): Promise<Made | string> {
     return this.#batch.make(place, change).then((answer) => madeOf(change, answer));
   }
 
-  /**
-   * `make`, once per operation if there is one.
-   * @throws as `make`
-   */
+  /** `make`, once per operation. @throws as `make` */
   async makeOnce(
     place: Place,
     change: Change,
@@ -65,7 +62,7 @@ export class Changes {
   }
 }
 
-/** True if a retry has made the change at another profile. */
+/** A retry has made the change at another profile. */
 function isFenced(made: Made | string): boolean {
   return typeof made !== 'string' && made.verdict === FENCED;
 }

@@ -1,5 +1,5 @@
-// Checks which products are on a wishlist. Exact variants cost one HMGET, however long the list is. For a product with any variant
-// the script pages through the list's fields, and returns only those of requested products.
+// Checks which products are on a wishlist. Exact variants cost one HMGET; for any variant the script pages through the
+// list's fields.
 
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
@@ -7,10 +7,10 @@ import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
 
 const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('wishlist/checkItems');
-/** Approximate number of fields per call. */
+/** Fields per call, approximately. */
 const PAGE = 100;
 
-/** Without a variant: the product with any of its variants. */
+/** Without a variant: any variant. */
 export interface ProductName {
   readonly productId: string;
   readonly variantId: string | null;
@@ -22,8 +22,8 @@ export interface CheckedItem extends ProductName {
 }
 
 /**
- * @returns one entry per product, in order, with the variant on the list (for any variant: the item without a variant, else the
- * newest); or a redirect if the visitor's profile is elsewhere
+ * @returns one entry per product, in order (for any variant: the item without a variant, else the newest); or a
+ * redirect
  * @throws ServiceError `unavailable`
  */
 export async function checkItems(
@@ -83,7 +83,6 @@ async function readFields(
       found.set(field, { field, itemId, addedAt });
     }
     cursor = next;
-    // The first call has read the exact ones.
     fields = [];
   } while (cursor !== '0');
   return found;

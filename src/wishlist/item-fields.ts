@@ -1,6 +1,5 @@
-// The fields of an item, in the order of answers. The schema of /item/add, answers, storage, export and event payloads follow from
-// this list. For speed two functions copy field by field: `readItem` of src/validation/requests.ts, and `Items.add`. They do
-// not compile if they miss a field.
+// The fields of an item, in the order of answers; schemas, storage, export and payloads follow from them. For speed
+// `readItem` (src/validation/requests.ts) and `Items.add` copy field by field; they do not compile if they miss one.
 
 import {
   boolean,
@@ -31,18 +30,17 @@ import {
 } from '../field-schemas.js';
 import { SOURCES } from '../known-words.js';
 
-/** The events that an item causes. */
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
 
 interface FieldSpec {
-  /** Schema in /item/add. */
+  /** In /item/add. */
   readonly given: FieldSchema;
-  /** Schema in answers, storage and exports. */
+  /** In answers, storage and exports. */
   readonly listed: FieldSchema;
   readonly isRequired?: true;
-  /** Not stored if it is null. */
+  /** Null is not stored. */
   readonly isSparse?: true;
-  /** The events that have it in their payload. For their columns see src/clickhouse/columns.ts. */
+  /** Have it in their payload; columns: src/clickhouse/columns.ts. */
   readonly events: readonly ItemEvent[];
 }
 
@@ -62,14 +60,13 @@ const FIELDS = {
   source: { given: oneOf(SOURCES, 'pdp'), listed: word(SOURCES), events: ['add'] },
   currencyCode: { given: currencyCode, listed: textOrNull, isSparse: true, events: ALL },
   countryCode: { given: countryCode, listed: textOrNull, isSparse: true, events: [] },
-  // Must be last, here and in `readItem`: lua/wishlist/changeItems.lua parses an item up to it.
+  // Last, here and in `readItem`: lua/wishlist/changeItems.lua parses an item up to it.
   properties: { given: freeForm, listed: objectOrNull, isSparse: true, events: [] },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
 type Fields = typeof FIELDS;
 type ItemField = keyof Fields;
 
-/** An item in a validated request. */
 export type GivenItem = {
   readonly [F in ItemField]?: ValueOf<Fields[F]['given']>;
 } & {
@@ -78,17 +75,15 @@ export type GivenItem = {
   >;
 };
 
-/** An item in an answer. */
 export type ListedItem = { readonly [F in ItemField]: ValueOf<Fields[F]['listed']> };
 
-/** A stored item; ids are normalised, prices are decimal text with two decimals. */
+/** Stored: ids normalised, prices as text with two decimals. */
 export type ItemContent = {
   readonly [F in ItemField]: Fields[F] extends { isSparse: true }
     ? Exclude<ListedItem[F], null> | undefined
     : ListedItem[F];
 };
 
-/** The fields of an item in an event's payload. */
 export type ItemPayload<Event extends ItemEvent> = {
   readonly [F in ItemField as Event extends Fields[F]['events'][number] ? F : never]: ItemContent[F];
 };
@@ -101,7 +96,6 @@ export function fieldSchemas(which: 'given' | 'listed'): Readonly<Record<string,
 
 export const REQUIRED_FIELDS = SPECS.filter(([, spec]) => spec.isRequired).map(([name]) => name);
 
-/** Names of the fields in an event's payload. */
 export function payloadFields(event: ItemEvent): readonly string[] {
   return SPECS.filter(([, { events }]) => events.includes(event)).map(([name]) => name);
 }

@@ -1,14 +1,14 @@
-// An index from items to the profiles that may have them, kept by an extra. The wishlist is the truth: a profile enters the index
-// before its item is written, and leaves it after the item is removed.
+// An extra's index from items to profiles that may have them. A profile enters before its item is written, and leaves
+// after the removal.
 
 export interface ItemIndex {
-  /** Call before the item is written. @param field of the item, see itemField @throws ServiceError `unavailable` */
+  /** Call before the write. @param field see itemField @throws ServiceError `unavailable` */
   add(field: string, profileId: string): Promise<void>;
   /** @throws as `add` */
   addAll(fields: readonly string[], profileId: string): Promise<void>;
-  /** Call for a profile that was erased or merged. @throws as `add` */
+  /** For an erased or merged profile. @throws as `add` */
   remove(fields: readonly string[], profileId: string): Promise<void>;
-  /** Call after items were removed. Entries of items that exist stay. Never rejects. */
+  /** Call after removals; existing items stay. Never rejects. */
   forget(fields: readonly string[], profileId: string): Promise<void>;
   /**
    * Removes profiles that no longer exist and entered more than `graceMs` ago.

@@ -1,5 +1,5 @@
-// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links two ids or stores facts of its visitor. lua/wishlist/changeItems.lua enforces the
-// limits, but only after those steps. (If two requests race for the last free place, the loser may have done them.)
+// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links ids or stores facts; lua/wishlist/changeItems.lua
+// enforces them, but later. (A race for the last free place may still do those steps.)
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
@@ -21,7 +21,7 @@ export class ItemLimit {
     this.#limits = limits;
   }
 
-  /** For a visitor who may be new: on a cluster the profile is created before lua/wishlist/changeItems.lua checks the item. */
+  /** For new visitors: on a cluster the profile exists before lua/wishlist/changeItems.lua checks the item. */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.#limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)
@@ -29,7 +29,7 @@ export class ItemLimit {
   }
 
   /**
-   * @param places profiles that the request will merge; of an item that both have, the first one's stays
+   * @param places profiles to merge; the first one's items win
    * @throws ServiceError `too_many_items`, `unavailable`
    */
   async assertFits(places: readonly Place[], content: ItemContent): Promise<void> {
@@ -51,7 +51,7 @@ export class ItemLimit {
     await this.#assertExactly(places, itemField(content.productId, content.variantId), bytes);
   }
 
-  /** Computes `exceeds` of lua/wishlist/changeItems.lua for the merged profile. */
+  /** `exceeds` of lua/wishlist/changeItems.lua for the merged profile. */
   async #assertExactly(places: readonly Place[], field: string, bytes: number): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;
@@ -69,7 +69,7 @@ export class ItemLimit {
   }
 }
 
-/** Upper bound of an item: the largest body, each character of which may take six in JSON. */
+/** Upper bound: the largest body, six bytes of JSON per character. */
 const MAX_ITEM_BYTES = 6 * 64 * 1024 + 1024;
 
 function storedBytes(content: ItemContent): number {

@@ -1,5 +1,4 @@
-// Reads a page of a wishlist, newest first. Of items on other pages only the first two lines are read, for the order and the
-// list's version.
+// Reads a page of a wishlist, newest first; of other items only the first two lines.
 
 import { createHash } from 'node:crypto';
 import type { Place } from '../redis/place.js';
@@ -11,21 +10,20 @@ const PAGE_SIZE = 48;
 
 export interface ItemPage {
   readonly items: readonly Item[];
-  /** Number of items on all pages. */
+  /** On all pages. */
   readonly total: number;
-  /** From 1. */
   readonly number: number;
-  /** Number of pages; 1 for an empty list. */
+  /** 1 for an empty list. */
   readonly pages: number;
-  /** Changes whenever an item is added, changed or removed. */
+  /** Differs after any change of the list. */
   readonly version: string;
-  /** The last change of an item on the list, ISO 8601; '' for an empty list. */
+  /** Last change, ISO 8601; '' for an empty list. */
   readonly changedAt: string;
 }
 
 /**
- * @param wanted from 1; a larger number than that of the last page means the last page
- * @returns a redirect if the visitor's profile is elsewhere
+ * @param wanted from 1; beyond the last page means the last
+ * @returns a redirect if the profile is elsewhere
  * @throws ServiceError `unavailable`
  */
 export async function readItemPage(store: Store, place: Place, wanted: number): Promise<ItemPage | string> {

@@ -22,12 +22,12 @@ export interface Item extends ListedItem {
   readonly updatedAt: string;
 }
 
-/** The field of a product and variant. Ids that are not Shopify's may contain colons. */
+/** Ids that are not Shopify's may contain colons. */
 export function itemField(productId: string, variantId: string | null): string {
   return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
 }
 
-/** The lines of a new item. @param json its content @param names ids for deliveries, see above */
+/** @param names ids for deliveries */
 export function newItem(
   itemId: string,
   json: string,
@@ -41,7 +41,7 @@ export function newItem(
 let time = -1;
 let iso = '';
 
-/** Cached per millisecond: it would take longer than everything else here. */
+/** Cached per millisecond: slower than everything else here. */
 function isoOf(at: number): string {
   if (at !== time) {
     time = at;
@@ -54,7 +54,7 @@ export function itemIdIn(creationLine: string): string {
   return creationLine.slice(0, creationLine.indexOf(' '));
 }
 
-/** In the order of answers. A stored item lacks sparse fields, and fields that were added later. */
+/** A stored item lacks sparse and newer fields. */
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {
@@ -64,7 +64,6 @@ export function parseItem(stored: string): Item {
   return Object.assign({ ...EMPTY, itemId, addedAt, updatedAt }, JSON.parse(content)) as Item;
 }
 
-/** Orders items newest first. */
 export function newestFirst(
   a: Pick<Item, 'addedAt' | 'itemId'>,
   b: Pick<Item, 'addedAt' | 'itemId'>,

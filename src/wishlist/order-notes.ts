@@ -1,12 +1,12 @@
-// Remembers orders in Redis: the time of the first webhook, whether the buyer was its customer or its session, and whether the
-// wishlist was changed. A note names no visitor and outlives an erasure: a repeated order must not bring an erased visitor back.
+// Notes of orders in Redis. They name no visitor and outlive an erasure: a repeated order must not bring an erased
+// visitor back.
 
 import { createHash } from 'node:crypto';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const NOTE = loadScript<string>('wishlist/noteOrder');
-/** Seconds. Orders are refunded and archived for a year. */
+/** Seconds: orders are refunded and archived for a year. */
 const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
 
@@ -14,7 +14,7 @@ const ACTED_ON = 'done';
 export type Buyer = 'customer' | 'session';
 
 export interface OrderNote {
-  /** Time of the first webhook, milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly firstAt: number;
   readonly buyer: Buyer;
   /** The wishlist was changed. */
@@ -28,7 +28,7 @@ export class OrderNotes {
     this.#store = store;
   }
 
-  /** Reads the note of an order, or makes it. @throws ServiceError `unavailable` */
+  /** Reads or makes the note. @throws ServiceError `unavailable` */
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const [firstAt, buyer, done] = (await this.#write(orderId, 'NX', `${now} ${whose}`)).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };

@@ -1,12 +1,8 @@
-// POST /webhook/purchase: the current state of an order, from Shopify or the shop's own server. Its lines are recorded for
-// analysts; if the setting is on, bought products leave the wishlist.
-//
-// The same order may arrive often and in any sequence: its rows have names and versions, and ClickHouse keeps the newest, so each
-// webhook is recorded. The wishlist changes once, with the first webhook that counts as a purchase; if that failed, the next
-// one finishes, since an item leaves once.
-//
-// An order names a customer, a session, or both. It creates their profiles but does not link them: the e-mail address of another
-// person at the checkout is no login.
+// POST /webhook/purchase: an order's current state. Its lines are recorded; if the setting is on, bought products leave
+// the wishlist.
+// An order may arrive often and in any sequence: rows have names and versions, and ClickHouse keeps the newest. The
+// wishlist changes once; if that failed, the next webhook finishes.
+// An order creates profiles but links none: somebody else's e-mail address at the checkout is no login.
 
 import { encodeOrderLine } from '../events/row.js';
 import { purchaseAnswer } from '../http/answer-schemas.js';
@@ -22,7 +18,7 @@ import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
 import type { Purchases, Removal } from './purchases.js';
 import type { SettingsStore } from './settings.js';
 
-/** Topics with an order. A shop's own server sends no topic. */
+/** A shop's own server sends no topic. */
 const TOPICS = new Set([
   '',
   'orders/paid',
@@ -32,11 +28,10 @@ const TOPICS = new Set([
   'orders/cancelled',
 ]);
 const PAID = 'orders/paid';
-/** Bytes: 500 lines of Shopify's Order take 1.2 MB. */
+/** Bytes: 500 lines take 1.2 MB. */
 const MAX_ORDER = 4 * 1024 * 1024;
-/** Lines recorded concurrently, so that an order leaves capacity to other requests. */
+/** Lines recorded concurrently; leaves capacity to other requests. */
 const PAGE_SIZE = 1_000;
-/** Maximum faults of an answer. */
 const MAX_ISSUES = 50;
 
 const EXAMPLE = {
@@ -58,16 +53,15 @@ interface Parts {
   readonly notes: OrderNotes;
   /** Called if no line is recorded. */
   readonly onLeftOut: (reason: LeftOut, topic: string) => void;
-  /** Called with the paths of a signed order's wrong fields. */
+  /** Called with the wrong fields of a signed order. */
   readonly onFaults: (paths: readonly string[]) => void;
 }
 
-/** A visitor named by an order. */
 interface Named extends FoundProfile {
   readonly who: Identity;
 }
 
-/** @param shopifySecrets any of which may have signed a webhook; empty if the shop is not on Shopify */
+/** @param shopifySecrets any of which may have signed; empty without Shopify */
 export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
   const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
 
@@ -80,14 +74,14 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
     if (note.isDone && !named.some(({ known }) => known)) return 'erased';
     const [first] = named as [Named];
-    // Use the buyer of the order's first webhook: that one may have created the profile of its session.
+    // The first webhook's buyer: it may have created its session's profile.
     const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
       for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
     for (const { who } of named) await visitors.resolve(who, false);
-    // Only for the first id: an e-mail address leads to all data of a profile, and the session may be another person's.
+    // First id only: an e-mail address leads to all data of a profile, and the session may be another person's.
     await profiles.keep(first.who, false, true);
     if (!isBought) return order.state as LeftOut;
     if (!order.isTest) await notes.markDone(order.orderId, note);
@@ -108,13 +102,13 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       );
   }
 
-  /** Removes bought products from a wishlist, and resets their visits, as if the visitor had removed them. */
+  /** As if the visitor had removed the products. */
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
     const { answer } = await visitors.look(who, false, (place) => purchases.find(place, bought));
     if (typeof answer === 'string') return;
-    // Before the items leave: a retry would not find them afterwards.
+    // First: a retry would not find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
     const change: Removal['change'] = (ask) => visitors.changeKnown(who, false, ask);
@@ -167,7 +161,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   });
 }
 
-/** One identity per id, the customer's first. */
+/** The customer's first. */
 function separately(identity: Identity): Identity[] {
   return [
     { ...identity, sessionId: null },

@@ -1,7 +1,5 @@
-// Parses order webhooks. A shop's own server gets 400 with every fault. Shopify drops subscribers that answer errors, so wrong
-// parts of a signed order are left out and reported.
-//
-// Amounts are in the shop's currency; Shopify has amounts in the buyer's currency in other fields (`presentment_money`).
+// Parses order webhooks. A shop's server gets 400 with every fault. Shopify drops subscribers that answer errors, so
+// wrong parts are left out and reported. Amounts are in the shop's currency, not `presentment_money`.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
@@ -13,7 +11,7 @@ import { orderBody } from '../validation/schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from '../validation/shopify.js';
 import { EMPTY_BODY, issueFinder } from '../validation/validator.js';
 
-/** Shopify's Order, validated by the schema. */
+/** Validated by the schema. */
 interface GivenOrder extends Fields {
   readonly id: number | string;
   readonly currency: string;
@@ -41,9 +39,9 @@ interface GivenLine {
 
 const findIssues = issueFinder(orderBody);
 
-/** The note attribute with the visitor's session, set by the shop's theme. */
+/** Note attribute, set by the theme. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
-/** An order in which one of these is wrong is left out. */
+/** If one is wrong, the order is left out. */
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
@@ -52,13 +50,12 @@ const NOTHING = '0.00';
 const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
 const TAKEN_BACK = ['voided', 'refunded'] as const;
 
-/** `bought`: it counts as a purchase. The others say why it does not. */
+/** Only `bought` is a purchase. */
 export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
 
-/** `occurredAt` is 0 if the order has no time. */
+/** `occurredAt` is 0 if unknown. */
 export interface Order extends OrderHead {
   readonly state: OrderState;
-  /** The buyer; null if the order names none. */
   readonly identity: Identity | null;
   readonly lines: readonly OrderLine[];
 }
@@ -66,13 +63,12 @@ export interface Order extends OrderHead {
 export interface ReadOrder {
   /** Undefined if an essential part is wrong. */
   readonly order: Order | undefined;
-  /** Of the parts left out. */
   readonly issues: readonly Issue[];
 }
 
 /**
- * @param isTrusted a shop's server sent it: any fault is an error
- * @param isPaid state of an order without a financial status @param now milliseconds since 1970
+ * @param isTrusted any fault is an error
+ * @param isPaid if the order has no financial status @param now milliseconds since 1970
  * @throws ServiceError `invalid_json`, `invalid_request`
  */
 export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
@@ -87,7 +83,6 @@ export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, no
   return { order, issues };
 }
 
-/** The order without its wrong lines and fields. */
 function withoutFaults(parsed: unknown, issues: readonly Issue[]): GivenOrder | undefined {
   const paths = issues.map(({ path }) => path);
   if (!isFields(parsed) || paths.some((path) => ESSENTIAL.test(path))) return undefined;
@@ -126,7 +121,7 @@ function stateOf(
   return COUNTS.includes(status) || (isPaid && typeof status !== 'string') ? 'bought' : 'unpaid';
 }
 
-/** Shopify's times are whole seconds: within a second the later state in an order's life counts. */
+/** Times are whole seconds: within one the later state of an order's life wins. */
 function versionOf(updatedAt: number, state: OrderState, status: unknown): number {
   if (state !== 'bought') return updatedAt * 4 + 2;
   return updatedAt * 4 + (status === 'partially_refunded' ? 1 : 0);
@@ -182,7 +177,7 @@ function nameOf({ id }: GivenLine): string {
   return fitsBytes(name, MAX_NAME_BYTES) && isPlainText(name) ? name : '';
 }
 
-/** The remaining part of a line, with its share of the discount. */
+/** With its share of the discount. */
 function leftOf(
   line: GivenLine,
   isBought: boolean,
@@ -203,7 +198,7 @@ function leftOf(
 
 const orderedOf = ({ quantity }: GivenLine): number => Number(quantity ?? 1);
 
-/** The discount of the ordered quantity. */
+/** For the ordered quantity. */
 function discountOf({ discount_allocations: allocated, total_discount: total }: GivenLine): bigint {
   if (!allocated?.length) return amountOf(total ?? 0);
   return allocated.reduce((sum, { amount }) => sum + amountOf(amount), 0n);

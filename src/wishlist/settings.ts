@@ -1,4 +1,4 @@
-// The shop's settings, read from Redis for each order: a change takes effect immediately, on every server.
+// The shop's settings, read from Redis for each order, so changes take effect immediately.
 
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';

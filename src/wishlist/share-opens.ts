@@ -1,8 +1,6 @@
-// Records openings of shared wishlists for analysts. A row has the share code and nothing about the person who opened it; it belongs
-// to the owner's profile and is erased with it.
-//
-// Anyone with a link can cause rows, so they may fill the stream of events only to half of its high-water mark. Beyond that,
-// openings are counted as lost, and the page is shown all the same.
+// Records openings of shared wishlists: the code, nothing about the reader. Rows belong to the owner's profile and are
+// erased with it. Anyone with a link causes rows, so they may fill the stream only to half of its high-water mark; more
+// are counted as lost.
 
 import type { Append } from '../events/appender.js';
 import { encodeShareOpen, SHARE_OPEN } from '../events/row.js';
@@ -16,7 +14,7 @@ export class ShareOpens {
   readonly #onRecorded: (type: string, rows: number) => void;
   readonly #onLost: () => void;
 
-  /** @param appends with OPENS_SHARE of the high-water mark @param onLost called for each opening that was not recorded */
+  /** @param appends with OPENS_SHARE of the high-water mark @param onLost called for each unrecorded opening */
   constructor(
     appends: Batcher<Append, unknown>,
     onRecorded: (type: string, rows: number) => void,

@@ -1,8 +1,6 @@
-// Share links. A profile has one code for ever; a code leads to its profile, or to the profile into which that was merged, as long
-// as this profile has the code.
-//
-// Code and profile are in different slots. The code's key is written first, and then assigned to the profile: so a published code
-// always leads to a profile, and a code that lost a race (or whose server crashed) was never published.
+// Share links. A profile has one code for ever; merges are followed. Code and profile are in different slots: the
+// code's key is written first, so a published code always leads to a profile, and one that lost a race was never
+// published.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -15,7 +13,7 @@ import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('redis/putKey');
-/** 96 bits can't be guessed. In base 36, because some services change links to lower case. */
+/** 96 bits can't be guessed; base 36, because some services lower the case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
 /** Older codes are shorter, with mixed case. */
@@ -39,7 +37,7 @@ export class Shares {
 
   /**
    * @param shareUrl with `{code}`
-   * @param placeOf follows merges to the present profile
+   * @param placeOf follows merges
    */
   constructor(
     store: Store,
@@ -54,7 +52,7 @@ export class Shares {
   }
 
   /**
-   * The profile's link. Each call is another share, with a `share` event.
+   * Each call is a share, with an event.
    * @returns a redirect, see Changes.make; @throws ServiceError `unavailable`, `overloaded`
    */
   async share(
@@ -78,7 +76,7 @@ export class Shares {
     let code: string | undefined;
     let drawn: string | undefined;
     let made = await share();
-    // The profile has a code, or none yet; a concurrent request may assign one.
+    // A concurrent request may assign a code.
     while (typeof made !== 'string' && made.verdict === HAS_CODE) {
       code = made.value || drawn;
       if (code === undefined) {
@@ -86,14 +84,14 @@ export class Shares {
         await this.#write(drawn, place.profileId);
       }
       made = await share(code).catch(async (error: unknown) => {
-        // Nothing was done, and no caller has seen this code.
+        // Nothing was done; no caller has seen this code.
         if (drawn !== undefined && error instanceof ServiceError && error.code === 'overloaded')
           await this.#write(drawn, '').catch(() => {});
         throw error;
       });
     }
     if (typeof made !== 'string' && made.value !== '') code = made.value; // from an earlier try
-    // The profile has another code, or is elsewhere: no caller has seen this code.
+    // No caller has seen this code.
     if (drawn !== undefined && (typeof made === 'string' || code !== drawn)) await this.#write(drawn, '');
     if (typeof made === 'string') return made;
     return { code: code as string, shareLink: this.#linkTo(code as string) };
@@ -103,21 +101,21 @@ export class Shares {
     return this.#shareUrl.replaceAll('{code}', code);
   }
 
-  /** The profile that has a code, with merges followed; undefined if there is none. */
+  /** Follows merges. */
   async find(given: string): Promise<Place | undefined> {
     if (!CODE.test(given)) return undefined;
     return (await this.#lookUp(normaliseCode(given), 0)).place;
   }
 
   /**
-   * Removes a code that no profile has, unless it was made in the last `graceMs`: then it may not be assigned yet.
-   * @returns true if it was removed @throws ServiceError `unavailable`
+   * Removes a code that no profile has, unless younger than `graceMs`: it may not be assigned yet.
+   * @returns true if removed @throws ServiceError `unavailable`
    */
   async forgetGone(code: string, graceMs: number): Promise<boolean> {
     return (await this.#lookUp(code, graceMs)).isGone;
   }
 
-  /** Finds the profile that has a code. Removes a code that no profile has if it is older than `leastMs`. */
+  /** Also removes a code that no profile has and that is older than `leastMs`. */
   async #lookUp(
     code: string,
     leastMs: number,
@@ -140,7 +138,7 @@ export class Shares {
     return { place: undefined, isGone: true };
   }
 
-  /** Reads from the profile that has a code. @returns undefined if there is none */
+  /** @returns undefined if no profile has the code */
   async read<Answer>(
     code: string,
     ask: (place: Place) => Promise<Answer | string>,
@@ -149,14 +147,14 @@ export class Shares {
       const place = await this.find(code);
       if (place === undefined) return undefined;
       const answer = await ask(place);
-      // A guest who expired and came back in between has no code.
+      // A guest who expired and came back has no code.
       if (!isRedirect(answer) && (await this.#has(place, normaliseCode(code))))
         return { profileId: place.profileId, answer: answer as Answer };
     }
     throw new ServiceError('unavailable');
   }
 
-  /** A code's key may outlive its visitor, and the profile may belong to another visitor by then. */
+  /** A code may outlive its visitor, and the profile may be another's by then. */
   async #has({ profileId }: Place, code: string): Promise<boolean> {
     const { keys } = this.#store;
     const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));

@@ -1,20 +1,20 @@
-// Reads the items of a profile from Redis, whole or only their first two lines, in pages of bounded size.
+// Reads a profile's items, whole or only their first two lines, in pages.
 
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist/readItems');
-/** Approximate number of items per call. */
+/** Items per call, approximately. */
 const PAGE = 100;
 
-/** Stored items, or a redirect if the visitor's profile is elsewhere. @throws ServiceError `unavailable` */
+/** A redirect if the profile is elsewhere. @throws ServiceError `unavailable` */
 export async function readItems(store: Store, place: Place): Promise<readonly string[] | string> {
   const stored = await scanItems(store, place, '');
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
-/** The first two lines of each item, by field; else like `readItems`. */
+/** By field; else like `readItems`. */
 export function readItemHeads(store: Store, place: Place): Promise<ReadonlyMap<string, string> | string> {
   return scanItems(store, place, '1');
 }

@@ -1,5 +1,5 @@
-// Sends the wishlist changes of one tick of the event loop, with their events, to lua/wishlist/changeItems.lua in one call. If the visitor's
-// profile is elsewhere, the answer is a redirect, which src/profiles/places.ts follows.
+// Sends a tick's wishlist changes, with their events, to lua/wishlist/changeItems.lua in one call. If a profile is
+// elsewhere, the answer is a redirect.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { overloaded, ServiceError } from '../errors.js';
@@ -12,40 +12,40 @@ import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-/** An event that the script records with its change. */
+/** Recorded with its change. */
 export interface PendingEvent {
   readonly type: string;
-  /** From encodeEvent; from beginEvent for a removal whose payload the script fills. */
+  /** From encodeEvent; from beginEvent if the script fills the payload. */
   readonly line: string;
 }
 
 interface Recorded {
-  /** If given, the change is made once under this record. */
+  /** The change is made once under this record. */
   readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
 
 interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
-  /** The lines of a new item, see newItem. */
+  /** See newItem. */
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
 }
 
-/** Adds an item that was wished for elsewhere, once; one that is there gets the earlier date. */
+/** Adds an item from elsewhere, once; an existing one gets the earlier date. */
 interface Import extends Recorded {
   readonly kind: 'import';
   readonly field: string;
-  /** Its lines as they are stored where it is new, see newItem; the first one is marked as imported. */
+  /** For a new item, see newItem; marked as imported. */
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
-  /** Only says what would be done: items of this list that were tried before this one. */
+  /** Dry run: items of this list tried before. */
   readonly tried?: number | undefined;
 }
 
-/** Removes items that are there, with an event for each. */
+/** With an event for each removed item. */
 export interface Removal extends Recorded {
   readonly kind: 'remove';
   readonly items: readonly {
@@ -56,14 +56,12 @@ export interface Removal extends Recorded {
   }[];
 }
 
-/** Shares a profile by its code. */
 interface Sharing extends Recorded {
   readonly kind: 'share';
   /** The profile's code, or a new one whose key is written; undefined reads the profile's. */
   readonly code?: string;
   /** `code` is a new one. */
   readonly isNew?: boolean;
-  /** With the code in its payload. */
   readonly event?: PendingEvent;
 }
 
