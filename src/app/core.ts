@@ -40,7 +40,10 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       : new VisitLog(store, { highWater: config.VISIT_LOG_HIGH_WATER, onNotLogged: metrics.visitsNotLogged });
   const visits = opened(
     store.batcher(
-      visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS, visitLog, metrics.visitsCounted),
+      visitFormat({
+        ...{ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS },
+        ...{ log: visitLog, onCounted: metrics.visitsCounted },
+      }),
       metrics.batchObserver('countVisits'),
     ),
   );

@@ -67,8 +67,10 @@ export function openKnownStore(
   config: StoreConfig,
   name: string,
   log: Logger,
-  urls: readonly string[],
-  timeoutMs = FLUSH_REDIS_TIMEOUT_MS,
+  {
+    urls,
+    timeoutMs = FLUSH_REDIS_TIMEOUT_MS,
+  }: { readonly urls: readonly string[]; readonly timeoutMs?: number },
 ): Promise<Store> {
   return openStore(config, name, log, {
     urls,
@@ -88,7 +90,9 @@ export function openIdentityAlone(
   onClose: (closer: Closer) => void,
   itemIndex?: ItemIndex,
 ): IdentityParts {
-  const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
+  const visits = store.batcher(
+    visitFormat({ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS }),
+  );
   onClose(() => visits.close());
   const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => appends.close());

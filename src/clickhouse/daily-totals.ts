@@ -67,7 +67,7 @@ export async function totalDays(
   const days = (await answer.json<{ day: string }>()).map(({ day }) => day);
   for (const day of days) {
     signal?.throwIfAborted();
-    await total(client, day, timeZone, now, abort);
+    await total(client, { day, timeZone, now }, abort);
   }
   await client.command({
     query: `INSERT INTO visit_days_stored (day, time_zone, totalled_at)
@@ -121,9 +121,7 @@ async function deleteVisits(
 
 async function total(
   client: ClickHouseClient,
-  day: string,
-  timeZone: string,
-  now: number,
+  { day, timeZone, now }: { readonly day: string; readonly timeZone: string; readonly now: number },
   abort: object,
 ): Promise<void> {
   const query_params = { day, now, asOf: now - QUIET_MS };

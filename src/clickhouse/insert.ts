@@ -44,7 +44,7 @@ const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
  * @throws as `insertEvents`
  */
 export function insertVisits(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<void> {
-  return insert(client, VISITS, VISIT_SETTINGS, lines, signal);
+  return insert(client, { query: VISITS, settings: VISIT_SETTINGS }, lines, signal);
 }
 
 /**
@@ -52,7 +52,7 @@ export function insertVisits(client: ClickHouseClient, lines: Buffer, signal: Ab
  * @throws ClickHouse's or the connection's error (see `blame`), or AbortError
  */
 export function insertEvents(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<void> {
-  return insert(client, EVENTS, SETTINGS, lines, signal);
+  return insert(client, { query: EVENTS, settings: SETTINGS }, lines, signal);
 }
 
 /**
@@ -66,13 +66,12 @@ export function insertRows(
   lines: Buffer,
 ): Promise<void> {
   const query = `INSERT INTO ${table} (${columns.join(', ')}) FORMAT TabSeparated`;
-  return insert(client, query, SETTINGS, lines, new AbortController().signal);
+  return insert(client, { query, settings: SETTINGS }, lines, new AbortController().signal);
 }
 
 async function insert(
   client: ClickHouseClient,
-  query: string,
-  settings: ClickHouseSettings,
+  { query, settings }: { readonly query: string; readonly settings: ClickHouseSettings },
   lines: Buffer,
   signal: AbortSignal,
 ): Promise<void> {

@@ -101,7 +101,7 @@ async function* each({
     const [of, number] = find(keys, stream);
     let after: string | undefined;
     do {
-      const page = await listDeadLetters(redis, of, number, PAGE, after);
+      const page = await listDeadLetters(redis, of, number, { count: PAGE, after });
       for (const letter of page) yield { stream, letter };
       after = page.at(-1)?.id;
     } while (after !== undefined);

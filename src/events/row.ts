@@ -190,8 +190,7 @@ export interface OrderHead {
  */
 export function encodeOrderLine(
   at: number,
-  profileId: string,
-  identity: Identity,
+  { profileId, identity }: { readonly profileId: string; readonly identity: Identity },
   order: OrderHead,
   line: OrderLine | undefined,
 ): string {

@@ -24,8 +24,7 @@ export async function listDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
   stream: number,
-  count = 100,
-  after?: string,
+  { count = 100, after }: { readonly count?: number; readonly after?: string | undefined } = {},
 ): Promise<DeadLetter[]> {
   const from = after === undefined ? '-' : `(${after}`;
   const entries = await redis.xrange(keys.eventsDead(stream), from, '+', 'COUNT', count);

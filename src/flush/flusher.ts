@@ -53,7 +53,11 @@ async function run(spec: FlusherSpec, signals: Signals): Promise<void> {
         if (!loops.has(number))
           loops.set(
             number,
-            Promise.all(kinds.map((kind) => flushStream(spec, kind, number, numbers.length, signals))),
+            Promise.all(
+              kinds.map((streams) =>
+                flushStream(spec, { streams, number, streamCount: numbers.length }, signals),
+              ),
+            ),
           );
     } catch (error) {
       failures++;

@@ -164,7 +164,7 @@ async function eraseDeadLetters(
   erasures: ReadonlyMap<string, Erasure>,
 ): Promise<void> {
   for (let after: string | undefined; ; ) {
-    const page = await listDeadLetters(redis, keys, stream, PAGE, after);
+    const page = await listDeadLetters(redis, keys, stream, { count: PAGE, after });
     after = page.at(-1)?.id;
     if (after === undefined) return;
     const erased = page.filter(({ line }) => isErased(line, erasures)).map(({ id }) => id);

@@ -60,15 +60,20 @@ export interface Signals {
 /** Another flusher has finished entries of the batch. */
 class TakenOverError extends Error {}
 
+export interface FlushedStream {
+  readonly streams: Streams;
+  readonly number: number;
+  /** Number of streams of each kind. */
+  readonly streamCount: number;
+}
+
 /** Resolves after `drain` when the stream is empty, or after `abort`. */
 export async function flushStream(
   spec: StreamFlusherSpec,
-  streams: Streams,
-  number: number,
-  streamCount: number,
+  stream: FlushedStream,
   signals: Signals,
 ): Promise<void> {
-  await new StreamFlusher(spec, streams, number, streamCount, signals).run();
+  await new StreamFlusher(spec, stream, signals).run();
 }
 
 class StreamFlusher {
@@ -88,13 +93,7 @@ class StreamFlusher {
   /** Batches in work, with the time of their last reset; one per memory. */
   readonly #held = new Map<Batch, number>();
 
-  constructor(
-    spec: StreamFlusherSpec,
-    streams: Streams,
-    number: number,
-    streamCount: number,
-    signals: Signals,
-  ) {
+  constructor(spec: StreamFlusherSpec, { streams, number, streamCount }: FlushedStream, signals: Signals) {
     this.#spec = spec;
     this.#streams = streams;
     this.#number = number;

@@ -44,6 +44,12 @@ const AGAIN_MS = 10;
 /** A start tolerates a slow Redis for so long; an absent one fails immediately. */
 const START_TIMEOUT_MS = 5_000;
 
+interface StoreCall<Reply> {
+  readonly script: Script<Reply>;
+  readonly keys: readonly string[];
+  readonly args: readonly ScriptArg[];
+}
+
 export class Store {
   readonly client: RedisClient;
   readonly keys: Keys;
@@ -108,7 +114,7 @@ export class Store {
   }
 
   run<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
-    return this.#send(script, keys, args, () => [], false);
+    return this.#send({ script, keys, args }, () => [], false);
   }
 
   /**
@@ -116,13 +122,11 @@ export class Store {
    * after its caller got an error.
    */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
-    return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
+    return this.#send({ script, keys, args }, (lastMoment) => [lastMoment], true);
   }
 
   async #send<Reply>(
-    script: Script<Reply>,
-    keys: readonly string[],
-    args: readonly ScriptArg[],
+    { script, keys, args }: StoreCall<Reply>,
     numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
   ): Promise<Reply> {

@@ -35,14 +35,20 @@ export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 
-/** @param maxProducts per profile; one more is `too_many_products` @param log undefined if visits are only counted */
-export function visitFormat(
-  keys: Keys,
-  maxProducts: number,
-  guestsS: number,
-  log?: VisitLog,
-  onCounted?: (visits: number) => void,
-): BatchFormat<VisitEntry, VisitAnswer> {
+export interface VisitFormatSpec {
+  readonly keys: Keys;
+  /** Products that a profile may count; one more is `too_many_products`. */
+  readonly maxProducts: number;
+  /** See StoreOptions. */
+  readonly guestsS: number;
+  /** If visits are not only counted. */
+  readonly log?: VisitLog | undefined;
+  /** Called with the number of visits of a batch that were counted. */
+  readonly onCounted?: (visits: number) => void;
+}
+
+export function visitFormat(spec: VisitFormatSpec): BatchFormat<VisitEntry, VisitAnswer> {
+  const { keys, maxProducts, guestsS, log, onCounted } = spec;
   const kept = new KeptGuests();
   return {
     script: loadScript('visits/countVisits'),

@@ -96,7 +96,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
           .slice(i, i + PAGE_SIZE)
           .map((line) =>
             visitors.record(who, false, (profileId) =>
-              encodeOrderLine(now, profileId, identity, order, line),
+              encodeOrderLine(now, { profileId, identity }, order, line),
             ),
           ),
       );

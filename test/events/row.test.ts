@@ -144,7 +144,12 @@ t.test(
     };
     const of = (changes: object = {}, changed: object = {}, taken = at + 5_000) =>
       JSON.parse(
-        encodeOrderLine(taken, '1a.cx', identity, { ...order, ...changes }, { ...line, ...changed }),
+        encodeOrderLine(
+          taken,
+          { profileId: '1a.cx', identity },
+          { ...order, ...changes },
+          { ...line, ...changed },
+        ),
       );
     const first = of();
     t.match(first, {

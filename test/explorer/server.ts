@@ -52,7 +52,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     buckets: 16_384,
     onError: () => {},
   });
-  const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS, 0));
+  const visits = store.batcher(visitFormat({ keys: store.keys, maxProducts: MAX_PRODUCTS, guestsS: 0 }));
   const appends = store.batcher(appendFormat(store, HIGH_WATER));
   const recordings = store.batcher(recordingFormat(store, HIGH_WATER));
   const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });

@@ -104,13 +104,13 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
   await group.ack((await read()).entries, refused, []);
   t.equal(await redis.xlen(keys.eventsDead(0)), 3);
 
-  const letters = await listDeadLetters(redis, keys, 0, 2);
+  const letters = await listDeadLetters(redis, keys, 0, { count: 2 });
   t.match(letters, [
     { line: lines[0], code: 72, reason: 'why' },
     { line: lines[1], code: 72, reason: 'why' },
   ]);
   t.ok(letters[0]?.time);
-  t.match(await listDeadLetters(redis, keys, 0, 2, letters[1]?.id), [{ line: lines[2] }]);
+  t.match(await listDeadLetters(redis, keys, 0, { count: 2, after: letters[1]?.id }), [{ line: lines[2] }]);
 
   const ids = letters.map(({ id }) => id);
   t.equal(await retryDeadLetters(redis, keys, 0, [...ids, '1-1']), 2);
@@ -131,7 +131,7 @@ t.test('a large batch of nothing but bad lines becomes as many dead letters', as
   const refused = lines.map((line) => ({ line: Buffer.from(line.trimEnd()), code: 27, reason: 'bad' }));
   await group.ack((await read()).entries, refused, []);
   t.equal(await redis.xlen(keys.eventsDead(0)), 20_000);
-  t.equal((await listDeadLetters(redis, keys, 0, 1))[0]?.line, '{"a":0}');
+  t.equal((await listDeadLetters(redis, keys, 0, { count: 1 }))[0]?.line, '{"a":0}');
 });
 
 t.test('at maxmemory the flusher can still make room', async (t) => {

@@ -32,7 +32,9 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     onError: (error) => t.comment(error.message),
   });
   const sizes: number[] = [];
-  const batcher = store.batcher(visitFormat(store.keys, 10_000, 0), (size) => sizes.push(size));
+  const batcher = store.batcher(visitFormat({ keys: store.keys, maxProducts: 10_000, guestsS: 0 }), (size) =>
+    sizes.push(size),
+  );
   t.teardown(() => batcher.close());
   t.beforeEach(() => {
     sizes.length = 0;
@@ -239,7 +241,7 @@ t.test('batches', async (t) => {
 
   t.test('visits', async (t) => {
     const client = connectTo(t, redis.url);
-    const batch = store.batcher(visitFormat(keys, 3, 0), onBatch);
+    const batch = store.batcher(visitFormat({ keys, maxProducts: 3, guestsS: 0 }), onBatch);
     t.teardown(() => batch.close());
     type Kind = VisitEntry['kind'];
     const at = (kind: Kind, handle = 'x') => ({ kind, handle, device: 'tv', ...guestPlace('1.s1') });

@@ -133,7 +133,7 @@ t.test('a process remembers each guest whose end was in time for less than an ho
 t.test('a visit in flight when the hour ends does not keep its guest unchecked for another hour', (t) => {
   let now = performance.now();
   t.capture(performance, 'now', () => now);
-  const format = visitFormat(createKeys('test'), 100, 86_400);
+  const format = visitFormat({ keys: createKeys('test'), maxProducts: 100, guestsS: 86_400 });
   const words: (string | number)[] = [];
   const call = new ScriptCall(format.script);
   t.capture(call, 'arg', (word: string | number) => void words.push(word));

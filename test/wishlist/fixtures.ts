@@ -126,7 +126,9 @@ export async function startServer(
   store.change = isStep(store.change);
   store.call = (command) => step(() => call.call(store, command)) as never;
 
-  const visits = store.batcher(visitFormat(store.keys, 10_000, store.guestsS));
+  const visits = store.batcher(
+    visitFormat({ keys: store.keys, maxProducts: 10_000, guestsS: store.guestsS }),
+  );
   const run = visits.run.bind(visits);
   visits.run = (op) => (op.recordId === undefined ? run(op) : step(() => run(op)));
   const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));

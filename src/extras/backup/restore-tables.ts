@@ -9,12 +9,17 @@ import type { OnProgress } from './dump-redis.js';
 /** Bytes of one insert; the embedded ClickHouse takes 64 MiB. */
 const INSERT_BYTES = 16 * 1024 * 1024;
 
-/** @param cluster name, empty for one server @throws ClickHouse's or the connection's error, and the disk's */
+interface TableDump {
+  readonly table: string;
+  readonly path: string;
+  /** Name; empty for one server. */
+  readonly cluster: string;
+}
+
+/** @throws ClickHouse's or the connection's error, and the disk's */
 export async function restoreTable(
   client: ClickHouseClient,
-  table: string,
-  path: string,
-  cluster: string,
+  { table, path, cluster }: TableDump,
   onProgress: OnProgress,
 ): Promise<void> {
   // Its feed said that all visits came in now, so that every day would be open again.

@@ -63,7 +63,7 @@ async function restoreTables(
   });
   await recordDeployment(clickhouse, prefix, manifest.fingerprint);
   for (const table of TABLES)
-    await restoreTable(clickhouse, table, join(folder, fileOf(table)), cluster, onProgress);
+    await restoreTable(clickhouse, { table, path: join(folder, fileOf(table)), cluster }, onProgress);
   for (const [table, expected] of Object.entries(rows)) {
     const found = await countRows(clickhouse, table);
     if (found < expected || (found > expected && !FED_AS_WELL.has(table)))

@@ -19,7 +19,7 @@ export interface Importing extends Closeable {
 /** @param urls of Redis @throws StartupError */
 export function openImport(config: ImportConfig, log: Logger, urls: readonly string[]): Promise<Importing> {
   return withClosers(async (onClose) => {
-    const store = await openKnownStore(config, 'wishmeter import', log, urls);
+    const store = await openKnownStore(config, 'wishmeter import', log, { urls });
     onClose(() => store.close());
     const wishers = openWishers({ store, config, onClose });
     const { visitors, redirects } = openIdentityAlone(store, config, onClose, wishers);

@@ -49,7 +49,9 @@ export async function* readRecords<Field extends string>(
   if (first === '[')
     throw new StartupError(`${input.name} is a JSON list: write one object a line, as \`jq -c '.[]'\` does.`);
   const texts = joined(head, chunks);
-  yield* first === '{' ? readJson(input, texts, names) : readCsv(input, texts, names, head, onColumns);
+  yield* first === '{'
+    ? readJson(input, texts, names)
+    : readCsv({ texts, names, head, onColumns }, input.name);
 }
 
 async function* joined(head: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
@@ -143,12 +145,17 @@ async function* readJson<Field extends string>(
   if (last !== undefined) yield last;
 }
 
+interface Csv<Field extends string> {
+  readonly texts: AsyncIterable<string>;
+  readonly names: Names<Field>;
+  /** The first line. */
+  readonly head: string;
+  readonly onColumns: (columns: Columns<Field>) => void;
+}
+
 async function* readCsv<Field extends string>(
-  { name }: Input,
-  texts: AsyncIterable<string>,
-  names: Names<Field>,
-  head: string,
-  onColumns: (columns: Columns<Field>) => void,
+  { texts, names, head, onColumns }: Csv<Field>,
+  name: string,
 ): AsyncGenerator<FileRecord<Field>> {
   const parser = parse({
     delimiter: delimiterOf(head),

@@ -25,7 +25,7 @@ export function openRights(
   clickhouseUrl: string,
 ): Promise<Rights> {
   return withClosers(async (onClose) => {
-    const store = await openKnownStore(config, 'wishmeter', log, urls);
+    const store = await openKnownStore(config, 'wishmeter', log, { urls });
     onClose(() => store.close());
     const identity = openIdentityAlone(store, config, onClose, openWishers({ store, config, onClose }));
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);

@@ -34,6 +34,12 @@ export interface AttemptSpec {
   readonly onStep?: ((step: DeliverStep) => void | Promise<void>) | undefined;
 }
 
+export interface Destination {
+  readonly queue: DeliveryQueue;
+  readonly connection: Connection;
+  readonly receiver: Receiver;
+}
+
 export type DeliverStep = 'read' | 'sent' | 'settled';
 
 export interface Attempted extends Settled {
@@ -44,9 +50,7 @@ export interface Attempted extends Settled {
 /** @returns undefined if the connection was closed @throws ServiceError `unavailable` */
 export async function attempt(
   { store, redirects, retriesMs = RETRIES_MS, onStep }: AttemptSpec,
-  queue: DeliveryQueue,
-  connection: Connection,
-  receiver: Receiver,
+  { queue, connection, receiver }: Destination,
   { id, attempts, line }: Held,
 ): Promise<Attempted | undefined> {
   const [isWaiting, isErased, place] = await Promise.all([

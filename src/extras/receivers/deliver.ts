@@ -45,7 +45,7 @@ export function openReceivers(
   { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},
 ): Promise<OpenReceivers> {
   return withClosers(async (onClose) => {
-    const store = await openKnownStore(config, name, log, urls, timeoutMs);
+    const store = await openKnownStore(config, name, log, { urls, timeoutMs });
     onClose(() => store.close());
     return { store, receivers: receiversOf(store, config) };
   });

@@ -117,7 +117,8 @@ export class ReceiverSender {
       return;
     }
     this.#inFlight++;
-    void attempt(this.#spec, this.#queue, this.#connection, this.#receiver, { id, attempts, line })
+    const destination = { queue: this.#queue, connection: this.#connection, receiver: this.#receiver };
+    void attempt(this.#spec, destination, { id, attempts, line })
       .then((tried) => {
         if (tried !== undefined) this.#settled.push(tried);
       })

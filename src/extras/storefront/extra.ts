@@ -7,18 +7,15 @@ import { sharePageOperation } from './share-page/routes.js';
 
 export const storefront: Extra = ({ config }) => ({
   plug({ wishlist, opens }) {
-    const sharePage = sharePageOperation(
-      wishlist.shares,
-      wishlist.items,
-      opens,
-      {
+    const sharePage = sharePageOperation({
+      ...{ shares: wishlist.shares, items: wishlist.items, opens, pageUrl: config.SHARE_PAGE_URL },
+      shop: {
         url: config.SHOP_URL,
         name: config.SHOP_NAME,
         imageHosts: imageHostsOf(config),
         productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
       },
-      config.SHARE_PAGE_URL,
-    );
+    });
     return {
       operations: [sharePage, ...storefrontScripts(config.SCRIPT_NAME)],
       // Without an app proxy this service is at the shop's address itself, and so are its share links.

@@ -73,8 +73,13 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
   const identity = { ...WHO, customerId: '7', sessionId: 's-1' };
   const lines = [
     encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
-    encodeOrderLine(1_795_000_002_000, '1.cA', identity, head, line),
-    encodeOrderLine(1_795_000_002_000, '1.cA', identity, { ...head, orderId: '10' }, undefined),
+    encodeOrderLine(1_795_000_002_000, { profileId: '1.cA', identity }, head, line),
+    encodeOrderLine(
+      1_795_000_002_000,
+      { profileId: '1.cA', identity },
+      { ...head, orderId: '10' },
+      undefined,
+    ),
   ];
   await deliveries.handOver.handOver(0, Buffer.from(lines.join('')), []);
   deliveries.deliverer();

@@ -31,14 +31,16 @@ const PAGE = { type: 'string', pattern: '^[1-9][0-9]*$', description: 'Of 48 ite
 const CACHED = { 'cache-control': 'private, max-age=60' };
 const UNCACHED = { 'cache-control': 'no-store' };
 
-/** @param pageUrl the shop's own page, to redirect to; '' if there is none */
-export function sharePageOperation(
-  shares: Shares,
-  items: Items,
-  opens: ShareOpens,
-  shop: Shop,
-  pageUrl: string,
-): Operation {
+export interface SharePageSpec {
+  readonly shares: Shares;
+  readonly items: Items;
+  readonly opens: ShareOpens;
+  readonly shop: Shop;
+  /** The shop's own page, to redirect to; '' if there is none. */
+  readonly pageUrl: string;
+}
+
+export function sharePageOperation({ shares, items, opens, shop, pageUrl }: SharePageSpec): Operation {
   /** Part of all validators: everything that all pages depend on. */
   const edition = `${VERSION} ${JSON.stringify(shop)} ${contentSecurityPolicy(shop)}`;
   return {
