@@ -58,6 +58,12 @@ class Gathering {
   }
 }
 
+interface ReadingOptions {
+  readonly timeoutMs?: number | undefined;
+  readonly gathering?: Gathering;
+}
+
+/** One body while it arrives. */
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
@@ -77,8 +83,7 @@ export class Reading {
     res: HttpResponse,
     limit: number,
     callbacks: BodyCallbacks,
-    timeoutMs = BODY_TIMEOUT_MS,
-    gathering = new Gathering(),
+    { timeoutMs = BODY_TIMEOUT_MS, gathering = new Gathering() }: ReadingOptions = {},
   ) {
     this.#res = res;
     this.#gathering = gathering;
@@ -198,7 +203,10 @@ export class BodyReader {
 
   /** @param limit maximum bytes */
   read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
-    const reading = new Reading(res, limit, callbacks, this.#timeoutMs, this.#gathering);
+    const reading = new Reading(res, limit, callbacks, {
+      timeoutMs: this.#timeoutMs,
+      gathering: this.#gathering,
+    });
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTick);
     return reading;
   }

@@ -29,8 +29,8 @@ export function pump(
     () => res.close(),
     () => body.close(),
   );
-  write(res, body, pending, held, events).catch((error: Error) => {
-    // After a disconnect the body fails, too.
+  write(res, body, { pending, held }, events).catch((error: Error) => {
+    // After a disconnect the body ends with an error, too.
     if (!pending.holds(held)) return;
     pending.release(held);
     events.onCut(error);
@@ -42,8 +42,7 @@ export function pump(
 async function write(
   res: HttpResponse,
   body: TextStream,
-  pending: PendingBytes,
-  held: PendingAnswer,
+  { pending, held }: { readonly pending: PendingBytes; readonly held: PendingAnswer },
   events: PumpEvents,
 ): Promise<void> {
   let wake: (() => void) | undefined;

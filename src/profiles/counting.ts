@@ -69,8 +69,7 @@ export class Counting {
       const { profileId, answer } = await this.#places.follow(
         name,
         isVisit(request),
-        request,
-        redirect,
+        { at: request, redirect },
         this.at(kind, request.handle, request.device),
       );
       request.counted(profileId, answer);
@@ -81,7 +80,7 @@ export class Counting {
 
   /** @throws ServiceError `overloaded`, `too_many_products` */
   at(kind: VisitKind, handle: string, device: string | null): Ask<number> {
-    return (place) => this.#ask(place, kind, handle, device) as Promise<number | string>;
+    return (place) => this.#ask(place, { kind, handle, device }) as Promise<number | string>;
   }
 
   /** Once per operation, even if the counts move. @throws ServiceError `too_many_products` */
@@ -96,16 +95,15 @@ export class Counting {
         place.profileId,
         async (recordId, done) => {
           if (done !== undefined) return { profileId: done.place, count: Number(done.record) };
-          const count = await this.#ask(place, kind, handle, device, recordId);
+          const count = await this.#ask(place, { kind, handle, device, recordId });
           return typeof count === 'string' ? count : { profileId: place.profileId, count };
         },
         (answer) => answer === FENCED,
       );
   }
 
-  async #ask(place: Place, kind: VisitKind, handle: string, device: string | null, recordId?: string) {
+  async #ask(place: Place, asked: Pick<VisitEntry, 'kind' | 'handle' | 'device' | 'recordId'>) {
     const { profileId, generation, checked, link } = place;
-    const entry = { kind, profileId, generation, checked, link, handle, device, recordId };
-    return (await this.#batch.run(entry)) ?? 0;
+    return (await this.#batch.run({ ...asked, profileId, generation, checked, link })) ?? 0;
   }
 }

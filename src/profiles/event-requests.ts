@@ -47,7 +47,7 @@ export class EventRequests {
   async recordElsewhere(request: EventRequest, redirect: string): Promise<void> {
     try {
       const ask = this.at((profileId) => request.encode(profileId));
-      const { profileId } = await this.#places.follow(request.name, true, request, redirect, ask);
+      const { profileId } = await this.#places.follow(request.name, true, { at: request, redirect }, ask);
       request.recorded(profileId);
     } catch (error) {
       request.failed(error as Error);

@@ -40,7 +40,7 @@ export class ManyVisits {
         const all = new Outcomes(outcomes, indexes.length, resolve, reject);
         for (const i of indexes) {
           const { identity, productHandle } = visits[i] as Visit;
-          const visit = new VisitOfMany(kind, productHandle, identity.device, all, i);
+          const visit = new VisitOfMany({ kind, handle: productHandle, device: identity.device }, all, i);
           this.#visitors.count(visit, identity, mayLink);
         }
       });
@@ -71,7 +71,11 @@ class VisitOfMany extends CountRequest {
   readonly #all: Outcomes;
   readonly #index: number;
 
-  constructor(kind: VisitKind, handle: string, device: string | null, all: Outcomes, index: number) {
+  constructor(
+    { kind, handle, device }: Pick<CountRequest, 'kind' | 'handle' | 'device'>,
+    all: Outcomes,
+    index: number,
+  ) {
     super(kind, handle, device);
     this.#all = all;
     this.#index = index;

@@ -54,17 +54,16 @@ export class Places {
     const place = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
     const answer = await ask(place);
     if (!isRedirect(answer)) return { profileId: place.profileId, answer: answer as Answer };
-    return this.follow(name, makes, place, answer, ask);
+    return this.follow(name, makes, { at: place, redirect: answer }, ask);
   }
 
   async follow<Answer>(
     name: string,
     makes: boolean,
-    first: Place,
-    redirect: string,
+    { at, redirect }: { readonly at: Place; readonly redirect: string },
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
-    let [place, answer]: [Place, Answer | string] = [first, redirect];
+    let [place, answer]: [Place, Answer | string] = [at, redirect];
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       place = await this.#located(name, makes, place, answer as string);
       answer = await ask(place);

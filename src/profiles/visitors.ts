@@ -72,20 +72,19 @@ export class Visitors {
     handle: string,
   ): Promise<Counted> {
     const ask = this.#parts.counting.at(kind, handle, who.device);
-    const { profileId, answer } = await this.#enter(kind, who, mayLink, handle, ask);
+    const { profileId, answer } = await this.#enter(who, mayLink, { kind, handle }, ask);
     return { profileId, count: answer };
   }
 
   /** Once per operation. @throws as `enter` */
   async enterOnce(
-    kind: 'visit' | 'reset',
     who: Identity,
     mayLink: boolean,
-    handle: string,
+    { kind, handle }: { readonly kind: 'visit' | 'reset'; readonly handle: string },
     operation: KeyedOperation,
   ): Promise<Counted> {
     const ask = this.#parts.counting.once(kind === 'visit' ? 'count' : kind, handle, who.device, operation);
-    return (await this.#enter(kind, who, mayLink, handle, ask)).answer;
+    return (await this.#enter(who, mayLink, { kind, handle }, ask)).answer;
   }
 
   /** With the profile id that the visitor has or would get. */
@@ -166,12 +165,12 @@ export class Visitors {
 
   /** Creates an unknown visitor. @throws errors of `ask` and `check` */
   change<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>, check?: Check): Promise<Done<Answer>> {
-    return this.#run(who, mayLink, true, ask, check);
+    return this.#run(who, mayLink, check === undefined ? { makes: true } : { makes: true, check }, ask);
   }
 
   async changeKnown<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     const isUnknown = mustLink(who, mayLink) && !(await this.find(who, mayLink)).known;
-    return isUnknown ? this.look(who, mayLink, ask) : this.#run(who, mayLink, false, ask);
+    return isUnknown ? this.look(who, mayLink, ask) : this.#run(who, mayLink, { makes: false }, ask);
   }
 
   /** After a write. */
@@ -197,24 +196,22 @@ export class Visitors {
   }
 
   #enter<Answer>(
-    kind: Exclude<VisitKind, 'read'>,
     who: Identity,
     mayLink: boolean,
-    handle: string,
+    { kind, handle }: { readonly kind: Exclude<VisitKind, 'read'>; readonly handle: string },
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
-    if (kind === 'reset') return this.#run(who, mayLink, false, ask);
+    if (kind === 'reset') return this.#run(who, mayLink, { makes: false }, ask);
     const check: Check = (places) => this.#parts.products.assertFits(places, handle);
-    return this.#run(who, mayLink, true, ask, check);
+    return this.#run(who, mayLink, { makes: true, check }, ask);
   }
 
   /** @param makes see Places.run */
   async #run<Answer>(
     who: Identity,
     mayLink: boolean,
-    makes: boolean,
+    { makes, check }: { readonly makes: boolean; readonly check?: Check },
     ask: Ask<Answer>,
-    check?: Check,
   ): Promise<Done<Answer>> {
     const { places, links, linker } = this.#parts;
     if (!mustLink(who, mayLink)) return places.run(onlyName(who), makes, ask);

@@ -69,33 +69,19 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
 
   /** @returns answers in order; undefined if the stream is not at that node: nothing was done */
   async ask(kind: Kind, to: string, lane: string, batch: readonly Op[]) {
-    const { sender, health, isCluster, onBatch } = this.#options;
-    const { writes } = this.#format;
+    const { sender, health, isCluster, laneKey, nodeTag, onBatch } = this.#options;
     const started = performance.now();
-    const sequence = batch.some(writes) ? ++this.#sequence : 0;
+    const sequence = batch.some(this.#format.writes) ? ++this.#sequence : 0;
     const address = kind === 'node' ? to : isCluster ? health.addressOf(to) : undefined;
-    const call = this.#call(kind, to, lane, batch, address, sequence > 0);
+    const { script, mixesTags, tag } = this.#format;
+    const call = new ScriptCall(isCluster && mixesTags ? this.#nodeScripts[sequence > 0 ? 0 : 1] : script);
+    call.key(laneKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, lane));
+    this.#format.encode(batch, call, address);
     const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
     const { deadline } = batch[0] as Op;
     const reply = await sender.send(call, deadline, numbers, sequence > 0);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
     return reply === LUA.NO_STREAM ? undefined : this.#format.decode(batch, reply, address);
-  }
-
-  #call(
-    kind: Kind,
-    to: string,
-    lane: string,
-    batch: readonly Op[],
-    address: string | undefined,
-    isWriting: boolean,
-  ): ScriptCall {
-    const { isCluster, laneKey, nodeTag } = this.#options;
-    const { script, mixesTags, tag } = this.#format;
-    const call = new ScriptCall(isCluster && mixesTags ? this.#nodeScripts[isWriting ? 0 : 1] : script);
-    call.key(laneKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, lane));
-    this.#format.encode(batch, call, address);
-    return call;
   }
 }

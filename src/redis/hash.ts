@@ -19,17 +19,23 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
   return found;
 }
 
+export interface FieldChange {
+  readonly key: string;
+  readonly field: string;
+  /** Expected value; '' if the field must be absent. */
+  readonly before: string;
+  /** '' removes the field. */
+  readonly after: string;
+  /** Maximum fields of the hash. */
+  readonly most?: number;
+}
+
 /**
- * @param before '' if the field must be absent @param after '' removes the field @returns 1; 0 for another value, or
- * LUA.TOO_MANY: nothing was done
+ * Compare-and-set of one field of a hash.
+ * @returns 1; 0 for another value, or LUA.TOO_MANY: then nothing was done
+ * @throws ServiceError `unavailable`
  */
-export function changeField(
-  store: Store,
-  key: string,
-  field: string,
-  before: string,
-  after: string,
-  most = Number.MAX_SAFE_INTEGER,
-): Promise<number> {
+export function changeField(store: Store, change: FieldChange): Promise<number> {
+  const { key, field, before, after, most = Number.MAX_SAFE_INTEGER } = change;
   return store.change(CHANGE, [key], [field, before, after, most]);
 }

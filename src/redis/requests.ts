@@ -56,20 +56,32 @@ export interface Done {
 
 const NOTHING: readonly (Done | undefined)[] = [];
 
+interface RequestRecord {
+  readonly key: string;
+  /** Seconds for which records are kept. */
+  readonly rememberedS: number;
+}
+
+interface RecordedOperation {
+  readonly id: string;
+  readonly at: number;
+  /** Those at which it was, or will be, tried, separated by spaces. */
+  readonly places: string;
+}
+
+/** An operation under a request record. */
 export class KeyedOperation {
   /** UUID v7. */
   readonly id: string;
   /** The first request, milliseconds since 1970. */
   readonly at: number;
   readonly #store: Store;
-  readonly #recordKey: string;
-  readonly #rememberedS: number;
+  readonly #record: RequestRecord;
   #places: string;
 
-  constructor(store: Store, recordKey: string, rememberedS: number, id: string, at: number, places: string) {
+  constructor(store: Store, record: RequestRecord, { id, at, places }: RecordedOperation) {
     this.#store = store;
-    this.#recordKey = recordKey;
-    this.#rememberedS = rememberedS;
+    this.#record = record;
     this.id = id;
     this.at = at;
     this.#places = places;
@@ -106,7 +118,7 @@ export class KeyedOperation {
   async moveOn(place: string): Promise<void> {
     const { client } = this.#store;
     const known = this.#places;
-    this.#places = (await this.#store.call(() => client.hget(this.#recordKey, 'places'))) ?? '';
+    this.#places = (await this.#store.call(() => client.hget(this.#record.key, 'places'))) ?? '';
     if (this.#places === known) await this.#place(`${known} ${place}`);
   }
 
@@ -134,7 +146,7 @@ export class KeyedOperation {
     const done = new Array<Done | undefined>(parts).fill(undefined);
     for (const [i, place] of places.entries()) {
       const touched = done.map((_, part) => keys.operation(place, recordIdOf(this.id, i + 1, part)));
-      const records = await this.#store.change(FENCE, touched, [this.#rememberedS]);
+      const records = await this.#store.change(FENCE, touched, [this.#record.rememberedS]);
       for (const [part, record] of records.entries()) if (record !== FENCED) done[part] ??= { place, record };
     }
     return done;
@@ -142,8 +154,8 @@ export class KeyedOperation {
 
   async #place(wanted: string): Promise<void> {
     const args = [this.id, this.#places, wanted];
-    const places = await this.#store.change(PLACE, [this.#recordKey], args);
-    if (places === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
+    const places = await this.#store.change(PLACE, [this.#record.key], args);
+    if (places === '') throw new ServiceError('unavailable'); // the record has expired, or Redis has lost it
     this.#places = places;
   }
 }
@@ -190,6 +202,7 @@ export class RequestStore {
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
+    const record = { key: recordKey, rememberedS: this.#rememberedS };
     const graceUntil = performance.now() + this.#graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , places, answer] = reply;
@@ -199,18 +212,14 @@ export class RequestStore {
       if (answer !== null) return answer;
       if (performance.now() >= graceUntil)
         return this.#finish(
-          new KeyedOperation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places),
+          new KeyedOperation(this.#store, record, { id: foundId, at: Number(foundAt), places }),
           recordKey,
           act,
         );
       await sleep(POLL_MS);
       reply = await begin();
     }
-    return this.#finish(
-      new KeyedOperation(this.#store, recordKey, this.#rememberedS, id, at, place),
-      recordKey,
-      act,
-    );
+    return this.#finish(new KeyedOperation(this.#store, record, { id, at, places: place }), recordKey, act);
   }
 
   async #finish(

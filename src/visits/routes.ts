@@ -124,10 +124,9 @@ export function visitOperations(
     const what = { operation: wantsCount ? `${kind} with count` : kind, input, place };
     return onceUnderKey(requests, request, what, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
-        kind,
         identity,
         mayLink,
-        productHandle,
+        { kind, handle: productHandle },
         operation,
       );
       return answer(profileId, productHandle, wantsCount ? count : undefined);

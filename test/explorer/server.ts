@@ -83,7 +83,9 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         }
         const key = { scope: 'explorer', key: act.key, fingerprint: '' };
         const text = await requests.run(key, visitors.likelyProfile(who, true), async (operation) =>
-          JSON.stringify(await visitors.enterOnce('visit', who, true, act.handle, operation)),
+          JSON.stringify(
+            await visitors.enterOnce(who, true, { kind: 'visit', handle: act.handle }, operation),
+          ),
         );
         const { profileId, count } = JSON.parse(text) as { profileId: string; count: number };
         return { profileId, count };

@@ -84,7 +84,7 @@ async function copy(
   const paths = [join(folder, 'all'), join(folder, 'again')] as const;
   const keys = createKeys(prefix);
   const onProgress = () => {};
-  await dumpRedis(slowed(from.store.client, before), keys, prefix, paths, onProgress);
+  await dumpRedis(slowed(from.store.client, before), keys, { prefix, paths }, onProgress);
   const client = await connectRedis({ urls: to.urls, name: 'restore', timeoutMs: 20_000 }, () => {});
   await restoreRedis({ client, keys, prefix, paths, onProgress });
   await verifyRedis({ client, prefix, paths, onProgress });

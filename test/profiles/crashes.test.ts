@@ -154,7 +154,7 @@ eachRedis(t, async (t, redis) => {
           { scope: 'test', key: s, fingerprint: '' },
           by.visitors.likelyProfile(session, true),
           async (operation) => {
-            const { profileId, count } = await by.visitors.enterOnce('visit', session, true, 'x', operation);
+            const { profileId, count } = await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 'x' }, operation);
             return JSON.stringify({ profileId, count });
           },
         );

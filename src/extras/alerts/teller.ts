@@ -51,6 +51,12 @@ export interface TellerSpec {
   readonly onWisher?: ((profileId: string) => Promise<void> | void) | undefined;
 }
 
+/** An item's field, and the variants of the product that it may stand for. */
+interface ChangedItem {
+  readonly field: string;
+  readonly variants: readonly Variant[];
+}
+
 export class Teller {
   readonly #spec: TellerSpec;
 
@@ -70,7 +76,7 @@ export class Teller {
         if (pauseMs > 0) await sleep(pauseMs);
         const began = performance.now();
         const told = await Promise.allSettled(
-          profiles.map((profileId) => this.#tellOne(profileId, field, variants, change, counts)),
+          profiles.map((profileId) => this.#tellOne(profileId, { field, variants }, change, counts)),
         );
         // A failed item keeps the product in the journal, but does not stop the others.
         for (const one of told) if (one.status === 'rejected') failed ??= one.reason;
@@ -82,20 +88,15 @@ export class Teller {
     return counts;
   }
 
-  async #tellOne(
-    noted: string,
-    field: string,
-    variants: readonly Variant[],
-    change: Change,
-    counts: Counts,
-  ): Promise<void> {
+  async #tellOne(noted: string, changed: ChangedItem, change: Change, counts: Counts): Promise<void> {
+    const { field } = changed;
     const { store, placeOf, wishers, onWisher } = this.#spec;
     let profileId = noted;
     for (let round = 0; round < ROUNDS; round++) {
       await onWisher?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
       if (stored !== null) {
-        if (await this.#tellOf(readWish(stored), profileId, field, variants, change, counts)) return;
+        if (await this.#tellOf({ ...readWish(stored), profileId }, changed, change, counts)) return;
         continue;
       }
       const place = await placeOf(profileId);
@@ -110,13 +111,12 @@ export class Teller {
 
   /** @returns false if the item has changed since it was read */
   async #tellOf(
-    wish: Wish,
-    profileId: string,
-    field: string,
-    variants: readonly Variant[],
+    wish: Wish & { readonly profileId: string },
+    { field, variants }: ChangedItem,
     { product, version, since }: Change,
     counts: Counts,
   ): Promise<boolean> {
+    const { profileId } = wish;
     const [creationLine, , content] = wish.stored.split('\n');
     let item = wish.stored;
     const now = product.isPublished ? offerOf(wish, variants, this.#spec.shopCurrency) : undefined;
@@ -128,7 +128,7 @@ export class Teller {
     );
     const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
     for (const { told, type } of steps) {
-      const event = type && now && eventOf(type, wish, profileId, customerId, now, product);
+      const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
       const asked = { kind: 'tell', field, item, told, event } as const;
       const answer = await wishlists.make(linkedPlace(profileId, generation ?? ''), asked);
       if (answer === OTHER_ITEM || isRedirect(answer)) return false;
@@ -141,9 +141,7 @@ export class Teller {
 
 function eventOf(
   type: AlertType,
-  { item, sessionId }: Wish,
-  profileId: string,
-  customerId: string | null,
+  { item, sessionId, profileId, customerId }: Wish & { readonly profileId: string },
   now: Offer,
   product: Product,
 ) {

@@ -68,7 +68,7 @@ export async function backUp(
   const { settings } = await settleSettings(clickhouse, database, unsettled);
   const beganAt = new Date().toISOString();
 
-  const dump = await dumpRedis(redis, keys, prefix, redisPaths(folder), onProgress);
+  const dump = await dumpRedis(redis, keys, { prefix, paths: redisPaths(folder) }, onProgress);
   const files: BackupFile[] = REDIS_FILES.map((name, i) => ({ name, ...(dump.files[i] as FileSum) }));
   const rows: Record<string, number> = {};
   for (const table of TABLES) {

@@ -44,13 +44,12 @@ export interface DumpedKeys {
 export async function dumpRedis(
   client: RedisClient,
   keys: Keys,
-  prefix: string,
-  paths: readonly [all: string, again: string],
+  { prefix, paths }: { readonly prefix: string; readonly paths: readonly [all: string, again: string] },
   onProgress: OnProgress,
 ): Promise<DumpedKeys> {
   const slots = await slotsOf(client);
   const [all, again] = [createChecked(paths[0]), createChecked(paths[1])];
-  const dump = new Dump(client, keys, `${prefix}:`, all, onProgress);
+  const dump = new Dump({ client, keys, prefix: `${prefix}:`, file: all, onProgress });
   const folder = `${paths[0]}.names`;
   await mkdir(folder, { mode: 0o700 });
   let files: DumpedKeys['files'];
@@ -69,23 +68,23 @@ export async function dumpRedis(
   return { files, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
 }
 
+interface DumpParts {
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  /** With its colon. */
+  readonly prefix: string;
+  readonly file: CheckedFile;
+  readonly onProgress: OnProgress;
+}
+
 class Dump {
   readonly counts = new Map<string, number>();
-  readonly #client: RedisClient;
-  readonly #keys: Keys;
-  /** With its colon. */
-  readonly #prefix: string;
-  readonly #file: CheckedFile;
-  readonly #onProgress: OnProgress;
+  readonly #parts: DumpParts;
   readonly #limit = pLimit(AT_ONCE);
   #count = 0;
 
-  constructor(client: RedisClient, keys: Keys, prefix: string, file: CheckedFile, onProgress: OnProgress) {
-    this.#client = client;
-    this.#keys = keys;
-    this.#prefix = prefix;
-    this.#file = file;
-    this.#onProgress = onProgress;
+  constructor(parts: DumpParts) {
+    this.#parts = parts;
   }
 
   /** @returns the sources of merges that were pending before the first profile was read */
@@ -107,8 +106,8 @@ class Dump {
         else byProfile.set(profileId, [key]);
       }
       await this.#each(byProfile, async ([profileId, found]) => {
-        const all = [...new Set([...found, ...this.#keys.allOf(profileId)])];
-        await this.#write(this.#file, all, await this.#read(all));
+        const all = [...new Set([...found, ...this.#parts.keys.allOf(profileId)])];
+        await this.#write(this.#parts.file, all, await this.#read(all));
       });
     }
     return sources;
@@ -118,7 +117,7 @@ class Dump {
   async #addMerging(key: string, sources: Set<string>): Promise<void> {
     let cursor = '0';
     do {
-      const [next, found] = await this.#client.zscan(key, cursor, 'COUNT', PAGE_SIZE);
+      const [next, found] = await this.#parts.client.zscan(key, cursor, 'COUNT', PAGE_SIZE);
       cursor = next;
       for (const operation of found) {
         const [task, source] = operation.split(' ');
@@ -135,10 +134,10 @@ class Dump {
         await this.#write(file, names, values);
       },
     };
-    const merged = new MergedDump(this.#client, this.#keys, dump, began, wasPending);
+    const merged = new MergedDump(this.#parts.client, this.#parts.keys, dump, { began, wasPending });
     for (const source of wasPending) await merged.source(source);
     for await (const found of this.#pages('{*}:p:*')) {
-      const targets = await Promise.all(found.map((key) => this.#client.hget(key, 'target')));
+      const targets = await Promise.all(found.map((key) => this.#parts.client.hget(key, 'target')));
       for (const [i, key] of found.entries()) {
         const [source, target] = [this.#kindOf(key)?.profileId, targets[i]];
         if (source && target && merged.isRecent(source, target)) await merged.source(source);
@@ -153,26 +152,26 @@ class Dump {
       if (kind !== undefined && kind.profileId === undefined) await spool.add(key, key);
     }
     for await (const names of spool.parts())
-      await this.#each(names, async (key) => this.#write(this.#file, [key], await this.#read([key])));
+      await this.#each(names, async (key) => this.#write(this.#parts.file, [key], await this.#read([key])));
   }
 
   async *#names(): AsyncGenerator<string> {
     let count = 0;
     for await (const found of this.#pages('*')) {
       count += found.length;
-      this.#onProgress('Redis, names of keys', count);
+      this.#parts.onProgress('Redis, names of keys', count);
       yield* found;
     }
   }
 
   async *#pages(pattern: string): AsyncGenerator<readonly string[]> {
-    for (const node of mastersOf(this.#client)) {
+    for (const node of mastersOf(this.#parts.client)) {
       let cursor = '0';
       do {
         const [next, found] = await node.scan(
           cursor,
           'MATCH',
-          `${this.#prefix}${pattern}`,
+          `${this.#parts.prefix}${pattern}`,
           'COUNT',
           SCAN_COUNT,
         );
@@ -183,7 +182,7 @@ class Dump {
   }
 
   #kindOf(key: string) {
-    return kindOf(key.slice(this.#prefix.length));
+    return kindOf(key.slice(this.#parts.prefix.length));
   }
 
   /** @throws the first error, once nothing is under way */
@@ -206,10 +205,10 @@ class Dump {
   async #read(names: readonly string[]): Promise<unknown[]> {
     const list = [names.length, ...names];
     try {
-      return (await this.#client.callBuffer('evalsha', DUMP_KEYS.sha, ...list)) as unknown[];
+      return (await this.#parts.client.callBuffer('evalsha', DUMP_KEYS.sha, ...list)) as unknown[];
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return (await this.#client.callBuffer('eval', DUMP_KEYS.source, ...list)) as unknown[];
+      return (await this.#parts.client.callBuffer('eval', DUMP_KEYS.source, ...list)) as unknown[];
     }
   }
 
@@ -220,7 +219,7 @@ class Dump {
       await writeRecord(file, { key, endsAt, payload });
       const kind = this.#kindOf(key)?.kind as string;
       this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
-      this.#onProgress('Redis, keys', ++this.#count);
+      this.#parts.onProgress('Redis, keys', ++this.#count);
     }
   }
 }

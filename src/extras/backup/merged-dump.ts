@@ -22,6 +22,13 @@ export interface ProfileDump {
   write(profileId: string, names: readonly string[], values: readonly unknown[]): Promise<void>;
 }
 
+export interface FirstPass {
+  /** Before it, by the nodes' clocks. */
+  readonly began: number;
+  /** Sources of merges that were pending then. */
+  readonly wasPending: ReadonlySet<string>;
+}
+
 export class MergedDump {
   readonly #client: RedisClient;
   readonly #keys: Keys;
@@ -35,14 +42,7 @@ export class MergedDump {
   readonly #targets = new Set<string>();
   readonly #open = new Set<string>();
 
-  /** @param began before the first pass, by the nodes' clocks @param wasPending sources of merges that were pending then */
-  constructor(
-    client: RedisClient,
-    keys: Keys,
-    dump: ProfileDump,
-    began: number,
-    wasPending: ReadonlySet<string>,
-  ) {
+  constructor(client: RedisClient, keys: Keys, dump: ProfileDump, { began, wasPending }: FirstPass) {
     this.#client = client;
     this.#keys = keys;
     this.#dump = dump;

@@ -92,7 +92,10 @@ export class Compliance {
   async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
     const { compliance } = this.#store.keys;
-    const isSettled = (await changeField(this.#store, compliance, open.id, open.kept, kept)) === 1;
+    const isSettled =
+      (await changeField(this.#store, {
+        ...{ key: compliance, field: open.id, before: open.kept, after: kept },
+      })) === 1;
     return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
 

@@ -15,7 +15,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
   const readReceivers = async () =>
     (await redis.hvals(keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);
   const queueOf = (stream: number, receiver: string) =>
-    new DeliveryQueue(redis, keys, stream, receiver, highWater);
+    new DeliveryQueue(redis, keys, { stream, receiver }, highWater);
   return {
     async handOver(stream, batch, refused) {
       const receivers = await readReceivers();

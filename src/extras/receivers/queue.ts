@@ -39,7 +39,12 @@ export class DeliveryQueue {
   /** Maximum bytes of pending deliveries, and of dead letters. */
   readonly highWater: number;
 
-  constructor(redis: RedisClient, keys: Keys, stream: number, receiver: string, highWater: number) {
+  constructor(
+    redis: RedisClient,
+    keys: Keys,
+    { stream, receiver }: { readonly stream: number; readonly receiver: string },
+    highWater: number,
+  ) {
     this.#redis = redis;
     this.#keys = keys.deliveries(stream, receiver);
     this.#exists = () => redis.hexists(keys.receivers, receiver);

@@ -128,7 +128,7 @@ export class Receivers {
   }
 
   queueAt(stream: number, id: string): DeliveryQueue {
-    return new DeliveryQueue(this.#store.client, this.#store.keys, stream, id, this.#highWater);
+    return new DeliveryQueue(this.#store.client, this.#store.keys, { stream, receiver: id }, this.#highWater);
   }
 
   #kept(id: string): Promise<string | null> {
@@ -148,7 +148,10 @@ export class Receivers {
   }
 
   #put(id: string, before: string, after: string): Promise<number> {
-    return changeField(this.#store, this.#store.keys.receivers, id, before, after, MAX_RECEIVERS);
+    return changeField(this.#store, {
+      ...{ key: this.#store.keys.receivers, field: id, before, after },
+      most: MAX_RECEIVERS,
+    });
   }
 
   async #checkUrl(url: string): Promise<void> {

@@ -249,7 +249,7 @@ t.test('the scripts of a queue', async (t) => {
   async function open() {
     const keys = createKeys(`q${opened++}`);
     await redis.hset(keys.receivers, 'r', '{}');
-    const queue = new DeliveryQueue(redis, keys, 0, 'r', 1_000);
+    const queue = new DeliveryQueue(redis, keys, { stream: 0, receiver: 'r' }, 1_000);
     const take = (count = 10, leaseMs = LONG_MS) => queue.take(count, leaseMs);
     return { keys, queue, take };
   }
