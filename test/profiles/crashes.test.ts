@@ -154,7 +154,12 @@ eachRedis(t, async (t, redis) => {
           { scope: 'test', key: s, fingerprint: '' },
           by.visitors.likelyProfile(session, true),
           async (operation) => {
-            const { profileId, count } = await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 'x' }, operation);
+            const { profileId, count } = await by.visitors.enterOnce(
+              session,
+              true,
+              { kind: 'visit', handle: 'x' },
+              operation,
+            );
             return JSON.stringify({ profileId, count });
           },
         );
