@@ -2,10 +2,9 @@
 // key and the ports; and the order of a shutdown, under a clock of the test.
 
 import { once } from 'node:events';
-import { chmod, chown, link, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
@@ -171,37 +170,6 @@ t.test('a folder is locked once, however long its path, and free again after rel
   }
   t.same(await readdir(temporary), [], 'no temporary folder is left');
 });
-t.test('of several that lock a folder at one moment, one gets it', async (t) => {
-  const shared: number[] = [];
-  for (let round = 0; round < 24; round++) {
-    const dir = await tempDir(t);
-    if (round % 2 === 1) await leaveSocket(join(dir, 'start.sock'));
-    let holders = 0;
-    const want = async (pid: number) => {
-      await sleep(Math.random() * (round % 5));
-      const lock = await lockFolder(dir, pid);
-      if (++holders > 1) shared.push(round);
-      await sleep(20);
-      holders--;
-      await lock.release();
-    };
-    const wanted = await Promise.allSettled([1, 2, 3, 4].map(want));
-    t.ok(
-      wanted.some(({ status }) => status === 'fulfilled'),
-      'one has it',
-    );
-    for (const one of wanted)
-      if (one.status === 'rejected') t.match(one.reason, { name: 'StartupError', message: /pid [1-4]\b/ });
-  }
-  t.same(shared, [], 'rounds in which two had it at once');
-});
-/** A socket without a listener, as a kill -9 leaves it. */
-async function leaveSocket(path: string): Promise<void> {
-  const server = createServer().listen(`${path}.live`);
-  await once(server, 'listening');
-  await link(`${path}.live`, path);
-  await new Promise((done) => server.close(done));
-}
 t.test('a folder that may not be written, or not be made, is refused in a sentence', async (t) => {
   const dir = await tempDir(t);
   const [unprivileged, own] = [65_534, process.geteuid?.()];

@@ -15,24 +15,6 @@ import { startDatabases } from './databases.js';
 const { client, freshDatabase, emptied, ask } = await startDatabases(t);
 const names = loadMigrations().map(({ name }) => name);
 
-t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {
-  const database = freshDatabase();
-  t.same(await migrate(client, database), names);
-  t.same(await migrate(client, database), []);
-  t.match(
-    await ask(`SELECT version, name FROM ${database}.schema_migrations FINAL ORDER BY version`),
-    names.map((name, i) => ({ version: i + 1, name })),
-    'numbered without gaps',
-  );
-});
-
-t.test('several processes may start at once', async (t) => {
-  const database = freshDatabase();
-  await Promise.all(Array.from({ length: 5 }, () => migrate(client, database)));
-  t.same(await migrate(client, database), []);
-  t.same(await ask(`SELECT count() AS n FROM ${database}.events`), [{ n: '0' }]);
-});
-
 t.test('a migration that broke off is finished by the next start', async (t) => {
   const database = freshDatabase();
   const [first, ...others] = loadMigrations();
@@ -88,13 +70,6 @@ t.test('after an upgrade a view that has all columns of another one has the new 
   t.equal((await columns()).length, 3, 'as an earlier version left it');
   await migrate(client, database);
   t.same(await columns(), now);
-});
-
-t.test('several processes may put views at once', async (t) => {
-  const { database, own } = await emptied(t);
-  await own.command({ query: 'DROP VIEW shop_funnel' });
-  await Promise.all(Array.from({ length: 4 }, () => migrate(client, database)));
-  t.equal((await ask("SELECT * FROM shop_funnel(from = '2025-01-01', to = '2025-01-02')", own)).length, 1);
 });
 
 t.test('every view of every file in src/clickhouse/views is put in place', (t) => {

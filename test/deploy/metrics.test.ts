@@ -225,16 +225,6 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
   });
 });
 
-t.test('metrics and labels of an expression are found', async (t) => {
-  const expression =
-    'histogram_quantile(0.99, sum by (le, script) (rate(a_seconds_bucket{code=~"x|y", job!="z"}[5m]))) > 0.1 or b:c unless on (shard) d';
-  t.same(readsOf(expression), {
-    metrics: ['a_seconds_bucket', 'b:c', 'd'],
-    labels: ['le', 'script', 'shard', 'code', 'job'],
-  });
-  t.same(readsOf('unknown_function(a)').metrics, ['unknown_function', 'a'], 'an unknown word is a metric');
-});
-
 t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), async (t) => {
   const { rules, cases } = alarms();
   const { ids, expressions } = panels();

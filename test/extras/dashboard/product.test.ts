@@ -4,7 +4,6 @@
 
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { readParameters, shownWith } from '../../../src/extras/dashboard/panels.js';
 import { PRODUCT_PANELS } from '../../../src/extras/dashboard/product-panels.js';
 import { dateOf, insertVisits } from '../../clickhouse/small-world.js';
 import { DRAWN, openBrowser, WAIT_LIMIT } from './browser.js';
@@ -157,12 +156,6 @@ t.test('a panel of a product wants a handle, and a login', async (t) => {
     for (const path of [`/panels/${name}`, `/panels/${name}.csv`])
       t.equal((await fetch(`${url}${path}?${range}&${query}`)).status, 401, path);
   }
-});
-
-t.test('a text is filled in as ClickHouse reads it', (t) => {
-  t.equal(shownWith('= {handle:String}', { handle: "o'x\\$&" }), "= 'o\\'x\\\\$&'");
-  t.same(readParameters({ name: '', title: '', sql: '' }, new URLSearchParams('handle=x')), {});
-  t.end();
 });
 
 const textOf = (page: Page, selector: string) => page.locator(selector).allTextContents();

@@ -9,7 +9,6 @@ import t from 'tap';
 import { embeddedRedisUrl, startRedis } from '../../../src/extras/embedded/redis.js';
 import { connectRedis } from '../../../src/redis/client.js';
 import { startTestRedis } from '../../harness/redis.js';
-import { until } from '../../harness/until.js';
 import { outsideAddress } from './processes.js';
 
 type Started = Awaited<ReturnType<typeof startRedis>>;
@@ -100,18 +99,6 @@ t.test('where the folder is too deep for a socket, a port of loopback has a pass
   t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), password);
   const outside = outsideAddress();
   if (outside) t.equal(await accepts(outside, Number(port)), false, 'on loopback only');
-});
-
-t.test('a server that dies comes back by itself, at the same URL, with its data', async (t) => {
-  const redis = await startRedis({ dir: freshDir() });
-  t.teardown(() => redis.stop());
-  await ask(redis.url, 'SET', 'k', 'kept');
-  const first = redis.pid;
-  process.kill(first ?? 0, 'SIGKILL');
-  await until('another one is there', () => redis.pid !== undefined && redis.pid !== first);
-  await until('it has its data', async () => {
-    return (await ask(redis.url, 'GET', 'k').catch(() => undefined)) === 'kept';
-  });
 });
 
 t.test('without the program, one sentence says what to install', async (t) => {
