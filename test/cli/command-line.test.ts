@@ -306,6 +306,7 @@ t.test(
       DASHBOARD_TOKEN,
       FLUSH_METRICS_PORT: '0',
       WORKERS: '2',
+      PRODUCT_ALERTS: 'on',
       API_KEYS: KEY,
     };
     const toEmpty = async () => {
