@@ -1,4 +1,4 @@
-// The status of a receiver, summed over its queues at all streams, whose states are written by lua/deliveries-*.lua.
+// The status of a receiver, summed over its queues at all streams, whose states are written by lua/extras/receivers/.
 
 /** Times are milliseconds since 1970, 0 for never. */
 export interface Stand {
