@@ -69,7 +69,7 @@ function visitorOf(sessionId: string, customerId: string): Visitor {
 }
 
 export const VISITOR = visitorOf('s', 'c');
-export const { guest: GUEST, customer: CUSTOMER, both: BOTH } = VISITOR;
+export const { guest: GUEST, customer: CUSTOMER } = VISITOR;
 
 let visitors = 0;
 
