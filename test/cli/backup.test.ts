@@ -8,6 +8,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { QUESTIONS } from '../../src/clickhouse/views.js';
 import { makeSmallWorld } from '../clickhouse/small-world.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -123,7 +124,13 @@ t.test('a quiet deployment', async (t) => {
   await t.test('is the same on a cluster, and serves on', async (t) => {
     t.match(await runWell(t, 'restore', folder, cluster), /each found/);
     t.same(await keysOf(cluster.redis), await keysOf(source.redis), 'every key, and no other');
-    t.same(await viewsOf(clickhouse, cluster.database), await viewsOf(clickhouse, source.database));
+    const answers = await viewsOf(clickhouse, source.database);
+    t.same(
+      QUESTIONS.filter((question) => answers[question] === ''),
+      [],
+      'every question has an answer',
+    );
+    t.same(await viewsOf(clickhouse, cluster.database), answers, 'every answer');
     const { app, close } = await startService(t, cluster);
     t.equal(await app.shop.count({ customerId: '7' }), 5);
     t.equal((await app.shop.items(nameOf(4))).length, 1);
