@@ -165,7 +165,7 @@ export class Visitors {
 
   /** Creates an unknown visitor. @throws errors of `ask` and `check` */
   change<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>, check?: Check): Promise<Done<Answer>> {
-    return this.#run(who, mayLink, check === undefined ? { makes: true } : { makes: true, check }, ask);
+    return this.#run(who, mayLink, { makes: true, check }, ask);
   }
 
   async changeKnown<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
@@ -210,7 +210,7 @@ export class Visitors {
   async #run<Answer>(
     who: Identity,
     mayLink: boolean,
-    { makes, check }: { readonly makes: boolean; readonly check?: Check },
+    { makes, check }: { readonly makes: boolean; readonly check?: Check | undefined },
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
     const { places, links, linker } = this.#parts;

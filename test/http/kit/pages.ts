@@ -153,6 +153,13 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await friend.goto(url);
     await rows(friend).first().waitFor();
     t.equal(await titles(friend), 'Shoe 2,Shoe 1', 'in the same order');
+    await friend.goto(`${url}?code=SAVE10`);
+    await rows(friend).first().waitFor();
+    t.equal(
+      await friend.getByRole('button', { name: /Remove/ }).count(),
+      2,
+      "a shop's other code changes nothing",
+    );
   });
 
   await t.test('prices and stock of today come from the shop', async (t) => {

@@ -36,7 +36,8 @@ class Page extends Painted {
 
   build() {
     const code = new URLSearchParams(location.search).get('code');
-    if (code && !this.hasAttribute('code')) this.setAttribute('code', code);
+    // A shop's other codes, as of a discount, are shorter than a share's.
+    if (/^[\w-]{16,19}$/.test(code) && !this.hasAttribute('code')) this.setAttribute('code', code);
     this.now = {};
     this.pages = 1;
     this.note = make('p', { part: 'title', tabindex: -1 });
