@@ -1,15 +1,12 @@
-// Supervises one child process: starts it, waits until it is ready, restarts it after a crash. The child never outlives
-// this process, not even after kill -9.
+// Supervises one child process: starts it, waits until it is ready, restarts it after a crash.
 //
 //   starting ──ready──▶ ready ──dies──▶ died ──back-off──▶ starting …
-//      │ fails (the first time: startChild rejects; later: died)
 //   any state ──stop()──▶ SIGTERM ──deadline──▶ SIGKILL ──▶ stopped
 //
-// The guard: a few lines of sh start a watcher and then `exec` the program. The watcher reads from a pipe that only this
-// process holds. A line means that the child has ended; end of file means that this process has died, so the watcher
-// ends the child.
+// The child ends with this process, even after kill -9: GUARD starts a watcher, which reads from a pipe that only this
+// process holds. A line means that the child has ended; at end of file the watcher kills the child.
 //
-// Each child has its own process group: Ctrl-C reaches this process alone, which stops its children in order.
+// Each child has its own process group: Ctrl-C reaches only this process, which stops its children in order.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -32,14 +29,13 @@ seconds=$1; shift
 exec "$@" 3<&-
 `;
 
-/** Default milliseconds from SIGTERM to SIGKILL. */
+/** Milliseconds from SIGTERM to SIGKILL. */
 const STOP_MS = 10_000;
-/** Milliseconds in which the child of a killed parent ends. */
+/** By then the child of a killed parent has ended. */
 export const GONE_MS = STOP_MS + 2_000;
-/** A child that ran this long starts again with the shortest back-off. */
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
-/** Redis and Valkey begin each log line with `<pid>:M <time> # `; only the last line has the reason. */
+/** Prefix of a Redis log line: `<pid>:M <time> # `. Greedy, to keep only the last line. */
 const BEFORE_REDIS_REASON = /^.*\b\d+:[A-Z] [^#*|]{15,30} [#*] /s;
 
 export interface Command {
@@ -56,38 +52,28 @@ export type ChildState =
   | { readonly state: 'stopped'; readonly killed: boolean };
 
 export interface ChildSpec<Ready> {
-  /** Names the child in errors. */
   readonly name: string;
-  /** The command of the next start. @param last what `ready` returned for the previous start (a port to keep, say) */
+  /** @param last result of the previous `ready` */
   readonly command: (last: Ready | undefined) => Command;
-  /** Resolves when the child serves. @param ended aborts when the child dies */
+  /** @param ended aborts when the child ends or is late */
   readonly ready: (child: ChildProcess, ended: AbortSignal) => Promise<Ready>;
-  /** Opens an IPC channel (Node children). */
   readonly ipc?: boolean;
-  /** `inherit` shows the output; `tail` keeps the last lines for errors. */
   readonly output?: 'inherit' | 'tail';
-  /** false: no restart after a crash. */
   readonly restart?: boolean;
-  /** Milliseconds to become ready. */
   readonly readyMs?: number;
-  /** Milliseconds from SIGTERM to SIGKILL. */
   readonly stopMs?: number;
   readonly onState?: (state: ChildState) => void;
 }
 
 export interface Child<Ready> {
-  /** undefined while no process runs. */
   readonly pid: number | undefined;
-  /** Result of the last `ready`. */
   readonly ready: Ready;
-  /** SIGTERM, then SIGKILL after the deadline; resolves when the process has ended. Idempotent. */
+  /** Resolves when the process has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** A Node child sends its parent one message: `{ ready: true, … }`, or one sentence why it failed. */
 export type ChildMessage = { readonly ready: true } | { readonly failed: string };
 
-/** `ready` for Node children: waits for the ChildMessage. */
 export async function readyOverIpc<Ready extends { ready: true }>(
   child: ChildProcess,
   ended: AbortSignal,
@@ -97,23 +83,19 @@ export async function readyOverIpc<Ready extends { ready: true }>(
   return message as Ready;
 }
 
-/** Runs a module of wishmeter in its own process. */
 export function nodeCommand(module: URL, args: readonly string[], env = process.env): Command {
   return { file: process.execPath, args: [fileURLToPath(module), ...args], env };
 }
 
-/** Variables that a program needs to run; none is a key or a secret. */
 const NEEDED = /^(PATH|TMPDIR|TZ|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH)$/;
 
-/** The environment of a database, without secrets: SQL can read environment variables. */
+/** Has no secrets: SQL can read environment variables. */
 export function bareEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => NEEDED.test(name)));
 }
 
-/** One process, from its start to its end. */
 class Run {
   readonly process: ChildProcess;
-  /** Resolves when the program and its watcher have ended. */
   readonly exited: Promise<void>;
   readonly startedAt = performance.now();
   readonly #ended = new AbortController();
@@ -135,8 +117,8 @@ class Run {
       });
     }
     const guard = this.process.stdio[3] as Duplex;
-    guard.on('error', () => {}); // the watcher may have ended first
-    guard.resume(); // or `close` is not emitted
+    guard.on('error', () => {});
+    guard.resume(); // else `close` is not emitted
     const end = (reason: string) => {
       this.#reason ||= reason;
       this.#ended.abort();
@@ -149,7 +131,6 @@ class Run {
       end(error.message);
       guard.destroy();
     });
-    // The watcher holds the other end of the pipe and ends last.
     this.exited = new Promise((gone) => guard.once('close', gone));
   }
 
@@ -161,11 +142,10 @@ class Run {
     return this.#ended.signal;
   }
 
-  /** Exit code or signal, and the last lines of output. */
   get reason(): string {
     const isCut = this.#tail.length === TAIL_BYTES;
     const whole = isCut ? this.#tail.slice(this.#tail.indexOf('\n') + 1) : this.#tail;
-    // A program that retries repeats its message: keep one.
+    // A program that retries repeats its message.
     const lines = new Set(whole.trim().split('\n'));
     const words = [...lines].slice(-3).join(' | ').replace(BEFORE_REDIS_REASON, '');
     return words ? `${this.#reason}: ${words}` : this.#reason;
@@ -176,10 +156,7 @@ class Run {
   }
 }
 
-/**
- * Starts a child and keeps it running until `stop()`.
- * @throws StartupError if the first start fails; nothing is left running then
- */
+/** @throws StartupError if the first start fails */
 export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<Ready>> {
   const { name, readyMs = 120_000, stopMs = STOP_MS, onState = () => {} } = spec;
   const stopping = new AbortController();
@@ -212,7 +189,7 @@ export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<R
       onState({ state: 'died', reason: run.reason, restartInMs });
       await pause(restartInMs, stopping.signal);
       if (stopping.signal.aborted) return;
-      await start().catch(() => {}); // the next round reports `died`
+      await start().catch(() => {});
     }
   };
 

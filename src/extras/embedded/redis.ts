@@ -1,10 +1,8 @@
-// Embedded Redis for `start` and the tests: a redis-server (or valkey-server) child process with a data folder. Its settings
-// are those that docs/operations.md asks for in production: append-only file, noeviction.
+// Embedded Redis for `start` and the tests: redis-server or valkey-server as a child process.
 //
-// Redis listens on a unix socket in its folder; only the owner may open it. A socket that accepts connections means that
-// another server uses the folder. (`start` locks the folder, so two starts at the same time are not a case here.) Socket
-// paths have a limit of about 100 bytes: in a deeper folder clients use a loopback port and a random password from a file
-// that only the owner may read.
+// It listens on a unix socket in its folder or, if the socket's path is too long, on a loopback port with a random
+// password. A socket that accepts connections means that another server uses the folder. (`start` locks the folder, so
+// two simultaneous starts are impossible.)
 
 import { randomBytes, randomInt } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
@@ -18,39 +16,30 @@ import { bareEnvironment, type ChildState, GONE_MS, startChild } from './child.j
 
 const PROGRAMS = ['redis-server', 'valkey-server'];
 const SOCKET = 'redis.sock';
-/** Config file with port and password: a command line would show the password in `ps`. */
+/** On a command line `ps` would show the password. */
 const LISTEN = 'listen.conf';
 const SOCKET_PATH_BYTES = 100;
-// Stream entries are batches of lines: 14 KB for 27 events. With the default node size of 4 KB each entry had its own node,
-// and the allocator's rounding cost 55 B per pending event; now 9 B. `stream-node-max-entries` stays at its default of 100: to
-// claim or delete an entry Redis walks its node, and with 1,000 small entries 500 claims took 23 ms instead of 2.
+// A stream entry is a batch: 14 KB for 27 events. In default nodes of 4 KB a pending event costs 55 B, else 9 B. The
+// default of 100 entries per node stays: Redis walks the node to claim or delete; at 1,000, 500 claims took 23 ms
+// instead of 2.
 const STREAM_NODES = { 'stream-node-max-bytes': '524288' };
 
 export interface RedisSpec {
-  /** Data folder; created if missing. */
   readonly dir: string;
-  /** Loopback port; a unix socket in `dir` if absent. */
+  /** Loopback port, instead of the socket. */
   readonly port?: number;
-  /** Redis's appendfsync. */
   readonly fsync?: 'everysec' | 'always';
-  /** false: no restart after a crash. */
   readonly restart?: boolean;
   readonly onState?: (state: ChildState) => void;
 }
 
 export interface EmbeddedRedis {
-  /** `redis://localhost/?path=<socket>` or `redis://127.0.0.1:<port>`, for src/redis/client.ts. */
   readonly url: string;
-  /** undefined while it is down. */
   readonly pid: number | undefined;
-  /** SIGTERM: Redis syncs its append-only file and exits. */
   stop(): Promise<void>;
 }
 
-/**
- * Resolves when Redis has loaded its data.
- * @throws StartupError if no program is installed, the folder is in use, or Redis fails to start
- */
+/** @throws StartupError if no program is installed, the folder is in use, or Redis fails */
 export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
   const file = findRedis();
   const dir = resolve(spec.dir);
@@ -101,13 +90,12 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
   };
 }
 
-/** URL of the Redis in this folder: from its config file, else the socket. */
 export function embeddedRedisUrl(dir: string): string {
   let listen = '';
   try {
     listen = readFileSync(join(dir, LISTEN), 'utf8');
   } catch {
-    // never started, or not readable for us
+    // absent or not ours
   }
   const [, port, password] = /^port ([1-9]\d*)\nrequirepass (\S+)$/m.exec(listen) ?? [];
   return port === undefined
@@ -115,7 +103,6 @@ export function embeddedRedisUrl(dir: string): string {
     : `redis://:${password}@127.0.0.1:${port}`;
 }
 
-/** @throws StartupError if neither program is in PATH */
 export function findRedis(): string {
   const { PATH = '' } = process.env;
   for (const name of PROGRAMS) {
@@ -134,11 +121,10 @@ export function findRedis(): string {
   );
 }
 
-// Below the ephemeral ports (from 32,768 on Linux): an outgoing connection could take one of those before the server starts.
+// Below the ephemeral ports (Linux: from 32,768): an outgoing connection could take one before Redis starts.
 const FIRST_PORT = 31_000;
 const PORTS = 1_700;
 
-/** A loopback port that was free a moment ago. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + randomInt(PORTS);
@@ -153,7 +139,7 @@ async function freePort(): Promise<number> {
 }
 
 async function isInUse(dir: string): Promise<boolean> {
-  // The server of a killed parent syncs its data before it exits.
+  // The Redis of a killed parent syncs before it exits.
   const deadline = performance.now() + GONE_MS;
   const link = await mkdtemp(join(tmpdir(), 'wm-'));
   try {
@@ -178,7 +164,6 @@ function accepts(path: string): Promise<boolean> {
 
 type Address = { path: string } | { port: number; host: string; password?: string };
 
-/** Sends PING until the reply is PONG; repeats it after a refused connection or "-LOADING". */
 export async function untilLoaded(address: Address, ended: AbortSignal): Promise<void> {
   for (let waitMs = 2; !(await pings(address)); waitMs = Math.min(waitMs * 2, 100)) {
     await sleep(waitMs, undefined, { signal: ended });

@@ -1,13 +1,11 @@
-// Writes the configuration that chDB reads when it opens a folder: users, roles, grants, fixed settings.
+// Writes chDB's configuration: users, roles, grants, fixed settings.
 //
-// Grants are an allow list. No role has a grant on SOURCES (FILE, URL, S3, REMOTE, MYSQL, …), on other table or database
-// engines, dictionaries, functions, named collections, backups or users: ClickHouse itself refuses those. statement.ts
-// refuses what ClickHouse has no grant for.
+// Grants are an allow list: none for SOURCES (FILE, URL, S3, REMOTE, …), other engines, dictionaries, functions, named
+// collections, backups or users. statement.ts refuses what has no grant.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The tables that the analyst may SELECT. */
 export interface Readable {
   readonly database: string;
   readonly tables: readonly string[];
@@ -25,8 +23,8 @@ const SERVICE_GRANTS = [
 ];
 
 /**
- * Settings that no caller may change. They name files or addresses, contain expressions, allow a text to run as a query, or
- * choose another parser than the one that judged the statement. For subqueries statement.ts refuses them.
+ * No caller may change these: they name files or addresses, contain expressions, run a text, or choose another parser
+ * than statement.ts expects. ClickHouse does not check subqueries; statement.ts does.
  */
 export const FIXED_SETTINGS = [
   'additional_result_filter',
@@ -50,7 +48,7 @@ export const FIXED_SETTINGS = [
   'url_base',
 ];
 
-/** Writes the configuration into `dir`. @returns chDB's argument that names it */
+/** @returns argument for chDB */
 export function writeAccess(dir: string, readable: Readable | undefined): string {
   const folder = join(dir, 'config');
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -1,8 +1,7 @@
-// chDB's native addon: ClickHouse in this process. We use the addon and not the package's Session, because each request needs
-// its own connection (package.json pins the version).
+// chDB's native addon: ClickHouse in this process. We use the addon because the package's Session has only one
+// connection.
 //
-// The addon requires: one operation at a time per connection, and none left when it is closed. A connection costs 0.15 ms and
-// has its own settings, parameters, current database and temporary tables.
+// A connection costs 0.15 ms, runs one operation at a time, and must be idle when it is closed.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,7 +10,6 @@ import { StartupError } from '../../../errors.js';
 
 const MANIFEST = new URL('../../../../../package.json', import.meta.url);
 
-/** An open connection; opaque. */
 export interface ChdbConnection {
   readonly connection: unique symbol;
 }
@@ -23,17 +21,14 @@ export interface ChdbResult {
 }
 
 export interface Chdb {
-  /** The first connection opens the folder. @param args as on clickhouse-local's command line, for this connection only */
+  /** The first one opens the folder. @param args as for clickhouse-local */
   CreateConnection(dir: string, args: readonly string[]): ChdbConnection;
   CloseConnection(connection: ChdbConnection): void;
-  /** Runs statements on a thread of libuv. The whole result is held in memory, unless it goes INTO OUTFILE. */
+  /** Blocks a libuv thread; the result is held in memory, except with INTO OUTFILE. */
   QueryAsyncConnection(connection: ChdbConnection, sql: string, format: string): Promise<ChdbResult>;
 }
 
-/**
- * Loads the library (tens of milliseconds).
- * @throws StartupError if it is not installed or not built for this machine
- */
+/** @throws StartupError if chDB is not installed or not built for this machine */
 export function loadChdb(): Chdb {
   const require = createRequire(import.meta.url);
   try {

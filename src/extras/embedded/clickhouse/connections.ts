@@ -1,4 +1,4 @@
-// Gives each request its own chDB connection: its settings, parameters and current database end with the request.
+// Gives each request its own chDB connection: settings, parameters and database end with it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Chdb, ChdbConnection } from './chdb.js';
@@ -6,17 +6,14 @@ import { ClickHouseError } from './errors.js';
 import { literal } from './statement.js';
 import { roleOf, type User } from './users.js';
 
-/** `1 + 1` is a syntax error, as on a server; chDB would answer 2. */
 const CONNECTION = ['--implicit_select=0'];
-/** For the whole process: Redis and wishmeter need memory, too. */
+/** For the whole process. */
 const PROCESS = ['--max_server_memory_usage_to_ram_ratio=0.5'];
 
-/**
- * chDB takes no query id, so this setting marks a statement in `system.processes`. Only a server's HTTP interface reads it.
- */
+/** Tags a statement for KILL QUERY, because chDB takes no query id; has no effect here. */
 const NUMBER = 'http_headers_progress_interval_ms';
 
-/** Repeated, because a statement that has not begun can't be killed. */
+/** KILL has no effect before the statement has begun. */
 const KILL_AGAIN_MS = 200;
 
 export type Bounds = Readonly<Record<string, number>>;
@@ -25,9 +22,9 @@ export interface Scope {
   readonly user: User;
   readonly database: string | undefined;
   readonly settings: ReadonlyMap<string, string>;
-  /** Values with TSV escapes, as in ClickHouse's HTTP interface. */
+  /** With TSV escapes. */
   readonly params: ReadonlyMap<string, string>;
-  /** ClickHouse's setting: 0 read and write; 1 read only; 2 read only, settings may change. */
+  /** 1: read only; 2: read only, but settings may change. */
   readonly readonly: 0 | 1 | 2;
 }
 
@@ -35,14 +32,9 @@ export class ClickHouseConnections {
   readonly #chdb: Chdb;
   readonly #dir: string;
   readonly #args: readonly string[];
-  /** Keeps the folder open between requests. */
   readonly #base: ChdbConnection;
   #count = 0;
 
-  /**
-   * @param access see access.ts
-   * @throws if the folder is locked by another process or can't be opened
-   */
   constructor(chdb: Chdb, dir: string, access: string) {
     this.#chdb = chdb;
     this.#dir = dir;
@@ -50,7 +42,6 @@ export class ClickHouseConnections {
     this.#base = chdb.CreateConnection(dir, [...this.#args, ...PROCESS]);
   }
 
-  /** Runs an internal statement, without settings of a caller. */
   async ask(sql: string): Promise<string> {
     return await this.#with(async (connection) => {
       const { bytes } = await this.#chdb.QueryAsyncConnection(connection, sql, 'TSVRaw');
@@ -59,10 +50,8 @@ export class ClickHouseConnections {
   }
 
   /**
-   * Calls `use` with a connection that is set up for one request.
-   * @param bounds upper bounds of settings, and their values if the request sets none
-   * @param ends kills the running statement, which ends after its current block of rows
-   * @throws chDB's errors about database, settings and parameters, and errors of `use`
+   * @param bounds upper bounds of settings, also their defaults
+   * @param ends kills the running statement
    */
   async forRequest(
     scope: Scope,
@@ -91,7 +80,6 @@ export class ClickHouseConnections {
     });
   }
 
-  /** Call after the last request has ended. */
   close(): void {
     this.#chdb.CloseConnection(this.#base);
   }
@@ -114,7 +102,7 @@ function statementsFor(scope: Scope, bounds: Bounds, number: string): string[] {
   ]);
   for (const [name, most] of Object.entries(bounds)) {
     const asked = Number(settings.get(name));
-    changes.set(name, String(asked > 0 ? Math.min(asked, most) : most)); // to ClickHouse 0 means no limit
+    changes.set(name, String(asked > 0 ? Math.min(asked, most) : most)); // 0 means no limit
   }
   changes.set(NUMBER, number);
   for (const name of changes.keys())
@@ -124,7 +112,7 @@ function statementsFor(scope: Scope, bounds: Bounds, number: string): string[] {
     `SET ROLE ${roleOf(user)}`,
     ...(database ? [`USE ${identifier(database)}`] : []),
     `SET ${[...changes].map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}`,
-    // Last: no setting can change after it.
+    // Last: no setting can change afterwards.
     ...(readonly === 0 ? [] : [`SET readonly = ${readonly}`]),
   ];
 }

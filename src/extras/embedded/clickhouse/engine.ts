@@ -2,9 +2,7 @@
 //
 //   request ─▶ wait for a slot ─▶ judge statement ─▶ connection with role and settings ─▶ run ─▶ answer ─▶ close
 //
-// chDB's calls block threads of libuv (UV_THREADPOOL_SIZE, set where the process is started). Each user and the inserts have
-// their own slots, so long SELECTs of one user never delay another. A read-only statement is cancelled if its client
-// disconnects; the analyst's statements have limits of time and memory.
+// Each user and the inserts have their own slots, so that long SELECTs of one user don't delay another.
 
 import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
@@ -17,15 +15,14 @@ import { FUNCTIONS, refusedFunctions } from './functions.js';
 import { fromFile, intoFile, type Judged, judge, literal, type Names, type Statement } from './statement.js';
 import { roleOf } from './users.js';
 
-/** Concurrent statements. `service` covers all its statements but inserts. */
+/** Maximum of concurrent statements. */
 const SLOTS = { analyst: 3, dashboard: 3, service: 4, inserts: 4 };
 const STATEMENTS = Object.values(SLOTS).reduce((sum, slots) => sum + slots);
-/** A thread for each statement and for the reader of its pipe; two more for KILL QUERY, gzip and files. */
+/** Per statement: one for chDB, which blocks it, and one for the pipe's reader. Two for KILL QUERY, gzip and files. */
 export const ENGINE_THREADS = 2 * STATEMENTS + 2;
 
-/** Memory of one statement of the analyst or the dashboard: six of them leave a quarter to the service. */
+/** Per statement of analyst or dashboard: six of them leave a quarter to the service. */
 const MEMORY_SHARE = 1 / 8;
-/** Upper bounds of settings that the analyst's statements may change. */
 const ANALYST_BOUNDS: Bounds = {
   max_threads: availableParallelism(),
   max_temporary_data_on_disk_size_for_query: 4 * 1024 ** 3,
@@ -34,24 +31,23 @@ const ANALYST_BOUNDS: Bounds = {
 /** ClickHouse's default of max_insert_block_size. */
 const INSERT_BLOCK_ROWS = '1048449';
 
-/** A smaller result is sent when it is complete, so that a late error still sets the status. (ClickHouse buffers 1 MiB.) */
+/** A smaller result is sent when complete: a late error still sets the status. */
 const HELD_BYTES = 256 * 1024;
 
 export interface Query {
   readonly scope: Scope;
   readonly statement: Statement;
-  /** Format of the answer if the statement names none. */
+  /** Unless the statement has FORMAT. */
   readonly format: string;
 }
 
 export interface Result {
   readonly format: string;
   readonly rows: AsyncIterable<Buffer>;
-  /** Turns an error of `rows` into the one for the client. */
   readonly errorOf: (error: unknown) => ClickHouseError;
-  /** Rows and bytes read (written, for an insert); zeros if the statement still runs. */
+  /** Written, for an insert. Zeros while the statement runs. */
   readonly read: Pick<ChdbResult, 'rowsRead' | 'bytesRead'>;
-  /** Aborts when the statement has to end, also if its client stops reading. */
+  /** Aborts at the time limit or when the client disconnects. */
   readonly ends: AbortSignal;
 }
 
@@ -73,19 +69,14 @@ export class ClickHouseEngine {
   #names: Names = { tableFunctions: new Set(), refusedFunctions: new Set() };
   #analystBounds: Bounds = {};
 
-  /**
-   * @param access chDB's argument with users and grants
-   * @param analystSeconds limit for statements of the analyst and the dashboard
-   * @throws if the folder is locked by another process or can't be opened
-   */
+  /** @throws if the folder is locked by another process or can't be opened */
   constructor(chdb: Chdb, dir: string, access: string, analystSeconds: number) {
     this.#chdb = chdb;
     this.#analystSeconds = analystSeconds;
     this.#connections = new ClickHouseConnections(chdb, dir, access);
-    this.#files = new ClickHouseFiles(dir, STATEMENTS); // after chDB has locked the folder
+    this.#files = new ClickHouseFiles(dir, STATEMENTS);
   }
 
-  /** Reads the function names and the memory limit. Call before the first request. */
   async prepare(): Promise<void> {
     this.#names = {
       tableFunctions: new Set(await this.column('SELECT lower(name) FROM system.table_functions')),
@@ -100,15 +91,14 @@ export class ClickHouseEngine {
     };
   }
 
-  /** Runs an internal statement and returns its single column. */
   async column(sql: string): Promise<string[]> {
     return (await this.#connections.ask(sql)).split('\n');
   }
 
   /**
-   * Runs a statement and answers it, in a slot of its user. An insert that is answered survives kill -9 of the process.
-   * @param gone aborts when the client disconnects; this cancels a read-only statement
-   * @throws ClickHouseError, and what `answer` throws
+   * An answered insert survives kill -9 of the process.
+   * @param gone aborts when the client disconnects; only read-only statements are cancelled
+   * @throws ClickHouseError, and errors of `answer`
    */
   async run(query: Query, gone: AbortSignal, answer: (result: Result) => Promise<void>): Promise<void> {
     const { scope, statement } = query;
@@ -140,7 +130,6 @@ export class ClickHouseEngine {
     });
   }
 
-  /** Call after the last request has ended. */
   close(): void {
     this.#connections.close();
   }
@@ -151,13 +140,11 @@ export class ClickHouseEngine {
     throw ClickHouseError.of('READONLY', 'Cannot execute query in readonly mode.');
   }
 
-  /** @throws unless the text is exactly one statement */
   async #canonical(sql: string): Promise<string> {
     if (sql.includes('\0')) throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error: a zero byte.');
     try {
       return await this.#connections.ask(`SELECT formatQuerySingleLine(${literal(sql)})`);
     } catch (error) {
-      // Hide our wrapper from the client.
       const { message } = error as Error;
       throw new Error(
         message.replace(/: In scope SELECT formatQuerySingleLine\([\s\S]*\. \((\w+)\)$/, '. ($1)'),
@@ -172,7 +159,7 @@ export class ClickHouseEngine {
     await answer(Readable.from([]), read);
   }
 
-  /** Calls `answer` at the first rows, or when the statement has succeeded without any. */
+  /** Answers at the first rows, or at the end if there are none. */
   async #stream(connection: ChdbConnection, sql: string, format: string, answer: AnswerRows): Promise<void> {
     const pipe = await this.#files.openPipe();
     const run = async () => {
@@ -183,13 +170,13 @@ export class ClickHouseEngine {
       }
     };
     const ended = run();
-    const read = ended.catch(() => NOTHING_YET); // `rows` throws this error
+    const read = ended.catch(() => NOTHING_YET); // `rows` throws the error
     try {
       const rows = heldBack(pipe.chunks(), ended);
       const first = await rows.next();
       await answer(from(first, rows), await Promise.race([read, NOTHING_YET]));
     } finally {
-      await pipe.close(); // waits for the statement: a connection must not be closed before
+      await pipe.close(); // waits for the statement; only then may its connection be closed
     }
   }
 
@@ -201,7 +188,7 @@ export class ClickHouseEngine {
   }
 }
 
-/** chDB reads a file in blocks of `max_block_size`; clients set `max_insert_block_size`. */
+/** For a file chDB uses `max_block_size`; clients set `max_insert_block_size`. */
 function forData(settings: Scope['settings']): Scope['settings'] {
   return new Map([
     ...settings,
@@ -209,7 +196,7 @@ function forData(settings: Scope['settings']): Scope['settings'] {
   ]);
 }
 
-/** Yields nothing before HELD_BYTES or the end. @throws the error of `ended`, after all complete chunks */
+/** Yields nothing before HELD_BYTES or the end. */
 async function* heldBack(
   chunks: AsyncIterable<Buffer>,
   ended: Promise<ChdbResult>,
@@ -221,7 +208,7 @@ async function* heldBack(
     bytes += chunk.length;
     if (bytes >= HELD_BYTES) yield* held.splice(0);
   }
-  const answer = (await ended).bytes; // a statement other than SELECT answers here
+  const answer = (await ended).bytes; // only SELECT writes to the pipe
   yield* held;
   if (answer.length > 0) yield answer;
 }

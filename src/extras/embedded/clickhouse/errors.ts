@@ -1,7 +1,6 @@
-// Errors in the format of ClickHouse's HTTP interface: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Clients read
-// code and name. Other errors than those in STATUSES are 500, also some for which a server answers 400 or 404.
+// Errors in the format of ClickHouse's HTTP interface: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. For
+// some errors a server answers 400 or 404, we 500.
 
-/** Errors that this interface raises itself. */
 const OWN_CODES = {
   SYNTAX_ERROR: 62,
   NOT_IMPLEMENTED: 48,
@@ -30,7 +29,6 @@ export class ClickHouseError extends Error {
   readonly code: number;
   readonly status: number;
 
-  /** @param text the body, without the version */
   private constructor(code: number, name: string, text: string) {
     super(text);
     this.name = name;
@@ -43,7 +41,6 @@ export class ClickHouseError extends Error {
     return new ClickHouseError(code, name, `Code: ${code}. DB::Exception: ${sentence} (${name})`);
   }
 
-  /** From an error of chDB. */
   static from(error: unknown): ClickHouseError {
     if (error instanceof ClickHouseError) return error;
     const text = (error instanceof Error ? error.message : String(error)).trimEnd();

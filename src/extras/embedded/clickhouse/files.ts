@@ -1,16 +1,15 @@
 // Passes an insert's data to ClickHouse in a file, and a SELECT's rows back through a named pipe.
 //
-// A file, because chDB tokenizes a statement's text: 6 MB of JSON cost 65 ms of CPU there and 16 ms in a file (a single row
-// 0.6 ms more). And nothing in a file can be taken for SQL.
-// A pipe, because INTO OUTFILE writes rows as they are made, in any format, on ClickHouse's threads. chDB's own streaming
-// plans the query on the event loop's thread and writes one document per block.
+// A file, because chDB tokenizes the statement's text: 6 MB of JSON took 65 ms of CPU there, 16 ms in a file. Data in a
+// file can't be taken for SQL. A pipe, because INTO OUTFILE streams rows in any format on ClickHouse's threads. chDB's
+// own streaming plans on the event loop's thread and writes one document per block.
 
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Capacity of a pipe on Linux. */
+/** A pipe's capacity on Linux. */
 const READ_BYTES = 64 * 1024;
 
 export class ClickHouseFiles {
@@ -18,12 +17,9 @@ export class ClickHouseFiles {
   readonly #free: Pipe[] = [];
   #count = 0;
 
-  /**
-   * Removes the files of an earlier process, so the caller must hold the lock of the folder.
-   * @param pipes maximum of concurrent statements
-   */
+  /** Removes files of an earlier process, so the caller must hold the folder's lock. */
   constructor(dir: string, pipes: number) {
-    // chDB reads a path as a glob pattern. The folder's name may have wildcards; this alias has none.
+    // chDB takes a path for a glob pattern; this alias has no wildcards.
     const alias = `/proc/self/fd/${openSync(dir, constants.O_DIRECTORY)}`;
     this.#bodies = join(alias, 'bodies');
     const folder = join(alias, 'pipes');
@@ -36,7 +32,7 @@ export class ClickHouseFiles {
     for (const name of names) this.#free.push(new Pipe(join(folder, name), this.#free));
   }
 
-  /** Calls `use` with a temporary file of `data`. @throws errors of `use`, without the file's path */
+  /** @throws errors of `use`, without the path */
   async withBody<T>(data: Buffer, use: (path: string) => Promise<T>): Promise<T> {
     const path = join(this.#bodies, String(++this.#count));
     try {
@@ -49,7 +45,7 @@ export class ClickHouseFiles {
     }
   }
 
-  /** The caller must call `end` and `close`. */
+  /** The caller calls `end` and `close`. */
   async openPipe(): Promise<Pipe> {
     const pipe = this.#free.shift();
     if (pipe === undefined) throw new Error('more statements at once than there are pipes');
@@ -70,14 +66,13 @@ class Pipe {
   #ends = -1;
   #reader: FileHandle | undefined;
 
-  /** @param free receives this pipe when it is closed */
   constructor(path: string, free: Pipe[]) {
     this.path = path;
     this.#free = free;
   }
 
   async open(): Promise<void> {
-    // Hold both ends open: without a writer the reader sees end of file, without a reader ClickHouse blocks.
+    // Without a writer the reader gets end of file; without a reader ClickHouse blocks.
     this.#ends = openSync(this.path, constants.O_RDWR);
     this.#reader = await open(this.path);
   }
@@ -90,12 +85,12 @@ class Pipe {
     }
   }
 
-  /** Call once, after the statement has ended. The reader gets the remaining bytes and then end of file. */
+  /** Call once, after the statement. The reader gets end of file. */
   end(): void {
     closeSync(this.#ends);
   }
 
-  /** Discards bytes until `end`, so that ClickHouse never blocks; then frees the pipe. */
+  /** Discards bytes until `end`, so that ClickHouse never blocks. */
   async close(): Promise<void> {
     for await (const _ of this.chunks());
     await this.#reader?.close();

@@ -1,7 +1,7 @@
-// ClickHouse's own compression of an answer (`compress=1`), the default of its JDBC driver: frames of checksum (CityHash128
-// 1.0.2), method, two lengths, LZ4. The LZ4 has literals only: a client on this machine gains nothing by fewer bytes.
+// ClickHouse's compression of an answer (`compress=1`), its JDBC driver's default: frames of CityHash128 checksum,
+// method, two lengths, LZ4. The LZ4 has only literals: on loopback fewer bytes gain nothing.
 
-/** Bytes of a frame before compression: small, because the checksum's BigInt arithmetic blocks the event loop. */
+/** Small, because the checksum blocks the event loop. */
 const FRAME_BYTES = 64 * 1024;
 const LZ4 = 0x82;
 const HEAD_BYTES = 9;
@@ -21,7 +21,7 @@ export function frame(data: Buffer): Buffer {
   return Buffer.concat([cityHash128(body), body]);
 }
 
-/** One LZ4 sequence: the length (from 15 on in steps of 255), then the bytes. */
+/** One sequence: length (from 15 on in steps of 255), bytes. */
 function literals(data: Buffer): Buffer {
   if (data.length < 15) return Buffer.concat([Buffer.of(data.length << 4), data]);
   const more = data.length - 15;
@@ -46,7 +46,7 @@ const rotate = (n: bigint, by: bigint) => (n >> by) | u64(n << (64n - by));
 const mix = (n: bigint) => n ^ (n >> 47n);
 const at = (s: Buffer, offset = 0) => s.readBigUInt64LE(offset);
 
-/** Google's CityHash128, version 1.0.2; later versions give other values. */
+/** CityHash128 1.0.2; later versions differ. */
 export function cityHash128(s: Buffer): Buffer {
   const n = s.length;
   const [low, high] =

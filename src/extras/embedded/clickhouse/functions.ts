@@ -1,6 +1,6 @@
-// The functions that statements may name, by ClickHouse's categories. ClickHouse has no grants for functions, so any function
-// that is not listed is refused, also a new one. None of these reads files, server settings or other processes, calls a
-// service, loads code, or evaluates a text. An alias is judged as its function; combinators (-If, -Merge) need no line.
+// The functions that statements may use, by ClickHouse's categories. ClickHouse has no grants for functions, so all
+// others are refused. None of these reads files, server settings or other processes, calls a service, loads code, or
+// evaluates a text. An alias is judged as its function; combinators (-If, -Merge) need no entry.
 
 const TEXT = `
 MVTEncode analysisOfVariance any anyHeavy anyLast anyLast_respect_nulls any_respect_nulls approx_top_k approx_top_sum
@@ -271,14 +271,12 @@ dateTimeToUUIDv7 generateSnowflakeID generateUUIDv4 generateUUIDv7 snowflakeIDTo
 toUUIDOrDefault toUUIDOrNull
 `;
 
-/** In lower case: some functions may be written in any case. */
 const ALLOWED_FUNCTIONS: ReadonlySet<string> = new Set(TEXT.toLowerCase().trim().split(/\s+/));
 
-/** All functions of this build: `<name or alias> <function>`. */
+/** Lines `<name or alias> <function>`. */
 export const FUNCTIONS =
   "SELECT lower(name) || ' ' || lower(if(alias_to = '', name, alias_to)) FROM system.functions";
 
-/** @param all the result of FUNCTIONS @returns forbidden names, in lower case */
 export function refusedFunctions(all: readonly string[]): ReadonlySet<string> {
   const pairs = all.map((line) => line.split(' ') as [name: string, meant: string]);
   return new Set(pairs.filter(([, meant]) => !ALLOWED_FUNCTIONS.has(meant)).map(([name]) => name));

@@ -1,8 +1,7 @@
-// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http), as far as @clickhouse/client, curl and analysts'
-// tools use it. Left out on purpose and refused: compressed requests, external tables in forms, roles. A session is one request.
+// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http), without compressed requests, external
+// tables in forms, roles, and sessions of several requests.
 //
-// It serves this machine only. The analyst needs no password, so web pages in a browser must not get in: Sec-Fetch-Site,
-// Origin and Host refuse other origins, and answers can't be loaded as script or image.
+// The analyst needs no password, so web pages must not get in: Sec-Fetch-Site, Origin and Host refuse other origins.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
@@ -18,7 +17,7 @@ import { isFramed, type Request, readRequest } from './request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** A client that does not read its error is disconnected after so long. */
+/** For a client that does not read its error. */
 const DISCONNECT_MS = 5_000;
 
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
@@ -116,7 +115,7 @@ function isFromHere({ headers }: IncomingMessage): boolean {
   return headers.origin === undefined || headers.origin === `http://${headers.host}`;
 }
 
-/** After the first rows an error can't change the status. It ends the body, in the format of servers since 25.11. */
+/** Ends the body with a late error, as servers since 25.11 do. */
 async function* withException(
   chunks: AsyncIterable<Buffer>,
   tag: string,

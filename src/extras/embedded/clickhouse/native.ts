@@ -1,10 +1,10 @@
-// Converts format Native for clients that send `client_protocol_version` (Grafana's plugin does). chDB writes revision 0. Later
-// revisions have a header before each block and, after each column's type, a byte for its serialization. To find the end of
-// a column we compute the size of its values from its type.
+// Converts format Native for clients that send `client_protocol_version`, as Grafana's plugin does. chDB writes
+// revision 0; later ones have a header before each block and a serialization byte after each column's type. A column's
+// end follows from its type.
 
 import { ClickHouseError } from './errors.js';
 
-/** The first revision with that byte. Older clients detect the format. */
+/** First revision with the serialization byte. */
 const WITH_SERIALIZATION = 54_454;
 
 /** Field 1: no overflow rows; field 2, Int32: no bucket; end. */
@@ -32,10 +32,6 @@ export function readsLaterNative(revision: string | null): boolean {
   return Number(revision) >= WITH_SERIALIZATION;
 }
 
-/**
- * @param chunks Native, cut anywhere
- * @throws ClickHouseError if a column's type has no known size
- */
 export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let parts: Buffer[] = [];
   let size = 0;
@@ -48,7 +44,7 @@ export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerato
     yield* blocks.converted();
     parts = [blocks.rest];
     size = blocks.rest.length;
-    enough = 2 * size; // parse a large block a few times, not at each chunk
+    enough = 2 * size; // not to parse a large block at each chunk
   }
   yield* new Blocks(Buffer.concat(parts)).converted();
 }
@@ -64,7 +60,6 @@ class Blocks {
     this.#bytes = bytes;
   }
 
-  /** The bytes after the last complete block. */
   get rest(): Buffer {
     return this.#bytes.subarray(this.#done);
   }
@@ -101,7 +96,6 @@ class Blocks {
     return Buffer.concat(parts);
   }
 
-  /** @returns the offset before these bytes @throws Incomplete */
   #advance(bytes: number): number {
     const from = this.#at;
     this.#at += bytes;
@@ -127,7 +121,7 @@ class Blocks {
     return this.#bytes.toString('utf8', from, this.#at);
   }
 
-  /** Each LowCardinality in a type has 8 bytes of version before the column's values. */
+  /** Each LowCardinality has 8 bytes of version before the column's values. */
   #skipVersions(type: string): void {
     const { name, inner } = parse(type);
     if (name === 'LowCardinality') this.#advance(8);
@@ -164,7 +158,7 @@ class Blocks {
     for (let i = 0; i < rows; i++) this.#advance(this.#varint());
   }
 
-  /** The distinct values, then one index per row. */
+  /** Distinct values, then one index per row. */
   #skipDictionary(inner: string): void {
     const width = 1 << this.#bytes.readUInt8(this.#advance(8));
     const values = this.#uint64();
@@ -173,7 +167,7 @@ class Blocks {
     this.#advance(width * rows);
   }
 
-  /** @returns the number of values of all rows */
+  /** @returns the total number of values */
   #skipOffsets(rows: number): number {
     this.#advance(8 * (rows - 1));
     return this.#uint64();
@@ -191,7 +185,7 @@ function decimalBytes(digits: number): number {
   return digits <= 38 ? 16 : 32;
 }
 
-/** Splits at commas that are not within brackets or quotes. */
+/** Splits at commas outside brackets and quotes. */
 function listOf(inner: string): string[] {
   const found: string[] = [];
   let depth = 0;
@@ -208,7 +202,6 @@ function listOf(inner: string): string[] {
   return one.trim() === '' ? found : [...found, one.trim()];
 }
 
-/** Elements of a tuple may have names. */
 function withoutName(element: string): string {
   return /^(?:`(?:\\.|[^`\\])*`|\w+)\s+(.*)$/s.exec(element)?.[1] ?? element;
 }

@@ -1,5 +1,4 @@
-// Parses one HTTP request into user, statement, parameters, settings, database and format, as ClickHouse's
-// src/Server/HTTPHandler.cpp does.
+// Parses an HTTP request as ClickHouse's src/Server/HTTPHandler.cpp does.
 
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream';
@@ -10,12 +9,11 @@ import { readsLaterNative } from './native.js';
 import { readStatement } from './statement.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './users.js';
 
-/** Bodies are held whole and uncompressed: if the connection breaks, nothing is inserted. */
+/** Bodies are held in memory: nothing is inserted if the connection breaks. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
 
-/** URL parameters that are neither settings nor parameters of the query. Most concern servers only. */
 const NOT_SETTINGS = new Set([
   '',
   'query',
@@ -33,7 +31,6 @@ const NOT_SETTINGS = new Set([
   'decompress',
   'client_protocol_version',
   'enable_http_compression',
-  // A session is one request: read-only statements need none, and others come alone.
   'session_id',
   'session_timeout',
   'session_check',
@@ -41,9 +38,7 @@ const NOT_SETTINGS = new Set([
 
 export interface Request extends Query {
   readonly queryId: string | undefined;
-  /** The client asks for ClickHouse's own compression; see frames.ts. */
   readonly framed: boolean;
-  /** The client reads a later revision of Native; see native.ts. */
   readonly laterNative: boolean;
   readonly gzip: boolean;
 }
@@ -87,12 +82,10 @@ export async function readRequest(req: IncomingMessage, url: URL, servicePasswor
   };
 }
 
-/** Works also for a request that can't be parsed. */
 export function isFramed({ url = '' }: IncomingMessage): boolean {
   return /[?&]compress=1(&|$)/.test(url);
 }
 
-/** @throws ClickHouseError for wrong credentials */
 function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): User {
   const [, basic] = /^Basic (.+)$/is.exec(req.headers.authorization ?? '') ?? [];
   const [basicUser, ...basicPassword] = basic ? Buffer.from(basic, 'base64').toString().split(':') : [];
@@ -118,7 +111,7 @@ function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   if (given.has('role')) throw lacks('role');
 }
 
-/** The strictest of the given values; an invalid value counts as 1, and GET as 2. */
+/** The strictest value wins; an invalid one means 1, GET means 2. */
 function readonlyOf(asked: readonly string[], method: string | undefined): 0 | 1 | 2 {
   if (asked.some((value) => value !== '0' && value !== '2')) return 1;
   return method === 'GET' || asked.includes('2') ? 2 : 0;
@@ -132,7 +125,7 @@ async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const source = encoding === 'gzip' ? pipeline(req, createGunzip(), () => {}) : req;
   const parts: Buffer[] = [];
   let bytes = 0;
-  // Read a body that is too large to its end, up to a limit: a client that sends does not read the answer.
+  // Read a too large body, up to a limit: most clients read no answer while they send.
   for await (const part of source as AsyncIterable<Buffer>) {
     bytes += part.length;
     if (bytes <= MAX_BODY_BYTES) parts.push(part);

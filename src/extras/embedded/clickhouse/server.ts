@@ -1,6 +1,5 @@
-// The process of the embedded ClickHouse, started by start.ts: `node server.js <folder> <port> <analystSeconds> <readable>`.
-// It opens the folder, listens on loopback, and reports to its parent. At SIGTERM it takes no new requests, lets running
-// ones end, and closes the folder. Acknowledged inserts survive kill -9, too.
+// The embedded ClickHouse's process: `node server.js <folder> <port> <analystSeconds> <readable>`. At SIGTERM it
+// finishes running requests.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,9 +14,9 @@ import { servicePassword, writeServiceUrl } from './service-url.js';
 
 const HOST = '127.0.0.1';
 const KEEP_ALIVE_MS = 30_000;
-/** ClickHouse's http_max_uri_size: the URL has the query's parameters. */
+/** ClickHouse's http_max_uri_size. */
 const MAX_HEADER_BYTES = 1024 * 1024;
-/** Shorter than the parent's wait before SIGKILL. */
+/** Less than the parent's wait before SIGKILL. */
 const FINISH_MS = 7_000;
 const RETRY_MS = 100;
 
@@ -44,7 +43,7 @@ async function load(): Promise<Chdb> {
 async function openEngine(): Promise<ClickHouseEngine> {
   const chdb = await load();
   const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
-  // The process of a killed parent may have to end a query before it unlocks the folder.
+  // The ClickHouse of a killed parent may have to end a query first.
   for (const deadline = performance.now() + GONE_MS; ; await sleep(RETRY_MS)) {
     try {
       return new ClickHouseEngine(chdb, dir, access, Number(analystSeconds));
@@ -54,7 +53,7 @@ async function openEngine(): Promise<ClickHouseEngine> {
   }
 }
 
-// chDB writes its reason (the folder is in use, say) to stderr; the parent shows the last lines.
+// The parent shows the last lines of stderr.
 const engine = await openEngine().catch((error: Error) => {
   process.stderr.write(`${error.message}\n`);
   process.exit(1);
@@ -78,12 +77,12 @@ server.listen(Number(port), HOST, () => {
 });
 
 process.once('SIGTERM', () => {
-  // A longer query can't be interrupted, and its thread would delay a normal exit.
+  // A running query's thread would delay a normal exit.
   setTimeout(() => process.kill(process.pid, 'SIGKILL'), FINISH_MS).unref();
   server.close(() => {
     engine.close();
     process.exit(0);
   });
-  // Connections that were busy at `close` stay open after their request.
+  // `close` leaves busy connections open after their request.
   setInterval(() => server.closeIdleConnections(), 20);
 });

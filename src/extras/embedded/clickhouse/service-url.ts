@@ -1,5 +1,5 @@
-// The URL of the embedded ClickHouse with the service user's password, in a file of the data folder that only its owner may
-// read. The embedded ClickHouse writes it; `flush`, `migrate` and `sql --write` read it.
+// Keeps the embedded ClickHouse's URL, with the service's password, in a file that only the data folder's owner can
+// read.
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { SERVICE_USER } from './users.js';
 
 const FILE = 'service-url';
 
-/** `http://user:password@127.0.0.1:port`; undefined if there is no valid file. */
+/** undefined without a valid file */
 export function readServiceUrl(dir: string): string | undefined {
   try {
     const url = readFileSync(join(dir, FILE), 'utf8').trim();
@@ -18,13 +18,11 @@ export function readServiceUrl(dir: string): string | undefined {
   }
 }
 
-/** The password in the file; a new one if there is no file. */
 export function servicePassword(dir: string): string {
   const kept = readServiceUrl(dir);
   return kept === undefined ? randomBytes(24).toString('base64url') : new URL(kept).password;
 }
 
-/** Writes atomically. @returns the URL */
 export function writeServiceUrl(dir: string, password: string, port: number): string {
   const url = `http://${SERVICE_USER}:${password}@127.0.0.1:${port}`;
   const file = join(dir, FILE);

@@ -1,5 +1,4 @@
-// Embedded ClickHouse for `start` and the tests: starts server.ts as a child process. chDB lets only one process open a
-// folder, so all others use its HTTP interface.
+// Embedded ClickHouse for `start` and the tests: a child process, because only one process can open chDB's folder.
 
 import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -10,32 +9,24 @@ import { ENGINE_THREADS } from './engine.js';
 const SERVER = new URL('./server.js', import.meta.url);
 
 export interface ClickHouseSpec {
-  /** Data folder; created if missing. */
   readonly dir: string;
-  /** Nothing if absent. */
+  /** None by default. */
   readonly readable?: Readable;
-  /** Seconds that a statement of `analyst` or `dashboard` may run; 60 if absent. */
   readonly analystSeconds?: number;
-  /** Loopback port; 0, the default, takes a free one and keeps it across restarts. */
+  /** Loopback port; 0, the default: a free one, kept across restarts. */
   readonly port?: number;
-  /** false: no restart after a crash. */
   readonly restart?: boolean;
   readonly onState?: (state: ChildState) => void;
 }
 
 export interface EmbeddedClickHouse {
-  /** With user and password of the service. */
+  /** With the service's password. */
   readonly url: string;
-  /** undefined while it is down. */
   readonly pid: number | undefined;
-  /** Running queries have some seconds to end. */
   stop(): Promise<void>;
 }
 
-/**
- * Resolves when ClickHouse answers.
- * @throws StartupError if the folder is in use or the port is taken
- */
+/** @throws StartupError if the folder is in use or the port is taken */
 export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
   const { port: wanted = 0, readable, analystSeconds = 60, restart, onState } = spec;
   const dir = resolve(spec.dir);
@@ -53,7 +44,7 @@ export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedCli
         ],
         { ...bareEnvironment(), UV_THREADPOOL_SIZE: String(ENGINE_THREADS) },
       ),
-      cwd: dir, // chDB would read a config.xml of our working directory
+      cwd: dir, // chDB reads a config.xml in the working directory
     }),
     ready: readyOverIpc,
     ipc: true,

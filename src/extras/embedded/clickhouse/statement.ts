@@ -1,9 +1,8 @@
-// Judges a client's statement for everything that ClickHouse has no grant for.
+// Checks statements for everything that ClickHouse has no grant for: kinds, files (INTO OUTFILE, FROM INFILE),
+// functions (functions.ts), settings of subqueries. Table functions are checked as well.
 //
-// ClickHouse's own parser formats the statement first. The canonical text has no comments and one way to quote. We judge and run
-// that text, never the client's, so text that the parser did not read is dropped. Judged are the kind of statement, files
-// that chDB itself would open (INTO OUTFILE, FROM INFILE), functions (functions.ts), settings (ClickHouse does not
-// constrain those of a subquery), and table functions, which the grants refuse as well.
+// ClickHouse's parser first formats a statement as canonical text: no comments, one way to quote. We check and run only
+// that.
 
 import { FIXED_SETTINGS } from './access.js';
 import { ClickHouseError } from './errors.js';
@@ -19,12 +18,11 @@ const KINDS: Readonly<Record<Role, readonly string[]>> = {
   service: [...READING, ...WRITING],
 };
 
-/** Quoted names and string literals in canonical text. */
 const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
 
 /**
- * Table functions that read only the database. All others are refused, also those that take columns as a text (values, null,
- * format, input, generateRandom): the text may contain expressions, as in 'x String ALIAS file(…)'.
+ * Table functions that read only the database. Columns as a text (values, null, format, input, generateRandom) may
+ * contain expressions: 'x String ALIAS file(…)'.
  */
 const TABLE_FUNCTIONS_ON =
   'numbers numbers_mt zeros zeros_mt primes generateseries generate_series sqlstandardvalues view merge'.split(
@@ -37,33 +35,28 @@ const FIXED_SETTING = new RegExp(`\\b(${FIXED_SETTINGS.join('|')})\`? = `);
 const NAME = String.raw`(?:\w+|\`[^\`]+\`)`;
 const SPACE = String.raw`(?:\s|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*`;
 const INSERT = new RegExp(`^${SPACE}INSERT\\b`, 'i');
-/** The part of an INSERT before its data. */
 const BEFORE_DATA = new RegExp(
   String.raw`^${SPACE}INSERT\s+INTO\s+(?:TABLE\s+)?${NAME}(?:\.${NAME})?\s*(?:\([\w\s,.*\`()]*\)\s*)?\b(?:FORMAT\s+(\w+)|VALUES\b)[ \t]*\r?\n?`,
   'i',
 );
-/** An INSERT's data must begin within so many bytes. */
+/** An INSERT's data must begin within it. */
 const HEAD_BYTES = 64 * 1024;
 
-/** A client's statement. */
 export interface Statement {
   readonly sql: string;
   readonly isInsert: boolean;
-  /** The data of an INSERT. */
   readonly data?: { readonly bytes: Buffer; readonly format: string };
 }
 
-/** Names of this build of chDB, in lower case. */
+/** In lower case. */
 export interface Names {
   readonly tableFunctions: ReadonlySet<string>;
   readonly refusedFunctions: ReadonlySet<string>;
 }
 
-/** A statement that may run. */
 export interface Judged {
   readonly sql: string;
   readonly onlyReads: boolean;
-  /** From the FORMAT clause. */
   readonly format: string | undefined;
 }
 
@@ -77,10 +70,7 @@ export function readStatement(text: Buffer): Statement {
   return { sql: text.toString('utf8', 0, head.length), isInsert, data: { bytes, format } };
 }
 
-/**
- * @param canonical the result of formatQuerySingleLine
- * @throws ClickHouseError if the role may not run it
- */
+/** @throws ClickHouseError if the role may not run it */
 export function judge(
   canonical: string,
   { data }: Statement,
@@ -111,7 +101,7 @@ export function judge(
   if (role === 'analyst' && SETTINGS_CLAUSE.test(masked(canonical))) throw denied('SETTINGS of the analyst');
   const fixed = FIXED_SETTING.exec(code)?.[1];
   if (fixed !== undefined) throw denied(`The setting ${fixed}`);
-  // Check all names, not only calls: `APPLY(name)` calls a function by its name.
+  // Not only calls: `APPLY(name)` calls a function by its name.
   for (const [name] of code.matchAll(/\w+/g))
     if (refusedFunctions.has(name.toLowerCase()))
       throw denied(`The name ${name}, a function that is not on the list of allowed ones,`);
@@ -123,18 +113,15 @@ export function judge(
   return { sql: canonical, onlyReads: READING.includes(kind), format };
 }
 
-/** Makes a SELECT write its rows to a file. Other statements are unchanged. */
 export function intoFile(canonical: string, path: string): string {
   if (!/^\W*(SELECT|WITH)\b/.test(canonical)) return canonical;
   return withClause(canonical, `INTO OUTFILE ${literal(path)} TRUNCATE`);
 }
 
-/** Makes an INSERT read its data from a file. */
 export function fromFile(canonical: string, path: string): string {
   return withClause(canonical, `FROM INFILE ${literal(path)} COMPRESSION 'none'`);
 }
 
-/** Inserts the clause before FORMAT. */
 function withClause(canonical: string, clause: string): string {
   const at = formatOf(canonical)?.at ?? canonical.length;
   return `${canonical.slice(0, at)} ${clause}${canonical.slice(at)}`;
@@ -145,16 +132,14 @@ function formatOf(canonical: string): { readonly at: number; readonly name: stri
   if (found === null) return undefined;
   const [, before = '', name = ''] = found;
   const begin = found.index + before.length;
-  // A keyword is in backticks: `Null`.
   return { at: found.index, name: canonical.slice(begin, begin + name.length).replaceAll('`', '') };
 }
 
-/** Replaces string literals and quoted names by question marks. */
 function masked(canonical: string): string {
   return canonical.replace(QUOTED, (token) => '?'.repeat(token.length));
 }
 
-/** Removes string literals; keeps names in backticks, which may contain quotes. */
+/** Empties string literals; keeps names in backticks. */
 function withoutTexts(sql: string): string {
   return sql.replace(QUOTED, (token) => (token.startsWith('`') ? token : "''"));
 }

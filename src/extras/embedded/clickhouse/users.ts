@@ -1,21 +1,18 @@
-// The users of the embedded ClickHouse. All connections of chDB have one user, `default`, so each of our users is a role: every
-// request begins with SET ROLE, and ClickHouse enforces the role's grants (access.ts).
+// The embedded ClickHouse's users. All connections of chDB share one user, so ours are roles: each request begins with
+// SET ROLE, and ClickHouse enforces the role's grants (access.ts).
 
 import { createHmac } from 'node:crypto';
 import { isSameSecret } from '../../../key-ring.js';
 
-/** `service` writes events and owns the schema; `analyst` reads the tables for analysts. */
 export type Role = 'service' | 'analyst';
 
-/** The dashboard has the analyst's role, but its own slots, which no analyst can take. */
+/** The dashboard has the analyst's role but its own slots. */
 export type User = Role | 'dashboard';
 
-/** Its password is in the file of service-url.ts. */
 export const SERVICE_USER = 'wishmeter';
-/** No password: the interface listens on loopback, and this user can only read. */
+/** No password: it can only read, on loopback. */
 const ANALYST_USER = 'analyst';
 const DASHBOARD_USER = 'dashboard';
-/** A caller that names no user, or ClickHouse's `default`, is the analyst. */
 const UNNAMED = ['', 'default'];
 
 export interface Credentials {
@@ -27,12 +24,11 @@ export function roleOf(user: User): Role {
   return user === 'dashboard' ? 'analyst' : user;
 }
 
-/** Derived one-way from the service's password, so that there is one secret to keep. */
+/** Derived one-way from the only stored secret. */
 function dashboardPassword(servicePassword: string): string {
   return createHmac('sha256', servicePassword).update(DASHBOARD_USER).digest('base64url');
 }
 
-/** Turns the service's URL into the dashboard's. */
 export function asDashboard(serviceUrl: string): string {
   const url = new URL(serviceUrl);
   url.username = DASHBOARD_USER;
@@ -40,7 +36,6 @@ export function asDashboard(serviceUrl: string): string {
   return url.href;
 }
 
-/** @returns undefined for wrong credentials */
 export function userOf({ user, password }: Credentials, servicePassword: string): User | undefined {
   if (user === SERVICE_USER) return isSameSecret(password, servicePassword) ? 'service' : undefined;
   if (user === DASHBOARD_USER)
@@ -48,9 +43,7 @@ export function userOf({ user, password }: Credentials, servicePassword: string)
   return (user === ANALYST_USER || UNNAMED.includes(user)) && password === '' ? 'analyst' : undefined;
 }
 
-/**
- * Settings that the analyst may send with a request: limits and output formats, nothing that names a file or an expression.
- */
+/** Limits and output formats, nothing that names a file or contains an expression. */
 const ANALYST_SETTINGS = new RegExp(
   `^(${[
     '(max|min)_(?!memory_usage_for_user$|untracked_memory$)\\w+',
