@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Appends lines below the stream's high-water mark. Runs at maxmemory: an erasure may have to finish a merge, which is
--- recorded.
--- KEYS[1] lane   KEYS[2] stream   KEYS[3] its state
--- ARGV[1..3] see includes/lane.lua   ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] the lines
+-- Appends lines, also at maxmemory: an erasure may have to finish a merge, which appends an event.
+-- KEYS[1..3] lane, stream, its state
+-- ARGV[1..3] see includes/lane.lua   ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines
 -- Returns 1.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3.
 

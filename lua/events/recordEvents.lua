@@ -1,12 +1,9 @@
--- Appends events to the node's stream, each only if its visitor still has the profile in the line. Creates unknown
--- visitors.
+-- Appends each event whose visitor still has the profile in its line. Creates unknown visitors.
 -- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua
--- ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
--- ARGV[7] TTL of a guest, seconds
--- ARGV[8] four lines per event: arguments of includes/redirect.lua
+-- ARGV[1..3] see includes/lane.lua   ARGV[4..6] stream, its state, high-water mark in bytes
+-- ARGV[7] TTL of a guest, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua
 -- ARGV[9] a JSONEachRow line per event
--- Returns {i, redirect, ...} of the events that were not appended.
+-- Returns {i, redirect, ...} of the other events.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.
 
 local lane = KEYS[1]
@@ -41,7 +38,7 @@ local function redirect_of(identity, expected, profile, generation)
   if type(ends) == 'table' then
     return answer_of(ends)
   elseif is_in_time(ends) then
-    return nil -- nearly all
+    return nil -- the usual case
   elseif not are_here(profile) then
     return '~'
   end

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Acknowledges and deletes entries whose rows are in ClickHouse, and adds dead letters. Idempotent but for these.
--- KEYS[1] stream   KEYS[2] state   KEYS[3] dead letters
+-- Deletes entries whose rows are in ClickHouse (idempotent) and adds dead letters (not idempotent).
+-- KEYS[1..3] stream, its state, dead letters
 -- ARGV[1] consumer group   ARGV[2] number of dead letters, then four each: `line`, ClickHouse's code, reason, line
--- without newline; or `entry`, 0, reason, a foreign entry as JSON
+--   without newline; or `entry`, 0, reason, a foreign entry as JSON
 -- ARGV[..] three per entry: id, rows, bytes of its lines
 -- Returns the number of deleted entries.
 
@@ -28,10 +28,10 @@ end
 redis.call('XACK', stream, ARGV[1], unpack(ids))
 
 if redis.call('XLEN', stream) == 0 then
-  -- Entries deleted by hand would count against the high-water mark for ever.
+  -- corrects for entries deleted by hand
   redis.call('HSET', state, 'events', 0, 'bytes', 0)
 elseif removed > 0 then
-  -- Lua writes -0 as `-0`, which is no integer to Redis.
+  -- `0 - x`: Lua writes -0 as `-0`, which Redis refuses.
   redis.call('HINCRBY', state, 'events', 0 - rows)
   redis.call('HINCRBY', state, 'bytes', 0 - bytes)
 end

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Reads a stream's backlog.
--- KEYS[1] events:state   KEYS[2] events   KEYS[3] events:dead
+-- KEYS[1..3] state, stream, dead letters
 -- Returns {pending events, pending bytes, age of the oldest entry in milliseconds or 0, dead letters}.
 
 local state = redis.call('HMGET', KEYS[1], 'events', 'bytes')

@@ -1,8 +1,8 @@
 #!lua
--- Puts dead letters back into their stream, whatever its high-water mark: they were accepted before.
--- KEYS[1] events:dead   KEYS[2] events   KEYS[3] events:state
+-- Appends dead letters to their stream again. The high-water mark doesn't apply: they were accepted before.
+-- KEYS[1..3] dead letters, stream, its state
 -- ARGV[1...] ids
--- Returns the number of lines put back.
+-- Returns the number of lines.
 
 local retried = 0
 for _, id in ipairs(ARGV) do

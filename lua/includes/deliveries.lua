@@ -1,12 +1,11 @@
--- Needs `queue`, `taken`, `state`, `dead`; `most`: maximum bytes of dead letters.
--- A score in `taken` is the due time in milliseconds times 16, plus the attempts.
+-- Needs `queue`, `taken`, `state`, `dead`, and `most`: maximum bytes of dead letters; the oldest are dropped.
+-- Scores of `taken`: due time in milliseconds * 16 + attempts.
 local function remove(id, line)
   redis.call('XDEL', queue, id)
   redis.call('ZREM', taken, id)
   redis.call('HINCRBY', state, 'bytes', 0 - #line)
 end
 
--- Beyond `most` the oldest dead letters are dropped.
 local function dead_letter(id, line, reason)
   remove(id, line)
   redis.call('XADD', dead, '*', 'l', line, 'r', reason)

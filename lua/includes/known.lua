@@ -1,4 +1,4 @@
--- An identity without a link exists if it has counts, or a profile.
+-- of an identity without a link
 local function is_known(identity, profile)
   return redis.call('EXISTS', identity, profile) > 0
 end

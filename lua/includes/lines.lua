@@ -1,4 +1,4 @@
--- Reads `text` by line, from `at` on. (A pattern would be slower.)
+-- Faster than a pattern.
 local find, sub, at = string.find, string.sub, 1
 local function line()
   local from, stop = at, find(text, '\n', at, true)

@@ -1,9 +1,8 @@
--- Nil, or why an operation must be done elsewhere:
---   `@<link>`  the identity has this link (empty: none), not the expected one
+-- Returns nil, or why the operation belongs to another profile or node:
+--   `@<link>`  the identity's link (empty: none) is not the expected one
 --   `!`        see gone.lua
---   `~`        a key is not at this node, or its slot is migrating
--- `identity`: its key; empty if verified before. `expected`: the link, or empty. `generation`: of a linked profile, or
--- empty.
+--   `~`        see not-here.lua
+-- `identity`: key; empty: not checked. `expected`: link, or empty. `generation`: empty for a guest.
 local function redirect(identity, expected, profile, generation)
   if identity ~= '' then
     local link = redis.pcall('HGET', identity, '')

@@ -1,6 +1,5 @@
--- Extends a guest's TTL after a write: all of its keys expire at one moment, `retention` seconds plus up to a day
--- later; 0: never. One hour is spare: so long a sender may count visits unchecked. `now`: milliseconds. `guest`: any of
--- its keys.
+-- Extends a guest's TTL after a write. All its keys expire together, `retention` seconds (0: never) plus an hour to a
+-- day later. The hour is for senders, which check a TTL once per hour. `guest`: any of its keys.
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
@@ -15,7 +14,6 @@ local function key_of(guest, kind)
   return string.sub(guest, 1, at + 1) .. kind .. string.sub(guest, at + 3)
 end
 
--- They expire together, and in time.
 local function are_kept(guest, kinds)
   local ends
   for _, kind in ipairs(kinds) do
@@ -30,7 +28,7 @@ local function are_kept(guest, kinds)
   return ends ~= nil
 end
 
--- In a migrating slot an absent key may be at the other node.
+-- False in a migrating slot if a key is absent: it may be at the other node.
 local function are_here(guest)
   for _, kind in ipairs(GUEST_KINDS) do
     if type(redis.pcall('PEXPIRETIME', key_of(guest, kind))) == 'table' then
@@ -40,8 +38,8 @@ local function are_here(guest)
   return true
 end
 
--- Only if `are_here`: else the guest's keys would expire apart. `written`: kinds of keys that may be new, or one
--- existing kind. `identity`: key that leads to a guest elsewhere, and expires with it.
+-- Requires `are_here`: all keys must expire together. `written`: kinds that may be new, or any existing one.
+-- `identity`: a session's key whose link leads to this guest.
 local function retain(guest, written, identity)
   if are_kept(guest, written) then
     return

@@ -1,6 +1,4 @@
--- A node's stream. If its slot is migrating, reads fail before anything is written.
-
--- Free bytes; nil if it is not at this node. `mark`: high-water mark in bytes.
+-- Free bytes; nil if the stream is not at this node. If its slot is migrating, this fails before anything is written.
 local function space_in(stream, state, mark)
   for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
     if type(reply) == 'table' then
@@ -10,7 +8,7 @@ local function space_in(stream, state, mark)
   return tonumber(mark) - (redis.call('HGET', state, 'bytes') or 0)
 end
 
--- Lines, each with its newline, as one entry.
+-- Each line ends with a newline.
 local function append(stream, state, count, lines)
   redis.call('XADD', stream, '*', 'n', count, 'd', lines)
   redis.call('HINCRBY', state, 'events', count)

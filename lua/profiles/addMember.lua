@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Adds a member to a linked profile before its link, so that an erasure finds it; or notes that a merge is complete.
--- KEYS[1] profile   KEYS[2] members
--- ARGV[1] deadline   ARGV[2] generation   ARGV[3] identity or merged profile
--- ARGV[4] a note that replaces an earlier one, or empty
+-- Adds a member to a linked profile, before its link, so that an erasure finds it; or notes a complete merge.
+-- KEYS[1..2] profile, members
+-- ARGV[1..3] deadline, generation, member   ARGV[4] note, or empty
 -- Returns 1; 0 if the profile does not exist.
 -- Errors: EXPIRED -1.
 

@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Second step of a merge: adds a page of the journal to the target, and notes it there: a repeated page, or one of a
--- completed merge, adds nothing.
--- KEYS[1] target's profile   KEYS[2] its hash of the kind   KEYS[3] applied fields of this source   KEYS[4] target's
--- members
--- ARGV[1] deadline   ARGV[2] target's generation   ARGV[3] source   ARGV[4] kind   ARGV[5] TTL of the notes, seconds
--- ARGV[6] nonce   ARGV[7] `added`: sums numbers; `united`: the target's value wins
--- ARGV[8] profile field with the bytes of all values, or empty   ARGV[9..] field, value, ...
+-- Second step of a merge: adds a page of a journal to the target. Notes keep a repeated page from being added twice.
+-- KEYS[1..2] target's profile, its hash of this kind   KEYS[3] notes: fields applied from this source
+-- KEYS[4] target's members
+-- ARGV[1..4] deadline, target's generation, source, kind   ARGV[5] TTL of the notes, seconds   ARGV[6] merge id
+-- ARGV[7] `added`: sums numbers; `united`: the target's value wins
+-- ARGV[8] profile field that sums the bytes of values, or empty   ARGV[9..] field, value, ...
 -- Returns 1; 0 if the target does not exist.
 -- Errors: EXPIRED -1.
 
@@ -15,7 +14,7 @@ if redis.call('HGET', KEYS[1], 'generation') ~= ARGV[2] then
   return 0
 end
 if redis.call('HSETNX', KEYS[4], ARGV[3], '') == 0 and redis.call('HGET', KEYS[4], ARGV[3]) == ARGV[6] then
-  return 1
+  return 1 -- the merge is complete
 end
 local bytes = 0
 for i = 9, #ARGV, 2 do

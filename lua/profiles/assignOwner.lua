@@ -1,10 +1,10 @@
--- Makes a guest's or new profile a linked one, and links the identity to it. Its keys no longer expire.
--- KEYS[1] identity   KEYS[2] counts   KEYS[3] profile   KEYS[4] members
--- KEYS[5] erasure record of the generation   KEYS[6] the guest's counts   KEYS[7..] its other keys
--- ARGV[1] deadline   ARGV[2] generation   ARGV[3] new link   ARGV[4] owner, `c:<customer>`
+-- Makes a guest's or new profile a linked one, which doesn't expire, and links the identity to it.
+-- KEYS[1..4] identity, counts, profile, members   KEYS[5] erasure record of the generation
+-- KEYS[6..] the guest's counts, other keys
+-- ARGV[1..3] deadline, generation, new link   ARGV[4] owner, `c:<customer>`
 -- ARGV[5] the identity's link as a guest, or empty   ARGV[6] the identity as a member, unless it is the owner
--- Returns ARGV[3] if the profile has this generation, even if the identity's link has changed; else the identity's
--- link. Empty if this generation was erased (a late try), or the profile is another visitor's.
+-- Returns ARGV[3] if the profile has this generation, even if the identity has another link; else the identity's link;
+--   empty if the generation was erased (a late retry), or the profile is another visitor's.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Removes the remains of a merge whose target was erased.
+-- Removes the source of a merge whose target was erased.
 -- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3..6] journals
--- ARGV[1] deadline   ARGV[2] target   ARGV[3] target's profile and generation
+-- ARGV[1..2] deadline, target   ARGV[3] target's profile and generation
 -- Returns 1; 0 if it has another target.
 -- Errors: EXPIRED -1.
 

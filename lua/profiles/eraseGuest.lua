@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Erases a guest, atomically.
--- KEYS[1] identity   KEYS[2] profile   KEYS[3] members   KEYS[4..] other keys
+-- Erases a guest.
+-- KEYS[1..3] identity, profile, members   KEYS[4..] other keys
 -- ARGV[1] deadline   ARGV[2] required member, or empty: the id may have been reused
 -- ARGV[3] the identity's link to another guest profile, or empty
 -- Returns {1 if it existed, else 0; share code or empty}, or a redirect.

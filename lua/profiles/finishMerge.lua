@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Last step of a merge: the target and its replica have everything.
+-- Last step of a merge, once the target and its replica have everything.
 -- KEYS[1] identity with this default profile   KEYS[2] source   KEYS[3..6] journals
--- ARGV[1] deadline   ARGV[2] target   ARGV[3] guest's link   ARGV[4] its new link
--- Returns 1; 0 if it was finished before.
+-- ARGV[1..4] deadline, target, guest's link, its new link
+-- Returns 1; 0 if finished before.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,6 +1,6 @@
 -- Adds a profile to an e-mail address's index, which keeps the latest, or removes it.
 -- KEYS[1] index
--- ARGV[1] deadline   ARGV[2] profile   ARGV[3] maximum profiles; 0 removes this one
+-- ARGV[1..2] deadline, profile   ARGV[3] maximum profiles; 0 removes this one
 -- Returns the number of dropped profiles.
 -- Errors: EXPIRED -1.
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Compare-and-set of an identity's link; or links a session to a guest's profile that is not its default one.
--- KEYS[1] identity   KEYS[2] default profile   KEYS[3] guest's profile, if any
--- ARGV[1] deadline   ARGV[2] expected, as peekLink returns it   ARGV[3] new link; empty: none   ARGV[4] TTL of a guest,
--- seconds
--- Returns 1 if the new link is set, also from before; else 0.
+-- Compare-and-set of an identity's link, also to a guest's profile that is not its default one.
+-- KEYS[1..2] identity, default profile   KEYS[3] guest's profile, if any
+-- ARGV[1] deadline   ARGV[2] expected, as peekLink returns it   ARGV[3] new link; empty: none
+-- ARGV[4] TTL of a guest, seconds
+-- Returns 1 if the identity has the new link; else 0.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

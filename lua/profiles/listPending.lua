@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Adds an operation to the pending ones before its first step, and removes it after the last.
--- KEYS[1] pending operations, by start time
+-- Lists an operation as pending before its first step, and removes it after the last.
+-- KEYS[1] pending list, by start time
 -- ARGV[1] deadline   ARGV[2] `begin` or `end`   ARGV[3] operation
 -- Returns 1.
 -- Errors: EXPIRED -1.

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Does `peek` of countVisits.lua, also at maxmemory.
--- KEYS[1] identity   KEYS[2] default profile
--- Returns the link; `.` if none; `!` if the default profile is another visitor's; empty if it does not exist.
+-- Answers like `peek` of countVisits.lua, also at maxmemory.
+-- KEYS[1..2] identity, default profile
+-- Returns the link; `.` if none; `!` if the default profile is another visitor's; empty if unknown.
 
 -- @include known
 -- @include not-here

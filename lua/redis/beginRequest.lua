@@ -1,9 +1,9 @@
 -- Records a request under its idempotency key, unless there is a record.
 -- KEYS[1] record
--- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] operation id   ARGV[4] time, milliseconds since 1970
+-- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] operation id   ARGV[4] milliseconds since 1970
 -- ARGV[5] fingerprint; empty: can't differ   ARGV[6] keyed digest of its customer, or empty
--- ARGV[7] profiles at which it may have been done, by spaces; the last is the present one
--- Returns 1 for the first request, else {id, at, fingerprint, customer, places, answer or nil}.
+-- ARGV[7] profiles at which it may have been done, by spaces, the latest last
+-- Returns 1 for a new record, else {id, at, fingerprint, customer, profiles, answer or nil}.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- Compare-and-set of a hash's field.
 -- KEYS[1] hash
--- ARGV[1] deadline   ARGV[2] field   ARGV[3] expected value or empty   ARGV[4] new value; empty removes   ARGV[5]
--- maximum fields
+-- ARGV[1..2] deadline, field   ARGV[3..4] expected value, new value; empty: none   ARGV[5] maximum fields
 -- Returns 1; 0 if the field has another value.
 -- Errors: EXPIRED -1, TOO_MANY -6.
 

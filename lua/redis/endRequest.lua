@@ -1,9 +1,8 @@
 #!lua flags=allow-oom
--- Records a request's answer, or forgets a refused request. Runs at maxmemory: a completed operation must be answered.
+-- Records a request's answer, also at maxmemory, because the operation is done; or forgets a refused request.
 -- KEYS[1] record
--- ARGV[1] deadline   ARGV[2] operation id   ARGV[3] answer; empty: refused, so the key is unused unless another try
--- answered
--- Returns the recorded answer; the first stays.
+-- ARGV[1..2] deadline, operation id   ARGV[3] answer; empty: refused; the key is unused unless another try answered
+-- Returns the first recorded answer.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

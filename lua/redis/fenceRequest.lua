@@ -1,7 +1,7 @@
 -- Fences an operation at a profile, so that it can be done at another.
--- KEYS[1..] its records there, one per part
+-- KEYS[1..] its records, one per part
 -- ARGV[1] deadline   ARGV[2] TTL, seconds
--- Returns the records; `-`: not done, and can't be any more.
+-- Returns the records; `-`: not done, and never will be.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

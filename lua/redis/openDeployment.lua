@@ -1,4 +1,4 @@
--- Opens a deployment; the first start makes it.
+-- Opens a deployment, or creates it.
 -- KEYS[1] meta
 -- ARGV[1] schema version   ARGV[2] fresh salt   ARGV[3] TTL of a guest, seconds, 0: for ever; or empty
 -- Returns {schema, salt}.

@@ -1,7 +1,7 @@
--- Records by compare-and-set where an operation will be done next.
+-- Compare-and-set of the profiles at which an operation may be done.
 -- KEYS[1] record
--- ARGV[1] deadline   ARGV[2] operation id   ARGV[3] expected places   ARGV[4] new places
--- Returns the present places; empty without record.
+-- ARGV[1..4] deadline, operation id, expected, new
+-- Returns the present ones; empty if there is no record.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

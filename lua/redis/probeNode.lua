@@ -1,7 +1,7 @@
--- Checks that a node has its mark, and accepts writes.
--- KEYS[1] the mark, see src/redis/marks.ts
+-- Checks that a node has its marker (see src/redis/marks.ts) and accepts writes.
+-- KEYS[1] marker
 -- ARGV[1] deadline   ARGV[2] SHA-1 of its `salt`
--- Returns 1; 0 if the mark is missing or differs.
+-- Returns 1; 0 if the marker is missing or differs.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

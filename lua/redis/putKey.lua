@@ -1,6 +1,6 @@
 -- Writes a string, or removes keys.
 -- KEYS[1] key   KEYS[2..] further keys to remove
--- ARGV[1] deadline   ARGV[2] value; empty removes all keys
+-- ARGV[1] deadline   ARGV[2] value; empty: removes
 -- Returns 1.
 -- Errors: EXPIRED -1.
 

@@ -1,23 +1,23 @@
--- Counts, reads and resets visits, and answers links, in a batch. Counted visits are logged as one stream entry.
--- An unlinked identity's hash has counts; a linked one's only its link, in the empty field, and its profile the counts.
--- So a link is looked for only if HINCRBY answers 1.
+-- Counts, reads and resets visits, and reads links, in a batch. Counted visits are logged as one stream entry.
+-- A guest's hash has counts. A linked identity's has only its link, in the empty field; its profile has the counts. So
+-- only a count of 1 requires a look for a link.
 -- KEYS[1] lane
 -- ARGV[1..3] see includes/lane.lua   ARGV[4] maximum products of a profile   ARGV[5] TTL of a guest, seconds
--- ARGV[6] stream; empty: no log   ARGV[7] its state   ARGV[8] its high-water mark in bytes   ARGV[9] a line per visit
+-- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes   ARGV[9] a line per visit
 -- ARGV[10..] operations, three each:
 --   visit <identity> <product>     of a guest
---   kept  <identity> <product>     the sender has seen a sufficient TTL within the hour
+--   kept  <identity> <product>     the sender checked the TTL within the hour
 --   count <identity> <product>     a visit that answers the count
 --   read  <identity> <product>     answers the count
 --   reset <identity> <product>     answers 0
---   peek  <identity> <empty>       answers as peekLink.lua
+--   peek  <identity> <empty>       answers like peekLink.lua
 --   resolve <identity> <empty>     the same; creates the identity
 -- each after, in this order, optionally:
---   once <record> <seconds>        count or reset once; the record keeps the answer
---   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the profile's counts take the identity's
---     place
--- Returns {i, answer, ...}. A visit has an answer only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced).
--- For i = 0: the visits counted but not logged at the mark.
+--   once <record> <seconds>        done once; the record keeps the answer
+--   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the operation then names the profile's
+--     counts
+-- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced).
+--   0, n: n visits were counted but not logged, because the stream is full.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local lane = KEYS[1]
@@ -39,13 +39,13 @@ if stream ~= '' then
   if failed and string.find(failed, 'non local key', 1, true) then
     return -7
   elseif failed then
-    waiting = { 0, math.huge } -- counts as full: no visit is refused for it
+    waiting = { 0, math.huge } -- full: visits are counted, not logged
   end
 end
 
 local COUNTS, PROFILE = { 'v' }, { 'v', 'p' }
 
--- `count`: HINCRBY's answer. Returns it, or why the visit was undone.
+-- `count`: HINCRBY's reply. Returns it, or why the visit was undone.
 local function guest_visit(identity, handle, count)
   if type(count) == 'table' then
     return answer_of(count)
@@ -59,7 +59,7 @@ local function guest_visit(identity, handle, count)
     elseif fields > max then
       answer = -6
     elseif fields == 1 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
-      -- all others have a profile, or counts
+      -- A new guest: no other identity has neither profile nor counts.
       if retention > 0 then
         redis.call('PEXPIREAT', identity, most)
       end
@@ -83,7 +83,7 @@ local function guest_visit(identity, handle, count)
   return answer or count
 end
 
--- Checks what a migrating slot may refuse before it writes: deleting the last count deletes the key.
+-- In a migrating slot deleting the last count would make the key absent, so it checks before it writes.
 local function guest_reset(identity, handle)
   local link = redis.pcall('HGET', identity, '')
   if type(link) == 'table' then
@@ -102,7 +102,7 @@ local function guest_reset(identity, handle)
   return 0
 end
 
--- Every key is read before one is written, so `~` means that nothing was done.
+-- Reads every key before it writes: `~` means that nothing was done.
 local function link_of(kind, identity)
   local link, profile = redis.pcall('HGET', identity, ''), key_of(identity, 'p')
   local there = redis.pcall('EXISTS', profile)
@@ -174,7 +174,7 @@ local function take()
 end
 
 local visits, uncounted, skipped = 0, 0, nil
--- `count`: HINCRBY's answer, if it was called
+-- `count`: HINCRBY's reply, if called
 local function perform(kind, key, handle, count)
   local act, record, seconds, earlier, answer, guest, identity = of_guest, nil, nil, nil, nil, nil, nil
   if kind == 'once' then
@@ -219,7 +219,7 @@ while at <= last do
     is_warm = ends >= least and ends <= most
   end
   if is_warm then
-    visits = visits + 1 -- nearly all
+    visits = visits + 1 -- the usual case
   else
     local answer = perform(kind, key, handle, count)
     if answer then
@@ -229,7 +229,7 @@ while at <= last do
   end
 end
 
--- Redis would format a number as a fraction, slower.
+-- Faster than Redis, which formats a number as a fraction.
 local function whole(number)
   return string.format('%d', number)
 end
@@ -241,7 +241,7 @@ if waiting and counted > 0 then
   if bytes > mark then
     answers[n + 1], answers[n + 2] = 0, counted
   else
-    -- Their own time: entry ids never go back when the server's clock does.
+    -- The time is a field because entry ids don't go back with the server's clock.
     redis.call('XADD', stream, '*', 'n', whole(counted), 't', whole(now), 'v', lines)
     redis.call('HSET', state, 'events', whole((waiting[1] or 0) + counted), 'bytes', whole(bytes))
   end

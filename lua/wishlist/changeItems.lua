@@ -1,29 +1,25 @@
--- Changes wishlists, in a batch. A change and its events, in this node's stream, are atomic. An operation with a record
--- is done once, and answers alike.
+-- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once and then
+-- answers alike.
 -- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua   ARGV[4] events   ARGV[5] events:state   ARGV[6] high-water mark in bytes
+-- ARGV[1..3] see includes/lane.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] TTL of a guest, seconds   ARGV[8] maximum items of a profile; 0: no limit
 -- ARGV[9] maximum bytes of items (`itemBytes` of the profile); 0: no limit, not counted
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
--- ARGV[11] operations, in lines: a letter for the kind, with the profile's key; its items; identity, expected link and
--- generation (see includes/redirect.lua); record, or empty; after a record its TTL in seconds; then
+-- ARGV[11] operations, in lines: letter and profile's key; items; identity, link, generation (see
+--   includes/redirect.lua); record or empty; after a record its TTL in seconds; then
 --   a  add or update: field; `<item id> <added at>`
---   m  import: field; `<item id> <added at> import`; empty, or for a dry run the number of items of this list before it
---   r  remove: number of items; for each its field, the event's line, and payload fields to copy from the item; if any,
---     the line has no columns of the item and no end
---   t  store the reported state of a product: field; the item as read, three lines; its new second line; 1 if there is
---     an event, else empty
---   c  share: the profile's code, or a new one whose key is written, or empty to read it; 1 for a new one, else empty
--- ARGV[12] a line per event of a, m, c with a code, and t with an event   ARGV[13...] per a and m `<updated
--- at>\n<content>`
--- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts; its creation line stays.
--- An imported item has a third word there; once removed, the profile keeps `gone:<field>`, lest the same import bring
--- it back.
--- Returns {i, answer, ...}; an operation without an answer was done.
---   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`:
+--   m  import: field; `<item id> <added at> import`; in a dry run the number of earlier items of this list
+--   r  remove: number of items; for each: field; event, open-ended if fields follow; payload fields to copy from it
+--   t  store the reported state of a product: field; item as read (three lines); new second line; 1 if there is an event
+--   c  share: code, or empty to read it; 1 if it is new
+-- ARGV[12] a line per event of a, m, t, c   ARGV[13...] per a and m `<updated at>\n<content>`
+-- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts. Its first line stays.
+-- After an imported item is removed, `gone:<field>` of the profile keeps the same import from restoring it.
+-- Returns {i, answer, ...}; an operation without an answer is done. Answers:
+--   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`
 --     `new`, `there` (on the list), `again` (imported before), `gone` (imported and removed before); else empty
 --   `#`: the item has changed, or was removed
---   `?<code>`: the profile has this share code, or none: `c` needs an event with it
+--   `?<code>`: the profile's code or empty; to share, send it with an event
 --   `-`: the record was fenced
 --   a redirect; FULL -3; TOO_MANY -6 (items or bytes)
 -- `r` and `t` create no identity; `t` does not extend a guest's TTL.
@@ -90,7 +86,7 @@ local function facts_of(op)
   return facts
 end
 
--- Each of these functions returns its answer or nil; then, if done, true and the record's value.
+-- The operations return the answer or nil; then, if done, true and the record's value.
 
 local function first_line(item)
   return sub(item, 1, find(item, '\n', 1, true) - 1)
@@ -100,7 +96,7 @@ local function is_imported(item)
   return find(item, '^%S+ %S+ import\n') ~= nil
 end
 
--- `there`: the existing item, or nil. `given`: bytes of its event.
+-- `given`: bytes of the event
 local function store(op, there, item, given)
   local bytes, gained = op.facts[1], #item - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
@@ -136,7 +132,7 @@ local function add(op, given, content)
   return first and '=' .. first, true, first or op.creation_line
 end
 
--- Only the first import of an item has an event; each import keeps the earlier date.
+-- Only an item's first import has an event. The earlier date stays.
 local function import(op, given, content)
   local there = redis.pcall('HGET', op.items, op.field)
   if type(there) == 'table' then
@@ -176,7 +172,7 @@ local function remove(op, events)
     return -3
   end
   local bytes = #leaving > 0 and max_bytes > 0 and (op.facts[1] or bytes_of(op.items)) - gained
-  -- First: at maxmemory a script may go on after a command that frees memory.
+  -- Before HSET: at maxmemory Redis lets a script write more once it has freed memory.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
   end
@@ -208,7 +204,7 @@ end
 
 local function share(op, given)
   local code = op.facts[2] or ''
-  -- Never an old code: since it was read, the visitor may have been erased and come back.
+  -- Only a new code: since the code was read, the visitor may have been erased and come back.
   if op.code == '' or code ~= '' and code ~= op.code or code == '' and not op.is_new then
     return '?' .. code
   elseif given > space then
@@ -251,7 +247,7 @@ local function next_op()
 end
 
 local answers, n, i, argument, from = {}, 0, 0, 12, 1
--- Events of ARGV[12] so far, those left out, and removals' events.
+-- `given_count`, `left_out`: events of ARGV[12]. `removed`: events of removals.
 local given_count, left_out, left_out_count, removed = 0, {}, 0, {}
 while at <= #text do
   i = i + 1
@@ -316,7 +312,7 @@ end
 
 local count = given_count - left_out_count + #removed
 if count > 0 then
-  -- Lua does not hash an unchanged argument again.
+  -- An unchanged argument saves hashing a string.
   local lines = left_out_count > 0 and without(ARGV[12], left_out) or ARGV[12]
   append(ARGV[4], ARGV[5], count, #removed > 0 and lines .. table.concat(removed) or lines)
 end

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Checks which products are on a wishlist: exact variants by HMGET, products with any variant by paging.
--- KEYS[1] profile   KEYS[2] items   KEYS[3] identity to check, if any
--- ARGV[1] cursor; 0 at first, empty without products with any variant   ARGV[2] approximate fields per page
--- ARGV[3], ARGV[4] expected link, generation: see includes/redirect.lua
+-- Finds products on a wishlist: exact variants by HMGET, products with any variant by paging.
+-- KEYS[1..2] profile, items   KEYS[3] identity to check, if any
+-- ARGV[1] cursor; 0 at first, empty if no product has any variant   ARGV[2] approximate page size
+-- ARGV[3..4] link, generation: see includes/redirect.lua
 -- ARGV[5] number of exact fields, then these   ARGV[...] products, as fields without variant
 -- Returns {next cursor or 0, field, creation line, ...}, or a redirect.
 

@@ -1,6 +1,6 @@
 -- Writes an order's note.
 -- KEYS[1] order
--- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] NX or XX   ARGV[4] the note
+-- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] NX or XX   ARGV[4] note
 -- Returns the present note.
 -- Errors: EXPIRED -1.
 

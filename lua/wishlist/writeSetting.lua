@@ -1,6 +1,6 @@
 -- Writes one of the shop's settings.
 -- KEYS[1] settings
--- ARGV[1] deadline   ARGV[2] name   ARGV[3] value
+-- ARGV[1..3] deadline, name, value
 -- Returns 1.
 -- Errors: EXPIRED -1.
 

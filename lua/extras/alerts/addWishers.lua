@@ -1,6 +1,6 @@
--- Adds profiles to products' indexes. An index entry precedes its item.
+-- Adds profiles to products' indexes, before the items.
 -- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua   ARGV[4] two lines per entry: index; profile
+-- ARGV[1..3] see includes/lane.lua   ARGV[4] two lines per entry: index, profile
 -- Returns {i, `~`, ...} of failed entries.
 -- Errors: EXPIRED -1, SUPERSEDED -2.
 

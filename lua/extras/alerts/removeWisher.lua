@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes profiles from a variant's index, except recent entries, whose item may be on its way.
+-- Removes profiles from a variant's index. Recent entries stay: their item may not be stored yet.
 -- KEYS[1] index
 -- ARGV[1] deadline   ARGV[2] minimum age, milliseconds; 0: any   ARGV[3..] profiles
 -- Returns the number removed.

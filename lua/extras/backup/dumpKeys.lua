@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Serializes keys of one slot atomically.
--- KEYS[1..] the keys
+-- KEYS[1..] keys
 -- Returns per key its PEXPIRETIME and DUMP.
 
 local all = {}

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Acquires, extends or releases the lease on open requests.
--- KEYS[1] owner
--- ARGV[1] deadline   ARGV[2] process   ARGV[3] milliseconds; 0 releases
--- Returns 1; 0 if another process has the lease.
+-- KEYS[1] lease
+-- ARGV[1..2] deadline, process   ARGV[3] milliseconds; 0 releases
+-- Returns 1; 0 if another process has it.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Queues deliveries; beyond the maximum the oldest become dead letters. Runs at maxmemory: the flusher, which frees
--- memory, waits for it.
--- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
+-- Queues deliveries; above the maximum the oldest become dead letters. Runs at maxmemory, because the flusher, which
+-- frees memory, waits for it.
+-- KEYS[1..4] queue, taken, state, dead letters
 -- ARGV[1] maximum bytes, of pending deliveries and of dead letters   ARGV[2..] lines
 -- Returns the number of new dead letters.
 

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Records the results of attempts.
--- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
+-- KEYS[1..4] queue, taken, state, dead letters
 -- ARGV[1] maximum bytes of dead letters
--- ARGV[2..] five each: id; `done`, `again`, `dead`, `drop` or (dead letter) `forget`, if the visitor was erased;
--- attempts; milliseconds until the retry; error
--- Returns the time since which all attempts fail, milliseconds, or 0.
+-- ARGV[2..] five each: id; `done`, `again`, `dead`, `drop`, or `forget` (a dead letter of an erased visitor); attempts;
+--   milliseconds until the retry; error
+-- Returns the time since which all attempts have failed, milliseconds, or 0.
 
 local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if redis.call('EXISTS', state) == 0 then
@@ -35,7 +35,7 @@ for i = 2, #ARGV, 5 do
     failures = failures + 1
   end
   if not line then
-    -- It became a dead letter, or was erased, while it was in flight.
+    -- dead-lettered or erased while in flight
   elseif outcome == 'again' then
     redis.call('ZADD', taken, string.format('%.0f', (now + ARGV[i + 3]) * 16 + ARGV[i + 2]), id)
   elseif outcome == 'dead' then
@@ -51,7 +51,7 @@ end
 if delivered + failures > 0 then
   redis.call('HINCRBY', state, 'delivered', delivered)
   redis.call('HINCRBY', state, 'failures', failures)
-  -- A ring for the last hour: `<five minutes since 1970> <delivered> <failures>`.
+  -- A ring of the last hour, in steps of five minutes.
   local five = math.floor(now / 300000)
   local slot = 'recent' .. five % 13
   local of, before, failed = string.match(redis.call('HGET', state, slot) or '', '(%d+) (%d+) (%d+)')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Leases due deliveries, retries first. They are due again after the lease: its process has died.
--- KEYS[1] queue   KEYS[2] taken   KEYS[3] state
--- ARGV[1] maximum number   ARGV[2] lease, milliseconds
+-- Leases due deliveries, retries first. If the process dies, they are due again when the lease ends.
+-- KEYS[1..3] queue, taken, state
+-- ARGV[1..2] maximum number, lease in milliseconds
 -- Returns {id, attempts, line, ...}.
 
 local queue, taken, state = KEYS[1], KEYS[2], KEYS[3]
@@ -24,14 +24,13 @@ for i = 1, #due, 2 do
   if entry then
     take(entry, due[i + 1] % 16)
   else
-    -- Another program has deleted the entry.
+    -- deleted by hand
     redis.call('ZREM', taken, due[i])
   end
 end
 
 local left = ARGV[1] - #due / 2
 if left > 0 then
-  -- the last delivery leased as new
   local cursor = redis.call('HGET', state, 'cursor')
   local new = redis.call('XRANGE', queue, cursor and '(' .. cursor or '-', '+', 'COUNT', left)
   for _, entry in ipairs(new) do
