@@ -21,21 +21,18 @@ export function isGuarded(group: AccessGroup): group is GuardedGroup {
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** A server's, derived from its key: the scope of rate limits and idempotency keys. Else null. */
+  /** A server's, derived from its key: the scope of rate limits and idempotency keys. */
   readonly account: string | null;
-  /** May say which session belongs to which customer. */
   readonly mayLink: boolean;
-  /** The storefront's customer, signed by Shopify, or null. */
+  /** The storefront's customer, signed by Shopify. */
   readonly customerId: string | null;
 }
 
-/** Request headers for access; '' if absent. */
 export interface Credentials {
   readonly authorization: string;
   readonly apiKey: string;
   readonly origin: string;
   readonly referer: string;
-  /** Sec-Fetch-Site. */
   readonly fetchSite: string;
 }
 
@@ -43,7 +40,7 @@ const MAY: Record<CallerKind, ReadonlySet<GuardedGroup>> = {
   server: new Set<GuardedGroup>(['visits', 'wishlist', 'administration', 'delivery']),
   storefront: new Set<GuardedGroup>(['visits', 'wishlist']),
   browser: new Set<GuardedGroup>(['visits', 'wishlist']),
-  // A webhook's signature is verified later, with the whole body.
+  // A webhook's signature is verified later, with the body.
   anyone: new Set<GuardedGroup>(['visits', 'delivery']),
 };
 
@@ -55,7 +52,6 @@ const WORDS: readonly [CallerKind, string][] = [
 const EITHER = new Intl.ListFormat('en', { type: 'disjunction' });
 const needed = (group: GuardedGroup) =>
   EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(group)).map(([, words]) => words));
-/** Needed credentials, in words. */
 const NEEDS: Record<GuardedGroup, string> = {
   visits: needed('visits'),
   wishlist: needed('wishlist'),
@@ -86,7 +82,6 @@ export interface AccessSettings {
 
 export class Access {
   readonly #secretKeys: KeyRing;
-  /** Callers by the index of their key. */
   readonly #servers: readonly Caller[];
   readonly #publishableKeys: KeyRing;
   readonly #allowedOrigins: ReadonlySet<string>;
@@ -119,10 +114,6 @@ export class Access {
     return this.#allowedOrigins.has(origin);
   }
 
-  /**
-   * @param query undecoded, without the question mark
-   * @throws ServiceError `unauthorized` or `forbidden`
-   */
   identify(group: AccessGroup, credentials: Credentials, query: string, isWrite: boolean): Caller {
     // Ignore credentials: platforms may add some to probes.
     if (group === 'open') return ANYONE;
@@ -140,7 +131,6 @@ export class Access {
     throw new ServiceError('forbidden', `This credential may not do this: it takes ${NEEDS[group]}.`);
   }
 
-  /** @throws ServiceError `unauthorized` or `forbidden` if the caller may not name this visitor */
   actFor(caller: Caller, named: NamedIdentity): Identity {
     if (caller.kind === 'server') return trust(named);
     const identity = withKnownDevice(trust(named));
@@ -176,7 +166,6 @@ export class Access {
       throw new ServiceError('unauthorized');
     }
     if (apiKey !== '') return this.#server(apiKey) ?? this.#browser(apiKey, credentials);
-    // Fast path: most requests have no query.
     if (query === '') return ANYONE;
     if (hasSignature(query)) return this.#storefront(credentials, query, isWrite);
     if (query.includes('key=')) {
@@ -186,7 +175,7 @@ export class Access {
     return ANYONE;
   }
 
-  /** The share code is the secret; a signature only selects the answer for the shop's theme. */
+  /** The share code is the secret. A signature only selects the answer for the shop's theme. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
     const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -211,8 +200,8 @@ export class Access {
   }
 
   /**
-   * Shopify signs the login cookie's customer, whichever page sent the request: refuse writes from foreign pages, which
-   * could link their own session to the customer.
+   * Shopify signs the logged-in customer, whichever page sent the request. A foreign page could link its own session to
+   * that customer, so its writes are refused.
    */
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
     const parameters = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -245,7 +234,6 @@ function isShop(origin: string, signed: URLSearchParams): boolean {
   return origin.endsWith('.myshopify.com') && origin === `https://${signed.get('shop')}`;
 }
 
-/** Browsers send no Origin with a same-origin GET, as under BASE_PATH on the shop's host. */
 function originOfReferer(referer: string): string {
   return URL.canParse(referer) ? new URL(referer).origin : '';
 }

@@ -1,5 +1,5 @@
-// The caller's address in one spelling, the key of rate limits. (ipaddr.js 2.5 is 2 to 4 times slower and reads
-// `::1.2.3.4` as IPv4.)
+// Normalises the caller's address, the key of rate limits. (ipaddr.js 2.5 is 2 to 4 times slower and reads `::1.2.3.4`
+// as IPv4.)
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isIP } from 'node:net';
@@ -11,9 +11,8 @@ const LOOPBACK_IPV6 = '::1';
 const NETWORK_GROUPS = 4;
 
 /**
- * The caller's IPv4 address or IPv6 network.
- * @param trustedProxies proxies before this server. Each appends its client to X-Forwarded-For; earlier entries prove
- * nothing.
+ * @param trustedProxies number of proxies before this server. Each appends its client to X-Forwarded-For; earlier
+ * entries prove nothing.
  */
 export function callerAddress(res: HttpResponse, req: HttpRequest, trustedProxies: number): string {
   if (trustedProxies > 0) {
@@ -23,7 +22,6 @@ export function callerAddress(res: HttpResponse, req: HttpRequest, trustedProxie
   return ofBytes(new Uint8Array(res.getRemoteAddress()));
 }
 
-/** @param address spelled as here */
 export function isLoopback(address: string): boolean {
   return address === LOOPBACK_IPV6 || address.startsWith('127.');
 }
@@ -37,7 +35,6 @@ function forwardedFor(req: HttpRequest): string[] {
   return entries;
 }
 
-/** @param text an address, maybe with port, brackets or zone */
 export function normaliseAddress(text: string): string | undefined {
   const bare = text
     .trim()
@@ -61,7 +58,7 @@ function ofBytes(bytes: Uint8Array): string {
 }
 
 function groupsOf(address: string): number[] {
-  // A URL also spells a dotted end in hexadecimal.
+  // The URL also converts a dotted end to hexadecimal.
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const parse = (part: string) =>
     part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));

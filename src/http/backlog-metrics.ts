@@ -1,4 +1,4 @@
-// Metrics of Redis and of the streams' backlogs, read from Redis at each scrape.
+// Metrics of Redis and of the streams, read at each scrape.
 
 import { Gauge, type Registry } from 'prom-client';
 import type { Backlog } from '../flush/backlog.js';
@@ -6,7 +6,6 @@ import type { MasterState } from '../redis/health.js';
 
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';
-  /** Bytes at which events are refused, or visits not logged. */
   readonly highWater: number;
   /** By stream number. Throws if Redis does not answer. */
   read(): Promise<ReadonlyMap<number, Backlog>>;
@@ -22,10 +21,6 @@ export class BacklogMetrics {
   readonly #masters: Gauge<'state'>;
   readonly #streams: readonly StreamFigures[];
 
-  /**
-   * @param look probes every master
-   * @param countErasures throws if Redis does not answer
-   */
   constructor(
     registry: Registry,
     streams: readonly WatchedStreams[],
@@ -113,7 +108,6 @@ class StreamFigures {
     }).set(highWater);
   }
 
-  /** Undefined if Redis does not answer. */
   read(): Promise<ReadonlyMap<number, Backlog> | undefined> {
     return this.#streams.read().catch(() => undefined);
   }

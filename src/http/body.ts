@@ -1,9 +1,8 @@
 // Reads request bodies, with limits of size and time.
-// uWebSockets.js drops connections that send nothing for about 10 s; pausing and resuming a response restarts that
+// uWebSockets.js drops connections that send nothing for about 10 s. Pausing and resuming a response restarts that
 // clock, which leaves time to answer 408.
-// A chunk costs about a microsecond, so a million chunks would block all requests for a second. Beyond MAX_CHUNKS the
-// connection closes without an answer: else uWebSockets.js would process the rest of its buffer (up to 512 KiB) chunk
-// by chunk.
+// Beyond MAX_CHUNKS (about 1 µs each) the connection closes without an answer: else uWebSockets.js would process the
+// rest of its buffer.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { Buffer } from 'node:buffer'; // the global one is behind a getter
@@ -18,12 +17,8 @@ const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 /** The largest body, 1 MiB, has 725 TCP segments, or 1,025 chunks of 1 KB. */
 const MAX_CHUNKS = 1_200;
 const LEAST_CAPACITY = 512;
-/**
- * Bytes of all buffers. Beyond it the oldest bodies are refused: a working client needs less than a second, and senders
- * are not authenticated yet.
- */
+/** Beyond these bytes the oldest bodies are refused: senders are not authenticated yet. */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
-/** Milliseconds for a whole body. */
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
 /** uWebSockets.js counts in steps of 4 s: its time-out may come after 8. */
@@ -31,16 +26,12 @@ const KEEP_ALIVE_MS = 5_000;
 
 /** Exactly one is called, once. */
 export interface BodyCallbacks {
-  /** @param body valid only during the call */
   bodyComplete(body: Buffer): void;
-  /** @param error `payload_too_large`, `request_timeout` or `overloaded` */
   bodyUnread(error: ServiceError): void;
-  /** The connection must be closed now. */
   tooManyChunks(): void;
 }
 
 class Gathering {
-  /** Oldest first; at most one per connection. */
   readonly #readings = new Set<Reading>();
   #bytes = 0;
 
@@ -63,19 +54,16 @@ interface ReadingOptions {
   readonly gathering?: Gathering;
 }
 
-/** One body while it arrives. */
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
   readonly #callbacks: BodyCallbacks;
   readonly #timeoutMs: number;
   readonly #gathering: Gathering;
-  /** A body of several chunks; the first `#size` bytes are valid. */
   #gathered: Buffer | undefined;
   #size = 0;
   #chunks = 0;
   #isOver = false;
-  /** Monotonic times of the first `watch` and of the last `resume`. */
   #since = 0;
   #keptAlive = 0;
 
@@ -101,7 +89,6 @@ export class Reading {
     this.#end();
   }
 
-  /** Called every SWEEP_MS while the body is not complete. */
   watch(now: number): void {
     if (this.#since === 0) {
       this.#since = now;
@@ -133,7 +120,6 @@ export class Reading {
     }
   }
 
-  /** Doubles when it grows. */
   #buffer(): Buffer {
     const before = this.#gathered;
     if (before !== undefined && before.length >= this.#size) return before;
@@ -162,7 +148,6 @@ export class Reading {
   }
 }
 
-/** @throws ServiceError `unsupported_media_type` or `payload_too_large` */
 export function admitBody(
   { takesText, maxBody }: Operation,
   { contentType, contentLength, contentEncoding }: Head,
@@ -188,20 +173,16 @@ function tooLarge(maxBody: number): ServiceError {
 }
 
 export class BodyReader {
-  /** Most are complete by the end of their tick. */
   #begun: Reading[] = [];
-  /** At most one per connection, until its time-out. */
   readonly #slow = new Set<Reading>();
   readonly #gathering = new Gathering();
   #timer: NodeJS.Timeout | undefined;
   readonly #timeoutMs: number | undefined;
 
-  /** @param timeoutMs other than BODY_TIMEOUT_MS in tests */
   constructor(timeoutMs?: number) {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** @param limit maximum bytes */
   read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
     const reading = new Reading(res, limit, callbacks, {
       timeoutMs: this.#timeoutMs,

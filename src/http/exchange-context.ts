@@ -1,4 +1,4 @@
-// The context of exchanges: shared by all of a server, and by those of one route.
+// What exchanges share: ExchangeContext for a server, Route for a route.
 
 import type { Logger } from 'pino';
 import type { ErrorCode, Overload } from '../errors.js';
@@ -19,25 +19,20 @@ export interface ExchangeContext {
   readonly turn: Turn;
   readonly bodies: BodyReader;
   readonly pending: PendingBytes;
-  /** Each answer closes its connection. */
   readonly closesConnections: boolean;
   /** Neither answered nor aborted. */
   openRequests: number;
-  /** Called for every error answer; `sentence` if it differs from the code's. */
+  /** Called for every error answer. @param sentence if it differs from the code's */
   readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;
-  /** Called for each request with X-Forwarded-For. */
   onForwarded(): void;
   /** The caller's X-Request-Id if valid, else a new one. */
   requestId(head: Head): string;
 }
 
 export interface Route {
-  /** Absent for an unknown path or method. */
   readonly operation?: Operation;
   readonly hasParameter?: boolean;
-  /** For 405. */
   readonly allow?: string;
-  /** Read from each request if absent. */
   readonly isHead?: boolean;
   readonly onAnswer: (status: number, ms: number) => void;
 }

@@ -1,13 +1,12 @@
-// One request, from its head to its answer. The functions are in the order in which a request passes them:
+// One request, in the order of the functions:
 //
 //   head ─▶ shed load ─▶ who calls ─▶ rate limits ─▶ body ─▶ JSON ─▶ schema ─▶ whose identity ─▶ operation ─▶ answer
 //     └─────────┴────────────┴────────────┴───────────┴───────┴────────┴──────────────┴── ServiceError ──────────┘
 //
-// It decides for all operations who may call, how often, and for whom, and keeps the rules of uWebSockets.js: onAborted before
-// anything asynchronous, one answer, inside cork, never after an abort.
+// uWebSockets.js requires onAborted before anything asynchronous, one answer, inside cork, and none after an abort.
 //
-// Every visit is an exchange, so it avoids closures and promises. Refusals are written immediately, because the next request
-// on the connection may have arrived; all other answers of a tick are written together (src/turn.ts).
+// Every visit is an exchange, so it avoids closures and promises. Refusals are written immediately, because the next
+// request on the connection may have arrived; other answers of a tick are written together (src/turn.ts).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
@@ -41,7 +40,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     for (const exchange of exchanges) exchange.#account(now);
     for (const exchange of exchanges) exchange.#write();
   });
-  // `cork` is synchronous: one function instead of a closure per request.
   static #corked: Exchange;
   static readonly #writeCorked = (): void => {
     const exchange = Exchange.#corked;
@@ -51,18 +49,14 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   readonly id: string;
   readonly isHead: boolean;
   readonly parameter: string;
-  /** Set after authentication. */
   caller!: Caller;
-  /** Set after `read`, if the caller may act for it. */
   identity!: Identity;
   mustClose: boolean;
   held: PendingAnswer | undefined = undefined;
   readonly #context: ExchangeContext;
   readonly #route: Route;
   readonly #res: HttpResponse;
-  /** Monotonic. */
   readonly #began: number;
-  /** Undecoded, without the question mark. */
   readonly #rawQuery: string;
   #rateLimitKey = '';
   #reading: Reading | undefined = undefined;
@@ -81,7 +75,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.parameter = route.hasParameter ? (req.getParameter(0) ?? '') : '';
     this.#rawQuery = req.getQuery() ?? '';
     this.#began = context.turn.began;
-    // Until the body is read: it may be long or endless.
     this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
       this.#reading?.abandon();
@@ -90,7 +83,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     });
   }
 
-  /** @param req must not be used after this returns */
   start(req: HttpRequest): void {
     const { operation, allow } = this.#route;
     try {
@@ -109,9 +101,9 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * Possible request smuggling: a proxy may see the end of this request elsewhere, so nothing after it may be read.
-   * uWebSockets.js drops a connection if a request arrives while one is open: keep this one open until all that arrived
-   * with it is read.
+   * Possible request smuggling: a proxy may see another end of this request, so nothing after it may be read.
+   * uWebSockets.js drops a connection if a second request arrives while one is open, so the answer waits for the next
+   * tick.
    */
   #refuseAmbiguous(): void {
     this.mustClose = true;
@@ -120,7 +112,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     setImmediate(() => this.fail(new ServiceError('invalid_request', sentence)));
   }
 
-  /** @throws ServiceError `unauthorized`, `forbidden` or `rate_limited` */
   #identify({ accessGroup, method }: Operation, req: HttpRequest): void {
     const { access, limits } = this.#context;
     try {
@@ -131,15 +122,13 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     }
   }
 
-  /** @throws ServiceError if the headers rule the body out */
   #readBody(operation: Operation): void {
     admitBody(operation, this.head);
     const reading = this.#context.bodies.read(this.#res, operation.maxBody, this);
     this.#reading = reading;
     const { contentLength } = this.head;
     if (contentLength === '' || Number(contentLength) > 0) return;
-    // If the head came in pieces, uWebSockets.js never reports an empty body as complete, and misreads the next
-    // request.
+    // If the head came in pieces, uWebSockets.js never reports the end of an empty body, and misreads the next request.
     setImmediate(() => {
       if (reading.isOver) return;
       reading.abandon();
@@ -164,15 +153,13 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
       this.#parse(bytes);
       return;
     }
-    // uWebSockets.js reads trailers as the next request and aborts this one with 505, at the latest by the end of this
-    // tick.
+    // uWebSockets.js reads trailers as the next request and aborts this one with 505, at the latest in this tick.
     const kept = Buffer.from(bytes);
     setImmediate(() => {
       if (this.#state !== 'ended') this.#parse(kept);
     });
   }
 
-  /** @param bytes valid only during this call */
   #parse(bytes: Buffer): void {
     const operation = this.#route.operation as Operation;
     try {
@@ -185,7 +172,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     }
   }
 
-  /** @throws ServiceError for wrong input, or a visitor for whom the caller may not act */
   #carryOut(operation: Operation, body: unknown): void {
     const input = operation.read?.(body, this);
     const named = (input as { readonly identity?: NamedIdentity } | undefined)?.identity;
@@ -204,8 +190,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * The session may belong to a customer. A write checks first: a login that follows comes after it. A read checks
-   * last: its data may be the customer's by then.
+   * A write checks first: a later login does not concern it. A read checks afterwards: a concurrent login may have
+   * merged the customer's data.
    */
   async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
     const { linkedSessions } = this.#context;
@@ -246,7 +232,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     const stream = streamIn(answer);
     if (stream !== undefined && (!this.#isOpen || this.mustClose)) {
       stream.close();
-      // The body ends before its connection can.
       if (this.mustClose) this.fail(new ServiceError('invalid_request', 'This operation takes no body.'));
       return;
     }

@@ -1,5 +1,5 @@
 // Reads all headers in one pass, at the cost of one getHeader per header. `getHeader` hides a second Content-Length and
-// an empty Transfer-Encoding, which a proxy may read as another end of the request (request smuggling, RFC 9112, 11.2).
+// an empty Transfer-Encoding, which proxies may read differently (request smuggling, RFC 9112, 11.2).
 
 import type { HttpRequest } from 'uWebSockets.js';
 
@@ -14,7 +14,6 @@ export class Head {
   userAgent = '';
   contentType = '';
   contentLength = '';
-  /** The first Content-Encoding that is not `identity`. */
   contentEncoding = '';
   isChunked = false;
   isForwarded = false;
@@ -24,12 +23,10 @@ export class Head {
   /** Alternating names and values. */
   #found: string[] | undefined;
 
-  /** @param wanted further headers, in lower case */
   constructor(wanted: readonly string[]) {
     this.#wanted = wanted;
   }
 
-  /** Undefined if absent. */
   header(name: string): string | undefined {
     const found = this.#found;
     if (found === undefined) return undefined;

@@ -1,4 +1,4 @@
-// HTML templates. Values are escaped, braces too: no value is Liquid in a theme.
+// HTML templates. Values are escaped, braces too: themes run them as Liquid.
 
 export class Html {
   readonly text: string;
@@ -22,7 +22,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '}': '&#125;',
 };
 
-/** For elements and quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replace(SPECIAL, (character) => ENTITIES[character] as string);
 }
@@ -41,7 +40,7 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/** The normalised URL if it may be shown: `https:`, at a listed host. @param shop base of relative URLs */
+/** The normalised URL if it is `https:` at a listed host. */
 export function imageAddress(
   address: string | null,
   { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },

@@ -1,4 +1,4 @@
-// The Idempotency-Key header, for every POST, PUT and DELETE but webhooks and batches.
+// The Idempotency-Key header, for all writes except webhooks and batches.
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -12,21 +12,17 @@ const MAX_BYTES = 255;
 /** Also works at Redis's `maxmemory`. */
 export const ERASURE = 'erase';
 
-/** A key must come with the same fingerprint again. */
 interface Fingerprint {
   readonly operation: string;
-  /** Validated and normalised. */
   readonly input: unknown;
   /** The profile to change, if its record stays there. */
   readonly place?: () => string;
 }
 
-/** True also for an empty key. */
 export function hasKey(request: Request): boolean {
   return request.header(IDEMPOTENCY_KEY) !== '' || request.hasEmptyHeader(IDEMPOTENCY_KEY);
 }
 
-/** Acts each time without a key, and once per key. */
 export async function once(
   requests: RequestStore,
   request: Request,
@@ -49,7 +45,7 @@ export async function onceUnderKey(
     ]);
   }
   const { kind, account } = request.caller;
-  // A secret key has its own scope, as has each visitor. A login keeps the session, and so the scope.
+  // A login keeps the session, and so the scope.
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');

@@ -15,7 +15,7 @@ export const LEFT_OUT = [
 ] as const;
 export type LeftOut = (typeof LEFT_OUT)[number];
 
-/** Maximum logged topics: the topic is unsigned. */
+/** Limits the log: the topic is unsigned. */
 const MAX_TOPICS = 100;
 
 export function leftOut(
@@ -36,10 +36,7 @@ export function leftOut(
   };
 }
 
-/**
- * @param count called with the field without line numbers, so that the schema bounds the fields
- * @returns call it with the paths of wrong fields
- */
+/** @param count called without line numbers, so that the schema bounds the fields */
 export function faultyFields(
   count: (field: string) => void,
   log: Logger,

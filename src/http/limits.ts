@@ -1,7 +1,7 @@
-// RATE_LIMIT and ANONYMOUS_RATE_LIMIT, in requests per second. Workers divide a limit, so that no request waits for
-// Redis; a caller on one connection gets one worker's share.
-// All callers share one window of a second, which begins with the first request after the last. So no timers are
-// needed, and a caller may send twice its limit around the end of a window.
+// RATE_LIMIT and ANONYMOUS_RATE_LIMIT. Workers divide a limit, so that no request waits for Redis; a caller on one
+// connection gets one worker's share.
+// All callers share a window of one second, which begins with the first request after the last window. This needs no
+// timers, but a caller may send twice its limit around the end of a window.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';
@@ -9,7 +9,7 @@ import { type AccessGroup, type Caller, isGuarded } from './access.js';
 import { callerAddress, isLoopback } from './address.js';
 
 const WINDOW_MS = 1_000;
-/** Callers of a window, about 100 bytes each; beyond it the oldest are dropped. */
+/** About 100 bytes each; beyond it the oldest are dropped. */
 const MAX_CALLERS = 100_000;
 
 export class RateLimit {
@@ -17,19 +17,16 @@ export class RateLimit {
   readonly #share: number;
   readonly #now: () => number;
   #ends = 0;
-  /** By caller, in this window. */
   #counts = new Map<string, number>();
-  /** Some caller may have used more than its share. */
   #hasExcess = false;
 
-  /** @param perSecond at least 1 @param now milliseconds */
   constructor(perSecond: number, workers: number, now: () => number) {
     this.perSecond = perSecond;
     this.#share = Math.ceil(perSecond / workers);
     this.#now = now;
   }
 
-  /** @throws ServiceError `rate_limited`; then the request does not count */
+  /** A refused request does not count. @throws ServiceError `rate_limited` */
   count(caller: string): void {
     const count = this.#countOf(caller);
     if (count >= this.#share) throw this.#refusal(count, 1);
@@ -93,12 +90,11 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** Per secret key, or address of callers without one; 0 is no limit. */
+  /** Per secret key, or address of callers without one; 0: no limit. */
   readonly perCaller: number;
-  /** Per address of callers without a secret key; 0 is no limit. */
+  /** Per address of callers without a secret key; 0: no limit. */
   readonly perAnonymousAddress: number;
   readonly trustedProxies: number;
-  /** 1 by default. */
   readonly workers?: number | undefined;
   readonly now?: (() => number) | undefined;
 }
@@ -119,11 +115,9 @@ export class RateLimits {
   /**
    * @param caller undefined after a wrong credential
    * @returns the caller's rate-limit key
-   * @throws ServiceError `rate_limited`
    */
   count(group: AccessGroup, caller: Caller | undefined, res: HttpResponse, req: HttpRequest): string {
     if (!isGuarded(group)) return '';
-    // A webhook is verified later.
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;
     if (this.#callers === undefined && anonymous === undefined) return '';
     const key = caller?.account ?? callerAddress(res, req, this.#trustedProxies);
@@ -132,7 +126,6 @@ export class RateLimits {
     return key;
   }
 
-  /** @param key from `count` */
   charge(caller: Caller, key: string, requests: number): void {
     if (key === '') return;
     if (this.#isAnonymous(caller, key)) this.#anonymous?.charge(key, requests);
@@ -145,7 +138,6 @@ export class RateLimits {
     return (caller?.kind !== 'storefront' || this.#trustedProxies > 0) && !isLoopback(key);
   }
 
-  /** For RATE_LIMIT only. */
   countWeight(key: string, requests: number): void {
     this.#callers?.countWeight(key, requests);
   }

@@ -1,5 +1,5 @@
-// LINKED_SESSIONS=closed: after a logout nobody may reach the customer's wishlist with the session's id. So without a
-// signed customer a linked session opens no wishlist; with a publishable key, which is public, never.
+// LINKED_SESSIONS=closed: after a logout the session's id must not open the customer's wishlist. A publishable key is
+// public, so it never opens a linked session's.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
@@ -15,7 +15,6 @@ export class LinkedSessions {
     this.#areOpen = setting === 'open';
   }
 
-  /** True if a session of a customer would be refused. */
   mayRefuse({ kind }: Caller, { customerId }: Identity): boolean {
     const isClosed = kind === 'browser' || (kind === 'storefront' && !this.#areOpen);
     return isClosed && customerId === null;

@@ -1,5 +1,5 @@
-// Metrics of one `serve` process. The hot path counts in arrays of numbers, which Prometheus reads at a scrape. If several
-// workers share a port, a scrape shows all of them, with a label `worker`.
+// Metrics of one `serve` process. The hot path counts in arrays that a scrape reads. A scrape shows all workers of a
+// port, labelled `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
@@ -10,18 +10,15 @@ import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/** Seconds of a call of Redis. */
 const CALL_BUCKETS = [0.0002, ...SECONDS_BUCKETS];
 
-/** The metrics of one worker. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-/** The metrics of all workers in Prometheus's format. @param byWorker by the worker's name */
 export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<string> {
   const labelled = Object.entries(byWorker).map(([worker, figures]) =>
     figures.map(({ values, ...metric }) => ({
       ...metric,
-      // No two series are equal, so nothing is summed; but only this aggregator keeps every series.
+      // No two series are equal, so nothing is summed; other aggregators drop series.
       aggregator: 'sum',
       values: values.map((sample) => ({ ...sample, labels: { worker, ...sample.labels } })),
     })),
@@ -33,7 +30,6 @@ const FIRST_STATUS = 100;
 const STATUSES = 500;
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'];
 
-/** Statuses and durations of one operation's answers. */
 class Answers {
   readonly #byStatus = new Float64Array(STATUSES);
   readonly #byClass: readonly HistogramSeries[];
@@ -53,12 +49,11 @@ class Answers {
   }
 }
 
-/** Types of lines in the streams that the core writes; extras add theirs. */
+/** Event types of the core; extras add theirs. */
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export class ServeMetrics {
   readonly registry = new Registry();
-  // All maps are bounded by words of the code: operations, codes, reasons, fields, scripts.
   readonly #answers = new Map<string, Answers>();
   readonly #durations: FixedHistogram<'operation' | 'status_class'>;
   readonly #refusals = new Map<ErrorCode, number>();
@@ -78,11 +73,7 @@ export class ServeMetrics {
   readonly #calls = new Map<string, HistogramSeries>();
   readonly #replicationSeconds: HistogramSeries;
 
-  /**
-   * @param openRequests returns the number of unanswered requests
-   * @param logsVisits counted visits are logged
-   * @param uws package and version of uWebSockets.js
-   */
+  /** @param uws package and version of uWebSockets.js */
   constructor(openRequests: () => number, logsVisits: boolean, uws: string, pending: PendingBytes) {
     const { registry } = this;
     const registers = [registry];
@@ -242,7 +233,7 @@ export class ServeMetrics {
     }).series();
   }
 
-  /** @returns a function that counts the answers of an operation, or of unknown paths */
+  /** @param operation undefined for unknown paths */
   readonly countAnswers = (operation: Operation | undefined): ((status: number, ms: number) => void) => {
     const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
     const answers = this.#answers.get(name) ?? new Answers(this.#durations, name);
@@ -255,7 +246,6 @@ export class ServeMetrics {
     else this.#overloads.set(overload, (this.#overloads.get(overload) ?? 0) + 1);
   };
 
-  /** @param events number of events of this type written to a stream */
   readonly recorded = (type: string, events: number): void => {
     this.#events.set(type, (this.#events.get(type) ?? 0) + events);
   };
@@ -296,7 +286,6 @@ export class ServeMetrics {
     this.#addressesDropped += profiles;
   };
 
-  /** Observes the time of a call that is no batch. */
   readonly called = (script: string, ms: number): void => {
     let series = this.#calls.get(script);
     if (series === undefined) {
@@ -308,7 +297,6 @@ export class ServeMetrics {
 
   readonly replicated = (ms: number): void => this.#replicationSeconds.observe(ms / 1000);
 
-  /** For `Store.batcher`: called with size and milliseconds of each batch. */
   batchObserver(script: string): (size: number, ms: number) => void {
     const sizes = this.#batchSize.series(script);
     const seconds = this.#callSeconds.series(script);

@@ -4,7 +4,6 @@ import { identity, visitBody } from '../validation/schemas.js';
 import { isOurFormat, patternOf, sentenceOf } from '../validation/validator.js';
 import { errorAnswer, item } from './answer-schemas.js';
 
-/** Published once, under these names. */
 const SHARED = new Map<unknown, string>([
   [identity, 'Identity'],
   [visitBody, 'Visit'],
@@ -39,10 +38,8 @@ function publishFields({ description, ...schema }: Readonly<Record<string, unkno
     } else if (keyword === 'format' && isOurFormat(value as string)) {
       told.push(sentenceOf(value as string));
       const pattern = patternOf(value as string);
-      // A nullable field also accepts blank texts.
       if (pattern !== undefined && schema['type'] === 'string') published['pattern'] = pattern;
     } else if (keyword === 'maxBytes') {
-      // A text has at least as many bytes as characters.
       published['maxLength'] = value;
       told.push(`at most ${value} bytes of UTF-8`);
     } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);

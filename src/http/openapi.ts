@@ -7,7 +7,6 @@ import { errorAnswer } from './answer-schemas.js';
 import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
 
-/** The package's version, raised with the contract. */
 export const VERSION: string = JSON.parse(
   // dist/src/http/ -> the project's root
   readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
@@ -67,7 +66,6 @@ const IDEMPOTENCY_KEY = {
   description: 'The same key within 24 h answers as the first time and stores nothing',
 };
 
-/** By the names that answers use. */
 const HEADERS = {
   'X-Request-Id': {
     required: true,
@@ -91,7 +89,6 @@ const HEADERS = {
 } as const;
 
 const TEXT = { type: 'string' } as const;
-/** Needs no CORS preflight. */
 const AS_TEXT = {
   ...TEXT,
   contentMediaType: 'application/json',
@@ -104,7 +101,6 @@ const headersOf = (...names: readonly string[]) => ({
   ),
 });
 
-/** @param basePath precedes the paths of `operations`, not of `unprefixed` */
 export function openApiOperation(
   basePath: string,
   operations: readonly Operation[],
@@ -150,7 +146,6 @@ function openApi(
         'Counts product visits and records wishlist events for shop storefronts. Every path with GET takes HEAD, too.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    // Paths include BASE_PATH.
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
@@ -224,7 +219,6 @@ function describe(operation: Operation): object {
   };
 }
 
-/** Error answers by status, with their codes. */
 function refusals(operation: Operation): Record<string, object> {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codesOf(operation)) {

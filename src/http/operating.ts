@@ -4,13 +4,11 @@ import { atMostOnceASecond } from '../metrics/exposition.js';
 import { readyAnswer, statusAnswer } from './answer-schemas.js';
 import type { Answer, Operation, OperationDoc } from './operation.js';
 
-/** Of prom-client. */
 const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Readiness {
   /** Undefined if the process is ready. */
   readonly why?: string;
-  /** Failing parts of Redis. */
   readonly troubles?: readonly string[];
 }
 

@@ -1,5 +1,4 @@
-// Media types and content security policy of /docs and the dashboard. The share page has another policy: themes frame
-// it.
+// Media types and content security policy of /docs and the dashboard.
 
 export const HTML = 'text/html; charset=utf-8';
 export const JAVASCRIPT = 'text/javascript; charset=utf-8';
@@ -10,7 +9,6 @@ export function ownPagePolicy(formAction: "'none'" | "'self'"): string {
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    // For icons in styles.
     "img-src 'self' data:",
     "connect-src 'self'",
     "base-uri 'none'",

@@ -3,13 +3,11 @@
 
 /** About thirty of the largest answers. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;
-/** No reader counts as slow in this time. */
+/** No reader counts as slow before. */
 const GRACE_MS = 1_000;
 
-/** Unread by its client. */
 export class PendingAnswer {
   bytes: number;
-  /** Bytes read since `since`. */
   taken = 0;
   readonly since: number;
   readonly cut: () => void;
@@ -26,7 +24,6 @@ export class PendingAnswer {
 export class PendingBytes {
   readonly #limit: number;
   readonly #now: () => number;
-  /** At most one per connection. */
   readonly #pending = new Set<PendingAnswer>();
   #bytes = 0;
   #cut = 0;
@@ -48,7 +45,7 @@ export class PendingBytes {
     return this.#cut;
   }
 
-  /** Disconnects slow readers until `bytes` fit. @returns false if they don't */
+  /** Disconnects slow readers. @returns false if `bytes` still don't fit */
   makeRoom(bytes: number): boolean {
     while (this.#bytes + bytes > this.#limit) {
       const slowest = this.#slowest();
@@ -60,10 +57,7 @@ export class PendingBytes {
     return true;
   }
 
-  /**
-   * Counts bytes until `release`. Call `makeRoom` first.
-   * @param cut ends the connection; called after the release @param onReleased called once
-   */
+  /** Call `makeRoom` first. */
   hold(bytes: number, cut: () => void, onReleased?: () => void): PendingAnswer {
     const answer = new PendingAnswer(bytes, this.#now(), cut, onReleased);
     this.#pending.add(answer);
@@ -75,14 +69,13 @@ export class PendingBytes {
     return this.#pending.has(answer);
   }
 
-  /** Replaces the counted bytes. Call `makeRoom` first. */
+  /** Call `makeRoom` first. */
   exchange(answer: PendingAnswer, bytes: number): void {
     if (!this.#pending.has(answer)) return;
     this.#bytes += bytes - answer.bytes;
     answer.bytes = bytes;
   }
 
-  /** Idempotent. */
   release(answer: PendingAnswer): void {
     if (!this.#pending.delete(answer)) return;
     this.#bytes -= answer.bytes;

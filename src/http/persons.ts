@@ -3,7 +3,6 @@
 import type { Request } from './operation.js';
 import { isRobot } from './robots.js';
 
-/** For `headers` of the operation. */
 export const PREFETCH_HEADERS: readonly string[] = ['sec-purpose', 'purpose', 'x-moz'];
 
 export function isByPerson(request: Pick<Request, 'head' | 'header' | 'isHead'>): boolean {

@@ -1,29 +1,24 @@
-// Shopify's app-proxy signature: hex HMAC-SHA256, under the app's secret, of all other query parameters,
-// decoded, as `name=value` (repeated values joined by commas), sorted, without separator.
+// Shopify's app-proxy signature: hex HMAC-SHA256, under the app's secret, of all other query parameters, decoded, as
+// `name=value` (repeated values joined by commas), sorted, without separator.
 // https://shopify.dev/docs/apps/build/online-store/app-proxies/authenticate-app-proxies
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const MAX_AGE_MS = 90_000;
-/** Parameters that we read; each may occur once. */
+/** Each may occur once. */
 const READ = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
 const LOGIN = 'logged_in_customer_id=';
-/** Positions of a possible Shopify timestamp: 10 digits before the end or a parameter that sorts after `timestamp`. */
+/**
+ * Every possible timestamp in the signed text: 10 digits before the end or a parameter that sorts after `timestamp`.
+ */
 const TIMES = /timestamp=(\d{10})(?![\0-s])/g;
 
-/** @param query undecoded, without the question mark */
 export function hasSignature(query: string): boolean {
   return /(^|&)signature=/.test(query);
 }
 
-/** No secret is set; the signature is wrong; its time is more than MAX_AGE_MS off. */
 export type SignatureFault = 'unset' | 'wrong' | 'stale';
 
-/**
- * @param query undecoded, without the question mark
- * @param now milliseconds since 1970
- * @returns the parameters, or the fault
- */
 export function verifyProxySignature(
   query: string,
   secrets: readonly string[],
@@ -47,10 +42,9 @@ export function verifyProxySignature(
 }
 
 /**
- * The text has no separators: that of `a=1logged_in_customer_id=300m=` and an empty `logged_in_customer_id` equals that
- * of `a=1`, `logged_in_customer_id=300`, `m=l` and an empty `ogged_in_customer_id`. So the text must contain the name
- * once, as the parameter. A replay with another timestamp looks like an honest request, so the oldest possible
- * timestamp counts.
+ * The signed text has no separators: `a=1logged_in_customer_id=300m=` with an empty `logged_in_customer_id` equals
+ * `a=1`, `logged_in_customer_id=300`, `m=l` with an empty `ogged_in_customer_id`. So the text must contain that name
+ * only as the parameter. A timestamp can be moved likewise, so the oldest possible one counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

@@ -1,23 +1,20 @@
-// Writes a streamed body with back-pressure: at most one unread part is in memory. An incomplete body cuts the
-// connection, so that no client takes it for complete. uWebSockets.js disconnects a client that reads nothing for about
-// 10 s.
+// Writes a streamed body with back-pressure. An incomplete body cuts the connection, so that no client takes it for
+// complete.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { overloaded } from '../errors.js';
 import type { TextStream } from './operation.js';
 import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 
-/** Bytes of one write. */
 const PART = 64 * 1024;
 
 export interface PumpEvents {
-  /** Called with the bytes of each part. */
   onPart(bytes: number): void;
-  /** The body could not be completed, and the client is still connected. */
+  /** The body failed while the client was connected. */
   onCut(error: Error): void;
 }
 
-/** @returns held until the client has read all or disconnects; then the body is closed */
+/** @returns held until the client has read all or disconnects */
 export function pump(
   res: HttpResponse,
   body: TextStream,
@@ -30,7 +27,7 @@ export function pump(
     () => body.close(),
   );
   write(res, body, { pending, held }, events).catch((error: Error) => {
-    // After a disconnect the body ends with an error, too.
+    // After a disconnect the body fails, too.
     if (!pending.holds(held)) return;
     pending.release(held);
     events.onCut(error);
@@ -59,7 +56,6 @@ async function write(
     events.onPart(part.length);
     if (!isTaken) {
       if (!pending.makeRoom(part.length)) throw overloaded('readers');
-      // `makeRoom` may have disconnected this client.
       if (!pending.holds(held)) return;
       pending.exchange(held, part.length);
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-// Parses queries: plain ones in a third of the time of node:querystring, which parses the others.
+// Parses plain queries in a third of the time of node:querystring, which parses the others.
 
 import { parse } from 'node:querystring';
 
@@ -7,7 +7,6 @@ export class Query {
   readonly #names: readonly string[];
   readonly #values: readonly (string | string[])[];
 
-  /** @param names unique */
   constructor(names: readonly string[], values: readonly (string | string[])[]) {
     this.#names = names;
     this.#values = values;
@@ -23,7 +22,6 @@ const NONE = new Query([], []);
 const ENCODED = /[%+]/;
 const DECODING = { decodeURIComponent: decodeText };
 
-/** @param raw without the question mark */
 export function parseQuery(raw: string): Query {
   if (raw === '') return NONE;
   const found = ENCODED.test(raw) ? undefined : cut(raw);
@@ -32,7 +30,6 @@ export function parseQuery(raw: string): Query {
   return new Query(Object.keys(parsed), Object.values(parsed) as (string | string[])[]);
 }
 
-/** @returns undefined if a name is repeated */
 function cut(raw: string): Query | undefined {
   const names: string[] = [];
   const values: string[] = [];

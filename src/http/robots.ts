@@ -1,10 +1,9 @@
-// Recognises robots, which run the shop's scripts and so send beacons. HTTP clients (curl) are no robots: their visits
-// are sent on purpose.
+// Recognises robots that run the shop's scripts and so send beacons.
 
 import { createIsbotFromList, isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 
-/** isbot's list without HTTP clients. */
+/** isbot's list without HTTP clients (curl): their visits are sent on purpose. */
 const namesRobot = createIsbotFromList([
   '(?<! cu)bots?(?:\\b|_)',
   'crawl',

@@ -1,4 +1,4 @@
-// The HTTP server: routes, listener, and the shared context of requests.
+// The HTTP server: routes, listener, shared context of requests.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
@@ -18,13 +18,12 @@ export interface ServerOptions
   extends Pick<ExchangeContext, 'access' | 'limits' | 'linkedSessions' | 'log' | 'onRefusal' | 'pending'> {
   readonly uws: Uws;
   readonly host: string;
-  /** 0 takes a free port. */
   readonly port: number;
-  /** Precedes the paths of `operations`, not those of `unprefixed`. */
+  /** Prefix of `operations`, not of `unprefixed`. */
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];
-  /** Called once per operation, and with undefined for unknown paths. */
+  /** Called with undefined for unknown paths. */
   readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
   readonly longestTurnMs: number;
   readonly trustedProxies: number;
@@ -36,7 +35,6 @@ export interface ServerOptions
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
-/** Milliseconds within which a kept-alive connection gets its next request. */
 const LAST_REQUEST_MS = 1_000;
 const READ_MS = 5_000;
 const POLL_MS = 5;
@@ -52,7 +50,6 @@ export class Server implements ExchangeContext {
   readonly pending: PendingBytes;
   readonly port: number;
   openRequests = 0;
-  /** /readyz answers 503. */
   isStopping = false;
   closesConnections = false;
   readonly #options: ServerOptions;
@@ -62,7 +59,6 @@ export class Server implements ExchangeContext {
   #hasWarned = false;
   #listening: us_listen_socket | undefined;
 
-  /** @throws StartupError if it can't listen on the port */
   constructor(options: ServerOptions) {
     this.#options = options;
     this.access = options.access;
@@ -80,9 +76,9 @@ export class Server implements ExchangeContext {
   }
 
   /**
-   * For `ms` milliseconds, or until `hurry` aborts, only /readyz changes, for balancers. Then stops listening, and
-   * answers close their connections. Not earlier: clients would reconnect, and the kernel resets connections that
-   * arrive just when a process stops listening.
+   * Before it stops listening, /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers
+   * send no more requests. Connections close only afterwards: else clients would reconnect, and the kernel resets
+   * connections that arrive while a process stops listening.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
     this.isStopping = true;
@@ -93,7 +89,6 @@ export class Server implements ExchangeContext {
     await pause(Math.min(ms, LAST_REQUEST_MS));
   }
 
-  /** Stops listening, answers open requests, closes all connections. */
   async close(): Promise<void> {
     this.#stopListening();
     this.closesConnections = true;
@@ -126,10 +121,9 @@ export class Server implements ExchangeContext {
     for (const operation of unprefixed) add(operation.path, operation);
     for (const operation of operations) {
       add(basePath + operation.path, operation);
-      if (operation.path === '/' && basePath !== '') add(basePath, operation); // without the slash, as people type it
+      if (operation.path === '/' && basePath !== '') add(basePath, operation);
     }
     for (const [path, ofPath] of [...byPath]) {
-      // Some link rewriters add a slash.
       if (path.includes(':')) byPath.set(`${path}/`, ofPath);
     }
     const app = this.#app;

@@ -1,14 +1,12 @@
-// Static files with caching and gzip. Compressed once, on another thread: a megabyte would block all other requests.
+// Static files with caching and gzip, compressed once, on another thread.
 
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Answer, Request } from './operation.js';
 
-/** `headers` of an operation that answers with a file. */
 export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 
-/** After an hour caches revalidate in the background, for up to a day. */
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 
@@ -23,7 +21,6 @@ export const filePages = (type: string, description: string) => ({
 
 type Content = string | Buffer;
 
-/** @param read called once */
 export function staticFile(
   type: string,
   read: () => Content | Promise<Content>,

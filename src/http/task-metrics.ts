@@ -1,4 +1,4 @@
-// Counts and logs failures of background work, which would else be silent.
+// Counts and logs failures of background work.
 
 import type { Logger } from 'pino';
 import { Counter, type Registry } from 'prom-client';

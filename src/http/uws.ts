@@ -1,5 +1,4 @@
 // Loads uWebSockets.js. No npm package has binaries for all supported Node versions, so the newest that loads is used.
-// (`make package` builds with only one.)
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,13 +8,12 @@ export type Uws = typeof import('uWebSockets.js');
 
 export interface LoadedUws {
   readonly uws: Uws;
-  /** Package and version. */
   readonly from: string;
 }
 
 const require = createRequire(import.meta.url);
 
-/** Newest first; `manifest` is relative to the loaded file. */
+/** `manifest` is relative to the loaded file. */
 const SOURCES = [
   {
     name: '@btc-vision/uwebsockets.js',
@@ -23,11 +21,9 @@ const SOURCES = [
     load: () => require('@btc-vision/uwebsockets.js'),
     manifest: './package.json',
   },
-  // An ES module, which also has the types.
   { name: 'uWebSockets.js', load: () => import('uWebSockets.js'), manifest: '../package.json' },
 ] as const;
 
-/** @throws StartupError if none loads */
 export async function loadUws(): Promise<LoadedUws> {
   const errors: string[] = [];
   for (const { name, load, manifest } of SOURCES) {
@@ -45,7 +41,6 @@ export async function loadUws(): Promise<LoadedUws> {
 
 export function whyNoneLoads(errors: readonly string[]): string {
   const all = errors.join('\n');
-  // The newest needed version comes last.
   const glibc = [...all.matchAll(/`GLIBC_([\d.]+)' not found/g)].at(-1)?.[1];
   const older = /Cannot find package 'uWebSockets\.js'/.test(all)
     ? ' and `npm install uWebSockets.js@npm:uws-pack@20.0.8`'

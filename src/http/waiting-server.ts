@@ -1,4 +1,4 @@
-// Answers for `serve` while it waits for Redis: /healthz is 200, everything else 503.
+// Answers for `serve` while it waits for Redis: /healthz 200, everything else 503.
 
 import { randomBytes } from 'node:crypto';
 import { ERRORS } from '../errors.js';
@@ -10,7 +10,6 @@ export interface WaitingServer {
   close(): void;
 }
 
-/** @param why without a full stop @throws StartupError if it can't listen */
 export function startWaitingServer(
   uws: Uws,
   host: string,

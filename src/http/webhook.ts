@@ -1,5 +1,5 @@
-// Authenticates webhooks. Shopify's signature is the base64 HMAC-SHA256 of the raw body, with the app's secret, or the
-// shop's for webhooks made in the admin. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+// Authenticates webhooks: a base64 HMAC-SHA256 of the raw body, with the app's secret, or the shop's for webhooks made
+// in the admin. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -8,18 +8,16 @@ import type { Request } from './operation.js';
 
 export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
-/** Like `orders/paid`; not signed. */
+/** Not signed. */
 export const TOPIC = 'x-shopify-topic';
 /** The same for all webhooks of an event; optional. */
 export const EVENT_ID = 'x-shopify-event-id';
-/** Bytes; enough for hundreds of order lines. */
 export const MAX_DELIVERY = 1024 * 1024;
 export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
-/** 32 bytes in base64. */
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Refuses, before the body is read, a webhook that can't be authentic. @throws ServiceError `unauthorized` */
+/** Runs before the body is read. @throws ServiceError `unauthorized` */
 export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);
@@ -28,7 +26,7 @@ export function admitDelivery(request: Request, shopifySecrets: readonly string[
   if (!DIGEST.test(signature)) throw wrong();
 }
 
-/** @param body of an operation with `wantsBytes` @throws ServiceError `unauthorized` */
+/** @throws ServiceError `unauthorized` */
 export function authenticBody(body: unknown, request: Request, shopifySecrets: readonly string[]): Buffer {
   const bytes = body as Buffer;
   if (request.caller.kind === 'server') return bytes;
@@ -45,7 +43,6 @@ function isSigned(body: Buffer, signature: string, secrets: readonly string[]): 
   return matches.length > 0;
 }
 
-/** The first of these headers that is present, or ''. @throws ServiceError `invalid_request` */
 export function readDeliveryId(request: Request, ...names: readonly string[]): string {
   const name = names.find((one) => request.header(one) !== '');
   if (name === undefined) return '';

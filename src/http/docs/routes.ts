@@ -1,4 +1,4 @@
-// GET / and GET /docs (/openapi.json in Swagger UI), with their files.
+// GET / and GET /docs (Swagger UI), with their files.
 
 import { readFile } from 'node:fs/promises';
 import { html } from '../html.js';
@@ -13,7 +13,7 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-// From dist/src/http/docs/: browser files are not compiled.
+// Browser files are not compiled: read them from src.
 const OURS = new URL('../../../../src/http/docs/', import.meta.url);
 const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
@@ -87,7 +87,6 @@ export function docsOperations(basePath: string): Operation[] {
   ];
 }
 
-/** Left out of /openapi.json. */
 export function docsFiles(): Operation[] {
   return FILES.map(([path, type, file]) => ({
     ...open(path, { id: path, tag: 'Operating', summary: 'A part of /docs' }),
