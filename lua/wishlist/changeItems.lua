@@ -10,7 +10,7 @@
 --   a  add or update: field; `<item id> <added at>`
 --   m  import: field; `<item id> <added at> import`; in a dry run the number of earlier items of this list
 --   r  remove: number of items; for each: field; event, open-ended if fields follow; payload fields to copy from it
---   t  store the reported state of a product: field; item as read (three lines); new second line; 1 if there is an event
+--   t  store the reported state of a product: field; item as read (three lines); new second line; 1 if it has an event
 --   c  share: code, or empty to read it; 1 if it is new
 -- ARGV[12] a line per event of a, m, t, c   ARGV[13...] per a and m `<updated at>\n<content>`
 -- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts. Its first line stays.

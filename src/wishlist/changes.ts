@@ -1,5 +1,4 @@
-// Changes of wishlists. A change and its events are one atomic step (lua/wishlist/changeItems.lua), made once per
-// Idempotency-Key, wherever the profile moves.
+// Makes changes of wishlists, once per Idempotency-Key, also if the visitor moves to another profile.
 
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
@@ -14,7 +13,6 @@ import {
   type WishlistBatch,
 } from './wishlist-batch.js';
 
-/** @param at milliseconds since 1970 */
 export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
   return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
 }
@@ -35,16 +33,11 @@ export class Changes {
     this.#batch = batch;
   }
 
-  /**
-   * Resolves when the events are in the stream.
-   * @returns a redirect (a string) if the profile is elsewhere; nothing was changed
-   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
-   */
+  /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   make(place: Place, change: Change): Promise<Made | string> {
     return this.#batch.make(place, change).then((answer) => madeOf(change, answer));
   }
 
-  /** `make`, once per operation. @throws as `make` */
   async makeOnce(
     place: Place,
     change: Change,
@@ -62,7 +55,7 @@ export class Changes {
   }
 }
 
-/** A retry has made the change at another profile. */
+/** A retry makes the change at another profile. */
 function isFenced(made: Made | string): boolean {
   return typeof made !== 'string' && made.verdict === FENCED;
 }

@@ -1,5 +1,4 @@
-// Checks which products are on a wishlist. Exact variants cost one HMGET; for any variant the script pages through the
-// list's fields.
+// Checks which products are on a wishlist.
 
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
@@ -7,7 +6,7 @@ import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
 
 const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('wishlist/checkItems');
-/** Fields per call, approximately. */
+/** Approximate. */
 const PAGE = 100;
 
 /** Without a variant: any variant. */
@@ -17,15 +16,11 @@ export interface ProductName {
 }
 
 export interface CheckedItem extends ProductName {
-  /** Null if it is not on the list. */
+  /** Null if not on the list. */
   readonly itemId: string | null;
 }
 
-/**
- * @returns one entry per product, in order (for any variant: the item without a variant, else the newest); or a
- * redirect
- * @throws ServiceError `unavailable`
- */
+/** @returns one entry per product, in order; for any variant the item without a variant, else the newest */
 export async function checkItems(
   store: Store,
   place: Place,

@@ -1,5 +1,5 @@
-// The fields of an item, in the order of answers; schemas, storage, export and payloads follow from them. For speed
-// `readItem` (src/validation/requests.ts) and `Items.add` copy field by field; they do not compile if they miss one.
+// The fields of an item, in the order of answers, for schemas, storage, exports and payloads. For speed `readItem`
+// (src/validation/requests.ts) and `Items.add` copy field by field; the compiler checks them.
 
 import {
   boolean,
@@ -40,7 +40,7 @@ interface FieldSpec {
   readonly isRequired?: true;
   /** Null is not stored. */
   readonly isSparse?: true;
-  /** Have it in their payload; columns: src/clickhouse/columns.ts. */
+  /** Events whose payload has it. */
   readonly events: readonly ItemEvent[];
 }
 
@@ -77,7 +77,7 @@ export type GivenItem = {
 
 export type ListedItem = { readonly [F in ItemField]: ValueOf<Fields[F]['listed']> };
 
-/** Stored: ids normalised, prices as text with two decimals. */
+/** As stored: ids normalised, prices as text with two decimals. */
 export type ItemContent = {
   readonly [F in ItemField]: Fields[F] extends { isSparse: true }
     ? Exclude<ListedItem[F], null> | undefined
@@ -100,5 +100,4 @@ export function payloadFields(event: ItemEvent): readonly string[] {
   return SPECS.filter(([, { events }]) => events.includes(event)).map(([name]) => name);
 }
 
-/** All fields, null. */
 export const NO_FIELDS = Object.fromEntries(SPECS.map(([name]) => [name, null]));

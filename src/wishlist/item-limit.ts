@@ -1,5 +1,5 @@
-// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links ids or stores facts; lua/wishlist/changeItems.lua
-// enforces them, but later. (A race for the last free place may still do those steps.)
+// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links ids or stores facts; then lua/wishlist/changeItems.lua
+// enforces them.
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
@@ -21,17 +21,14 @@ export class ItemLimit {
     this.#limits = limits;
   }
 
-  /** For new visitors: on a cluster the profile exists before lua/wishlist/changeItems.lua checks the item. */
+  /** On a cluster a new visitor's profile is created before lua/wishlist/changeItems.lua checks the item. */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.#limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)
       throw new ServiceError('too_many_items');
   }
 
-  /**
-   * @param places profiles to merge; the first one's items win
-   * @throws ServiceError `too_many_items`, `unavailable`
-   */
+  /** @param places profiles to merge; the first one's items win @throws ServiceError `too_many_items` */
   async assertFits(places: readonly Place[], content: ItemContent): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;
@@ -51,7 +48,7 @@ export class ItemLimit {
     await this.#assertExactly(places, itemField(content.productId, content.variantId), bytes);
   }
 
-  /** `exceeds` of lua/wishlist/changeItems.lua for the merged profile. */
+  /** Like `store` of lua/wishlist/changeItems.lua, for the merged profile. */
   async #assertExactly(places: readonly Place[], field: string, bytes: number): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;

@@ -1,4 +1,4 @@
-// Reads a page of a wishlist, newest first; of other items only the first two lines.
+// Reads a page of a wishlist, newest first. Other pages' items are read without content.
 
 import { createHash } from 'node:crypto';
 import type { Place } from '../redis/place.js';
@@ -10,22 +10,17 @@ const PAGE_SIZE = 48;
 
 export interface ItemPage {
   readonly items: readonly Item[];
-  /** On all pages. */
   readonly total: number;
   readonly number: number;
-  /** 1 for an empty list. */
+  /** At least 1. */
   readonly pages: number;
-  /** Differs after any change of the list. */
+  /** Changes with the list. */
   readonly version: string;
-  /** Last change, ISO 8601; '' for an empty list. */
+  /** ISO 8601; '' for an empty list. */
   readonly changedAt: string;
 }
 
-/**
- * @param wanted from 1; beyond the last page means the last
- * @returns a redirect if the profile is elsewhere
- * @throws ServiceError `unavailable`
- */
+/** @param wanted from 1; beyond the last page means the last */
 export async function readItemPage(store: Store, place: Place, wanted: number): Promise<ItemPage | string> {
   const stored = await readItemHeads(store, place);
   if (typeof stored === 'string') return stored;

@@ -174,7 +174,6 @@ export function itemOperations(services: ItemServices): Operation[] {
       });
   }
 
-  /** With facts of the visitor, or with a key. */
   function addStepwise(request: Request, input: ItemRequest): Promise<string> {
     const { caller, identity } = request;
     const { content } = input;

@@ -1,15 +1,12 @@
-// An item of a wishlist. It is stored in a hash field named by product and variant, as three lines. If the item is added again,
-// lua/wishlist/changeItems.lua keeps the first one, the creation line.
+// An item of a wishlist, stored in a hash field named by product and variant, as three lines:
 //
-//   <itemId> <addedAt>
+//   <itemId> <addedAt>     the creation line, which updates keep; ends in ` import` for an imported item
 //   <updatedAt>
 //   <content, JSON>
 //
-// The creation line of an imported item ends in ` import`.
-//
-// With PRODUCT_ALERTS the second line continues with the ids for deliveries, ` ["<customer>","<session>"]`, and, after a change of
-// price or stock, with the last reported state, ` <price> <0 or 1: in stock> <version of the product>`. If the item is added
-// again, the line is replaced: alerts then compare with the item's own price and stock.
+// With PRODUCT_ALERTS the second line continues with ids for deliveries, ` ["<customer>","<session>"]`, and after an
+// alert with the reported state, ` <price> <0 or 1: in stock> <version of the product>`. An update removes that state:
+// alerts then compare with the item's own price and stock.
 
 import { type ListedItem, NO_FIELDS } from './item-fields.js';
 
@@ -27,7 +24,6 @@ export function itemField(productId: string, variantId: string | null): string {
   return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
 }
 
-/** @param names ids for deliveries */
 export function newItem(
   itemId: string,
   json: string,
@@ -41,7 +37,7 @@ export function newItem(
 let time = -1;
 let iso = '';
 
-/** Cached per millisecond: slower than everything else here. */
+/** Cached per millisecond, because it is slow. */
 function isoOf(at: number): string {
   if (at !== time) {
     time = at;
@@ -54,7 +50,7 @@ export function itemIdIn(creationLine: string): string {
   return creationLine.slice(0, creationLine.indexOf(' '));
 }
 
-/** A stored item lacks sparse and newer fields. */
+/** A stored item may lack sparse and newer fields. */
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {

@@ -1,4 +1,4 @@
-// Adds, removes, lists and checks the items of a wishlist. One item per product and variant.
+// The items of a wishlist, one per product and variant. Methods answer a redirect as Changes.make does.
 
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
@@ -16,14 +16,13 @@ import { readItems } from './stored-items.js';
 
 export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
-/** Payload fields of a removal, which lua/wishlist/changeItems.lua copies from the item. */
 const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
   remove: payloadFields('remove').join(' '),
   moveToCart: payloadFields('moveToCart').join(' '),
 };
 
 export interface Added {
-  /** The existing item's id, if the product was already on the list. */
+  /** The existing item's, if any. */
   readonly itemId: string;
 }
 
@@ -45,11 +44,10 @@ export interface AddOptions {
 
 export interface ImportedItem {
   readonly content: ItemContent;
-  /** When it was wished for, milliseconds since 1970. */
   readonly at: number;
-  /** `inventoryAvailable` was given. */
+  /** The import has `inventoryAvailable`. */
   readonly isStockKnown: boolean;
-  /** A dry run, which changes nothing: the number of items of this list that were tried before. */
+  /** Dry run: number of earlier items of this list. */
   readonly tried?: number;
 }
 
@@ -64,18 +62,13 @@ export class Items {
   readonly #changes: Changes;
   readonly #itemIndex: ItemIndex | undefined;
 
-  /** @param itemIndex if an extra keeps one */
   constructor(store: Store, changes: Changes, itemIndex?: ItemIndex) {
     this.#store = store;
     this.#changes = changes;
     this.#itemIndex = itemIndex;
   }
 
-  /**
-   * Adds an item or updates it, with an `add` event.
-   * @returns the item's id, or a redirect, see Changes.make
-   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
-   */
+  /** Adds or updates an item. @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   add(
     place: Place,
     identity: Identity,
@@ -101,12 +94,7 @@ export class Items {
     return this.#itemIndex === undefined ? make() : this.#itemIndex.add(field, profileId).then(make);
   }
 
-  /**
-   * Adds an item that was wished for elsewhere, with an event of its own time; one that is there keeps its fields and gets
-   * the earlier date. The same item is imported once.
-   * @returns what became of it, or a redirect, see Changes.make
-   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
-   */
+  /** An existing item keeps its fields and gets the earlier time. @throws as `add` */
   async import(
     place: Place,
     identity: Identity,
@@ -134,10 +122,7 @@ export class Items {
     return typeof made === 'string' ? made : { outcome: made.value as ImportOutcome };
   }
 
-  /**
-   * Removes an item, with an event; `removed` is false if there was none.
-   * @returns as `add` @throws ServiceError `unavailable`, `overloaded`
-   */
+  /** @throws ServiceError `unavailable`, `overloaded` */
   async remove(
     place: Place,
     identity: Identity,
@@ -161,22 +146,18 @@ export class Items {
     return { removed: made.value === '1' };
   }
 
-  /** Whom deliveries name, see item.ts. */
   #namesOf({ customerId, sessionId }: Identity): string {
     return this.#itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
   }
 
-  /** See readItemPage. */
   page(place: Place, wanted: number): Promise<ItemPage | string> {
     return readItemPage(this.#store, place, wanted);
   }
 
-  /** See checkItems. */
   check(place: Place, products: readonly ProductName[]): Promise<readonly CheckedItem[] | string> {
     return checkItems(this.#store, place, products);
   }
 
-  /** See listItems. */
   list(place: Place): Promise<readonly Item[] | string> {
     return listItems(this.#store, place);
   }
@@ -210,7 +191,7 @@ function addPayload({
   };
 }
 
-/** All items of a profile, newest first; or a redirect. @throws ServiceError `unavailable` */
+/** Newest first. */
 export async function listItems(store: Store, place: Place): Promise<readonly Item[] | string> {
   const stored = await readItems(store, place);
   return typeof stored === 'string' ? stored : stored.map(parseItem).sort(newestFirst);

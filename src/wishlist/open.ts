@@ -1,4 +1,4 @@
-// Puts the parts of wishlists together.
+// Composes the wishlist's parts.
 
 import type { Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
@@ -20,9 +20,9 @@ export interface WishlistParts {
 export interface WishlistSpec {
   readonly store: Store;
   readonly batch: WishlistBatch;
-  /** Follows merges to the present profile. */
+  /** Follows merges. */
   readonly placeOf: (profileId: string) => Promise<Place | undefined>;
-  /** With `{code}`. */
+  /** Contains `{code}`. */
   readonly shareUrl: string;
   readonly itemIndex?: ItemIndex | undefined;
 }

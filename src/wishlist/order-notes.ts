@@ -1,23 +1,19 @@
-// Notes of orders in Redis. They name no visitor and outlive an erasure: a repeated order must not bring an erased
-// visitor back.
+// Notes of orders, which name no visitor. They outlive erasures: a repeated order must not recreate the visitor.
 
 import { createHash } from 'node:crypto';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const NOTE = loadScript<string>('wishlist/noteOrder');
-/** Seconds: orders are refunded and archived for a year. */
+/** Shopify may refund and archive an order for a year. */
 const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
 
-/** The id that names the buyer. */
 export type Buyer = 'customer' | 'session';
 
 export interface OrderNote {
-  /** Milliseconds since 1970. */
   readonly firstAt: number;
   readonly buyer: Buyer;
-  /** The wishlist was changed. */
   readonly isDone: boolean;
 }
 
@@ -28,13 +24,12 @@ export class OrderNotes {
     this.#store = store;
   }
 
-  /** Reads or makes the note. @throws ServiceError `unavailable` */
+  /** The first call creates the note. */
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const [firstAt, buyer, done] = (await this.#write(orderId, 'NX', `${now} ${whose}`)).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
   }
 
-  /** @throws ServiceError `unavailable` */
   async markDone(orderId: string, { firstAt, buyer }: OrderNote): Promise<void> {
     await this.#write(orderId, 'XX', `${firstAt} ${buyer} ${ACTED_ON}`);
   }

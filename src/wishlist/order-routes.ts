@@ -1,8 +1,6 @@
-// POST /webhook/purchase: an order's current state. Its lines are recorded; if the setting is on, bought products leave
-// the wishlist.
-// An order may arrive often and in any sequence: rows have names and versions, and ClickHouse keeps the newest. The
-// wishlist changes once; if that failed, the next webhook finishes.
-// An order creates profiles but links none: somebody else's e-mail address at the checkout is no login.
+// POST /webhook/purchase: records an order's current state and, if the setting is on, removes bought products.
+// Webhooks may repeat, in any sequence: ClickHouse keeps a row's newest version. The wishlist changes once; if that
+// fails, the next webhook completes it. An order links no profiles: an e-mail address at the checkout is no login.
 
 import { encodeOrderLine } from '../events/row.js';
 import { purchaseAnswer } from '../http/answer-schemas.js';
@@ -30,7 +28,7 @@ const TOPICS = new Set([
 const PAID = 'orders/paid';
 /** Bytes: 500 lines take 1.2 MB. */
 const MAX_ORDER = 4 * 1024 * 1024;
-/** Lines recorded concurrently; leaves capacity to other requests. */
+/** Lines recorded concurrently; the limit leaves capacity to other requests. */
 const PAGE_SIZE = 1_000;
 const MAX_ISSUES = 50;
 
@@ -51,9 +49,7 @@ interface Parts {
   readonly settings: SettingsStore;
   readonly purchases: Purchases;
   readonly notes: OrderNotes;
-  /** Called if no line is recorded. */
   readonly onLeftOut: (reason: LeftOut, topic: string) => void;
-  /** Called with the wrong fields of a signed order. */
   readonly onFaults: (paths: readonly string[]) => void;
 }
 
@@ -61,7 +57,6 @@ interface Named extends FoundProfile {
   readonly who: Identity;
 }
 
-/** @param shopifySecrets any of which may have signed; empty without Shopify */
 export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
   const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
 
@@ -74,14 +69,14 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
     if (note.isDone && !named.some(({ known }) => known)) return 'erased';
     const [first] = named as [Named];
-    // The first webhook's buyer: it may have created its session's profile.
+    // As for the first webhook, which may have created the session's profile.
     const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
       for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
     for (const { who } of named) await visitors.resolve(who, false);
-    // First id only: an e-mail address leads to all data of a profile, and the session may be another person's.
+    // First id only: an e-mail address gives access to a profile's data, and the session may be another person's.
     await profiles.keep(first.who, false, true);
     if (!isBought) return order.state as LeftOut;
     if (!order.isTest) await notes.markDone(order.orderId, note);
@@ -102,13 +97,12 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       );
   }
 
-  /** As if the visitor had removed the products. */
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
     const { answer } = await visitors.look(who, false, (place) => purchases.find(place, bought));
     if (typeof answer === 'string') return;
-    // First: a retry would not find the items.
+    // Before the removal: a retry would not find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
     const change: Removal['change'] = (ask) => visitors.changeKnown(who, false, ask);
@@ -161,7 +155,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   });
 }
 
-/** The customer's first. */
+/** Customer first. */
 function separately(identity: Identity): Identity[] {
   return [
     { ...identity, sessionId: null },

@@ -1,5 +1,5 @@
-// Parses order webhooks. A shop's server gets 400 with every fault. Shopify drops subscribers that answer errors, so
-// wrong parts are left out and reported. Amounts are in the shop's currency, not `presentment_money`.
+// Parses order webhooks. A shop's server gets 400 with all faults. Shopify unsubscribes endpoints that fail, so wrong
+// parts of its orders are skipped and reported. Amounts are in the shop's currency, not `presentment_money`.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
@@ -11,7 +11,7 @@ import { orderBody } from '../validation/schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from '../validation/shopify.js';
 import { EMPTY_BODY, issueFinder } from '../validation/validator.js';
 
-/** Validated by the schema. */
+/** Validated. */
 interface GivenOrder extends Fields {
   readonly id: number | string;
   readonly currency: string;
@@ -41,7 +41,7 @@ const findIssues = issueFinder(orderBody);
 
 /** Note attribute, set by the theme. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
-/** If one is wrong, the order is left out. */
+/** A wrong one invalidates the order. */
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
@@ -53,7 +53,7 @@ const TAKEN_BACK = ['voided', 'refunded'] as const;
 /** Only `bought` is a purchase. */
 export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
 
-/** `occurredAt` is 0 if unknown. */
+/** `occurredAt`: 0 if unknown. */
 export interface Order extends OrderHead {
   readonly state: OrderState;
   readonly identity: Identity | null;
@@ -61,14 +61,12 @@ export interface Order extends OrderHead {
 }
 
 export interface ReadOrder {
-  /** Undefined if an essential part is wrong. */
   readonly order: Order | undefined;
   readonly issues: readonly Issue[];
 }
 
 /**
- * @param isTrusted any fault is an error
- * @param isPaid if the order has no financial status @param now milliseconds since 1970
+ * @param isTrusted throw for any fault @param isPaid assumed if the order has no financial status
  * @throws ServiceError `invalid_json`, `invalid_request`
  */
 export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
@@ -121,13 +119,12 @@ function stateOf(
   return COUNTS.includes(status) || (isPaid && typeof status !== 'string') ? 'bought' : 'unpaid';
 }
 
-/** Times are whole seconds: within one the later state of an order's life wins. */
+/** Within one second, Shopify's unit, the later state of an order's life wins. */
 function versionOf(updatedAt: number, state: OrderState, status: unknown): number {
   if (state !== 'bought') return updatedAt * 4 + 2;
   return updatedAt * 4 + (status === 'partially_refunded' ? 1 : 0);
 }
 
-/** Never in the future. */
 function timeOf(text: string | null | undefined, now: number): number | undefined {
   return typeof text === 'string' ? Math.min(Date.parse(text), now) : undefined;
 }
@@ -155,7 +152,6 @@ function buyerOf({
   };
 }
 
-/** @param isBought false: nothing is left of any line */
 function linesOf(given: readonly GivenLine[], isBought: boolean): OrderLine[] {
   const names = new Set<string>();
   return given.map((line, i) => {
@@ -177,7 +173,6 @@ function nameOf({ id }: GivenLine): string {
   return fitsBytes(name, MAX_NAME_BYTES) && isPlainText(name) ? name : '';
 }
 
-/** With its share of the discount. */
 function leftOf(
   line: GivenLine,
   isBought: boolean,
@@ -198,7 +193,7 @@ function leftOf(
 
 const orderedOf = ({ quantity }: GivenLine): number => Number(quantity ?? 1);
 
-/** For the ordered quantity. */
+/** Of the ordered quantity. */
 function discountOf({ discount_allocations: allocated, total_discount: total }: GivenLine): bigint {
   if (!allocated?.length) return amountOf(total ?? 0);
   return allocated.reduce((sum, { amount }) => sum + amountOf(amount), 0n);
@@ -216,7 +211,7 @@ function amountOf(given: number | string): bigint {
   return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
 }
 
-/** Fits the column. */
+/** Limit of the column. */
 const FITS = /^\d{1,16}\./;
 
 function centsOf(amount: bigint): string | null {

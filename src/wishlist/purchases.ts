@@ -1,4 +1,4 @@
-// Removes bought items from a wishlist. A line matches the item of its variant, and its product's item without a variant.
+// Removes bought items from a wishlist: the variant, and the product's item without a variant.
 
 import type { OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
@@ -9,19 +9,17 @@ import { itemField } from './item.js';
 import type { ItemIndex } from './item-index.js';
 import { listItems } from './items.js';
 
-/** Items removed by one script; an order may name hundreds. */
+/** Items per script; an order may name hundreds. */
 const PAGE = 50;
 
 export type BoughtLine = Pick<OrderLine, 'productId' | 'variantId' | 'quantity' | 'price'>;
 
-/** An item that was bought. */
 export interface BoughtItem {
   readonly productId: string;
   readonly variantId: string | null;
   readonly productHandle: string;
-  /** Sum over all matching lines. */
   readonly quantity: number;
-  /** Decimal text, from the first matching line. */
+  /** Decimal text, of the first matching line. */
   readonly price: string | null;
 }
 
@@ -40,14 +38,12 @@ export class Purchases {
   readonly #changes: Changes;
   readonly #itemIndex: ItemIndex | undefined;
 
-  /** @param itemIndex if an extra keeps one */
   constructor(store: Store, changes: Changes, itemIndex?: ItemIndex) {
     this.#store = store;
     this.#changes = changes;
     this.#itemIndex = itemIndex;
   }
 
-  /** The items that match these lines, or a redirect. @throws ServiceError `unavailable` */
   async find(place: Place, lines: readonly BoughtLine[]): Promise<readonly BoughtItem[] | string> {
     const items = await listItems(this.#store, place);
     if (typeof items === 'string') return items;
@@ -62,7 +58,7 @@ export class Purchases {
     });
   }
 
-  /** Removes items, with an event for each that was there. Idempotent. @throws ServiceError `unavailable`, `overloaded` */
+  /** Idempotent. @throws ServiceError `unavailable`, `overloaded` */
   async remove({ change, items, buyer, identity, orderId }: Removal): Promise<void> {
     for (let i = 0; i < items.length; i += PAGE) {
       const leaving = items.slice(i, i + PAGE).map(({ productHandle: _, ...bought }) => {

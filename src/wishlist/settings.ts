@@ -1,4 +1,4 @@
-// The shop's settings, read from Redis for each order, so changes take effect immediately.
+// The shop's settings. Not cached, so that changes take effect immediately.
 
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -17,14 +17,12 @@ export class SettingsStore {
     this.#store = store;
   }
 
-  /** @throws ServiceError `unavailable` */
   async read(): Promise<AppSettings> {
     const { keys } = this.#store;
     const stored = await this.#store.call((client) => client.hget(keys.settings, 'autoRemoveAfterPurchase'));
     return { autoRemoveAfterPurchase: stored === '1' };
   }
 
-  /** @throws ServiceError `unavailable` */
   async write({ autoRemoveAfterPurchase }: AppSettings): Promise<void> {
     const { keys } = this.#store;
     const value = autoRemoveAfterPurchase ? '1' : '0';

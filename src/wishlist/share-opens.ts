@@ -1,12 +1,10 @@
-// Records openings of shared wishlists: the code, nothing about the reader. Rows belong to the owner's profile and are
-// erased with it. Anyone with a link causes rows, so they may fill the stream only to half of its high-water mark; more
-// are counted as lost.
+// Records openings of shared wishlists: the owner's profile and the code, nothing about the reader. Anyone with a link
+// can cause rows, so they fill at most half of a stream.
 
 import type { Append } from '../events/appender.js';
 import { encodeShareOpen, SHARE_OPEN } from '../events/row.js';
 import type { Batcher } from '../redis/batcher.js';
 
-/** Share of STREAM_HIGH_WATER. */
 export const OPENS_SHARE = 0.5;
 
 export class ShareOpens {
@@ -14,7 +12,7 @@ export class ShareOpens {
   readonly #onRecorded: (type: string, rows: number) => void;
   readonly #onLost: () => void;
 
-  /** @param appends with OPENS_SHARE of the high-water mark @param onLost called for each unrecorded opening */
+  /** @param appends stops at OPENS_SHARE of the high-water mark */
   constructor(
     appends: Batcher<Append, unknown>,
     onRecorded: (type: string, rows: number) => void,
@@ -25,7 +23,7 @@ export class ShareOpens {
     this.#onLost = onLost;
   }
 
-  /** Never rejects. @param profileId the owner's */
+  /** Never rejects. */
   async record(profileId: string, shareCode: string): Promise<void> {
     try {
       await this.#appends.run({ profileId, line: encodeShareOpen(profileId, shareCode) });

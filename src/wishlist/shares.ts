@@ -1,6 +1,5 @@
-// Share links. A profile has one code for ever; merges are followed. Code and profile are in different slots: the
-// code's key is written first, so a published code always leads to a profile, and one that lost a race was never
-// published.
+// Share links. A profile has one code for ever, also after a merge. The code's key is in another slot and is written
+// before the profile's, so every published code leads to a profile. A code that loses a race is never published.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -13,7 +12,7 @@ import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('redis/putKey');
-/** 96 bits can't be guessed; base 36, because some services lower the case. */
+/** 96 bits can't be guessed. Base 36, because some services lower the case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
 /** Older codes are shorter, with mixed case. */
@@ -24,7 +23,6 @@ export interface Share {
   readonly shareLink: string;
 }
 
-/** Undoes a change of case. */
 export function normaliseCode(code: string): string {
   return code.length === CODE_LENGTH ? code.toLowerCase() : code;
 }
@@ -35,10 +33,6 @@ export class Shares {
   readonly #shareUrl: string;
   readonly #placeOf: (profileId: string) => Promise<Place | undefined>;
 
-  /**
-   * @param shareUrl with `{code}`
-   * @param placeOf follows merges
-   */
   constructor(
     store: Store,
     changes: Changes,
@@ -51,10 +45,7 @@ export class Shares {
     this.#placeOf = placeOf;
   }
 
-  /**
-   * Each call is a share, with an event.
-   * @returns a redirect, see Changes.make; @throws ServiceError `unavailable`, `overloaded`
-   */
+  /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded` */
   async share(
     place: Place,
     identity: Identity,
@@ -76,7 +67,7 @@ export class Shares {
     let code: string | undefined;
     let drawn: string | undefined;
     let made = await share();
-    // A concurrent request may assign a code.
+    // Repeats if a concurrent request assigns a code.
     while (typeof made !== 'string' && made.verdict === HAS_CODE) {
       code = made.value || drawn;
       if (code === undefined) {
@@ -84,14 +75,13 @@ export class Shares {
         await this.#write(drawn, place.profileId);
       }
       made = await share(code).catch(async (error: unknown) => {
-        // Nothing was done; no caller has seen this code.
+        // The code is unpublished.
         if (drawn !== undefined && error instanceof ServiceError && error.code === 'overloaded')
           await this.#write(drawn, '').catch(() => {});
         throw error;
       });
     }
     if (typeof made !== 'string' && made.value !== '') code = made.value; // from an earlier try
-    // No caller has seen this code.
     if (drawn !== undefined && (typeof made === 'string' || code !== drawn)) await this.#write(drawn, '');
     if (typeof made === 'string') return made;
     return { code: code as string, shareLink: this.#linkTo(code as string) };
@@ -108,14 +98,13 @@ export class Shares {
   }
 
   /**
-   * Removes a code that no profile has, unless younger than `graceMs`: it may not be assigned yet.
-   * @returns true if removed @throws ServiceError `unavailable`
+   * Removes a code that no profile has, unless it is younger than `graceMs`: it may not be assigned yet.
+   * @returns true if removed
    */
   async forgetGone(code: string, graceMs: number): Promise<boolean> {
     return (await this.#lookUp(code, graceMs)).isGone;
   }
 
-  /** Also removes a code that no profile has and that is older than `leastMs`. */
   async #lookUp(
     code: string,
     leastMs: number,
@@ -132,7 +121,6 @@ export class Shares {
       if (now?.profileId === place.profileId) break;
       place = now;
     }
-    // The guest has expired, or came back with another code.
     if (Date.now() - Number(madeAt) < leastMs) return nowhere;
     await this.#write(code, '');
     return { place: undefined, isGone: true };
@@ -147,14 +135,14 @@ export class Shares {
       const place = await this.find(code);
       if (place === undefined) return undefined;
       const answer = await ask(place);
-      // A guest who expired and came back has no code.
+      // After the read: a guest who expired and came back has no code.
       if (!isRedirect(answer) && (await this.#has(place, normaliseCode(code))))
         return { profileId: place.profileId, answer: answer as Answer };
     }
     throw new ServiceError('unavailable');
   }
 
-  /** A code may outlive its visitor, and the profile may be another's by then. */
+  /** A code may outlive its visitor, whose profile id may be reused. */
   async #has({ profileId }: Place, code: string): Promise<boolean> {
     const { keys } = this.#store;
     const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));
@@ -162,7 +150,7 @@ export class Shares {
     return (await this.#store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
   }
 
-  /** @param profileId '' removes the code */
+  /** @param profileId '' removes */
   async #write(code: string, profileId: string): Promise<void> {
     const value = profileId === '' ? '' : `${profileId} ${Date.now()}`;
     await this.#store.change(PUT, [this.#store.keys.share(code)], [value]);

@@ -1,20 +1,19 @@
-// Reads a profile's items, whole or only their first two lines, in pages.
+// Reads a profile's items in pages.
 
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist/readItems');
-/** Items per call, approximately. */
+/** Approximate. */
 const PAGE = 100;
 
-/** A redirect if the profile is elsewhere. @throws ServiceError `unavailable` */
 export async function readItems(store: Store, place: Place): Promise<readonly string[] | string> {
   const stored = await scanItems(store, place, '');
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
-/** By field; else like `readItems`. */
+/** The first two lines of items, by field. */
 export function readItemHeads(store: Store, place: Place): Promise<ReadonlyMap<string, string> | string> {
   return scanItems(store, place, '1');
 }

@@ -1,5 +1,4 @@
-// Sends a tick's wishlist changes, with their events, to lua/wishlist/changeItems.lua in one call. If a profile is
-// elsewhere, the answer is a redirect.
+// Sends a tick's wishlist changes, with their events, to lua/wishlist/changeItems.lua in one call.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { overloaded, ServiceError } from '../errors.js';
@@ -12,77 +11,68 @@ import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-/** Recorded with its change. */
 export interface PendingEvent {
   readonly type: string;
-  /** From encodeEvent; from beginEvent if the script fills the payload. */
+  /** From encodeEvent, or from beginEvent if the script adds the payload. */
   readonly line: string;
 }
 
 interface Recorded {
-  /** The change is made once under this record. */
   readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
 
 interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
-  /** See newItem. */
+  /** This and `others`: see newItem. */
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
 }
 
-/** Adds an item from elsewhere, once; an existing one gets the earlier date. */
+/** Once per item. An existing item gets the earlier date. */
 interface Import extends Recorded {
   readonly kind: 'import';
   readonly field: string;
-  /** For a new item, see newItem; marked as imported. */
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
-  /** Dry run: items of this list tried before. */
+  /** Dry run: number of earlier items of this list. */
   readonly tried?: number | undefined;
 }
 
-/** With an event for each removed item. */
 export interface Removal extends Recorded {
   readonly kind: 'remove';
   readonly items: readonly {
     readonly field: string;
     readonly event: PendingEvent;
-    /** Payload fields to copy from the item, separated by spaces; '' if the line is complete. */
+    /** Payload fields to copy from the item, by spaces; '' if the line is complete. */
     readonly payload: string;
   }[];
 }
 
 interface Sharing extends Recorded {
   readonly kind: 'share';
-  /** The profile's code, or a new one whose key is written; undefined reads the profile's. */
+  /** Undefined reads the profile's. The key of a new code is written before. */
   readonly code?: string;
-  /** `code` is a new one. */
   readonly isNew?: boolean;
   readonly event?: PendingEvent;
 }
 
-/** Stores the state of a product that was reported in an alert. */
+/** Stores the reported state of a product. */
 export interface Telling extends Recorded {
   readonly kind: 'tell';
   readonly field: string;
-  /** The item as it was read: a compare-and-set. */
+  /** As read, for the compare-and-set. */
   readonly item: string;
   /** Its new second line. */
   readonly told: string;
-  /** The alert, if any. */
   readonly event?: PendingEvent | undefined;
 }
 
 export type Change = Addition | Import | Removal | Sharing | Telling;
 
-/**
- * Undefined: the change is made, and its events are in the stream. Else one of the codes below with its value, or a redirect; see
- * lua/wishlist/changeItems.lua.
- */
+/** Undefined: done. Else a code below with its value, or a redirect; see lua/wishlist/changeItems.lua. */
 export type WishlistAnswer = string | undefined;
 
 export const DONE = '=';
@@ -94,18 +84,17 @@ interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly change: Change;
 }
 
-/** Maximum items of a profile, and bytes of all of them; 0 is no limit. */
+/** Of a profile; 0 is no limit. */
 export interface ItemLimits {
   readonly maxItems: number;
   readonly maxBytes: number;
 }
 
 export interface WishlistOptions extends Partial<ItemLimits> {
-  /** Bytes of a stream at which events are refused. */
+  /** Bytes. */
   readonly highWater: number;
-  /** Seconds for which a guest stays after its last write, other than the store's; 0: for ever. */
+  /** TTL of a guest if not the store's; 0: for ever. */
   readonly guestsS?: number;
-  /** Called for events written to a stream. */
   readonly onRecorded?: OnRecorded;
 }
 
@@ -117,10 +106,7 @@ export class WishlistBatch {
     this.#batcher = store.batcher(wishlistFormat(store, options), onBatch);
   }
 
-  /**
-   * Makes a change, unless the visitor's profile is elsewhere.
-   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
-   */
+  /** @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   make(place: Place, change: Change): Promise<WishlistAnswer> {
     return this.#batcher.run({ place, change });
   }
@@ -130,7 +116,6 @@ export class WishlistBatch {
   }
 }
 
-/** `<payload field>=<column> …`, for lua/wishlist/changeItems.lua. */
 const COLUMN_NAMES = Object.entries(PAYLOAD_COLUMNS)
   .map(([field, column]) => `${field}=${column} `)
   .join('');
@@ -185,7 +170,6 @@ function wishlistFormat(
   };
 }
 
-/** Reports the events that were written with a change. */
 function tellEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
   if (answer instanceof Error || (answer !== undefined && !answer.startsWith(DONE))) return;
   if (change.kind !== 'remove') {
