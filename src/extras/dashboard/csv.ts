@@ -1,7 +1,6 @@
-// Writes CSV (RFC 4180). Titles and handles come from storefronts, so a text that a spreadsheet might run as a formula gets
-// an apostrophe.
+// Writes CSV (RFC 4180). Texts come from storefronts: an apostrophe keeps spreadsheets from running one as a formula.
 
-/** Spreadsheets may drop invisible characters before a formula. */
+/** Spreadsheets may ignore invisible characters before a formula. */
 const FORMULA = /^[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]*[=+\-@]|^[\t\r\n]/u;
 
 export function csvOf(names: readonly string[], rows: readonly (readonly unknown[])[]): string {
@@ -12,7 +11,7 @@ function cell(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (typeof value !== 'string')
     return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value));
-  // East Asian spreadsheets read full-width signs as plain ones; NFKC converts them.
+  // NFKC: East Asian spreadsheets read full-width signs as plain ones.
   return quoted(FORMULA.test(value.normalize('NFKC')) ? `'${value}` : value);
 }
 

@@ -1,5 +1,4 @@
-// Composition of `dashboard`: ClickHouse for its figures, Redis for its page of receivers. The first request for that page opens
-// Redis; the other pages work without it.
+// The command `dashboard`. The first request for receivers opens Redis; other pages work without it.
 
 import type { Logger } from 'pino';
 import { type Closeable, withClosers } from '../../app/opening.js';
@@ -14,14 +13,10 @@ import { startDashboard } from './server.js';
 
 export interface Dashboard extends Closeable {
   readonly port: number;
-  /** Rejects if ClickHouse refuses for good. */
   readonly refused: Promise<never>;
 }
 
-/**
- * Serves the dashboard until `close`. It listens before ClickHouse answers.
- * @param waiting waits for ClickHouse; see `serve` @throws StartupError if it can't listen on its port
- */
+/** Listens before ClickHouse answers. @throws StartupError if it can't listen on its port */
 export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waiting): Promise<Dashboard> {
   return withClosers(async (onClose) => {
     const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
@@ -62,12 +57,11 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
     const refused = new Promise<never>((_, reject) => {
       waiting?.until('ClickHouse', ask).catch(reject);
     });
-    refused.catch(() => {}); // avoids an unhandled rejection if nobody awaits it
+    refused.catch(() => {}); // the caller may not await it
     return { port, refused };
   });
 }
 
-/** Milliseconds that the page waits for Redis. */
 const REDIS_MS = 2_000;
 
 /** Opens at the first `get`, and again after a failure. */

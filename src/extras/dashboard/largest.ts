@@ -1,12 +1,11 @@
-// Bounds panels whose words come from storefronts: the largest rows, and one row for all others.
+// Limits a panel with storefronts' values to the largest rows and one row for all others.
 
-/** Maximum rows of a panel, including the one for all others. */
 const LARGEST = 20;
 
 /**
- * A statement with the largest rows of `sql`. The row of all others has NULL as its word.
- * @param word the column that names a row @param by the column to compare
- * @param columns aggregate of each other column; commas only within brackets
+ * The last row, for all others, has NULL in `word`.
+ * @param word column that names a row @param by column to compare
+ * @param columns aggregate of each other column
  */
 export function largestOf(
   sql: string,
@@ -28,6 +27,5 @@ GROUP BY ${word}
 ORDER BY isNull(${word}), ${by} DESC, ${word}`;
 }
 
-/** For columns that add up. */
 export const summed = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, `sum(named.${name})`]));

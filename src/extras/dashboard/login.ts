@@ -1,7 +1,5 @@
-// Log-in: a browser that sends the token gets a session cookie. Sessions are in memory; a restart ends all.
-//
-// Wrong tokens never delay the right one. Its length, at least 16 characters, keeps guesses out; the second that a wrong token
-// waits only keeps the log short.
+// A browser exchanges the token for a session cookie. Sessions are in memory only. Wrong tokens never delay the right
+// one; their delay only keeps the log short.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,9 +9,8 @@ import { isSameSecret } from '../../key-ring.js';
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
 const WRONG_MS = 1_000;
-/** Wrong tokens that may wait concurrently; any more are answered without a wait. */
+/** Maximum of waiting wrong tokens; others are refused without delay. */
 const WAITING = 20;
-/** Beyond that the least recently used session ends. */
 const MAX_SESSIONS = 1_000;
 
 export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
@@ -26,13 +23,11 @@ export class Login {
   #waiting = 0;
   #wrong = 0;
 
-  /** @param token visible characters, 16 or more @param wrongMs milliseconds before a wrong token is answered */
   constructor(token: string, wrongMs = WRONG_MS) {
     this.#token = token;
     this.#wrongMs = wrongMs;
   }
 
-  /** Wrong tokens since the start. */
   get wrong(): number {
     return this.#wrong;
   }
@@ -47,20 +42,19 @@ export class Login {
     return 'wrong';
   }
 
-  /** Begins a session. @param now milliseconds since 1970 @param secure the request used https @returns `Set-Cookie` */
+  /** @param now milliseconds since 1970 @param secure true for https @returns `Set-Cookie` */
   begin(now: number, secure: boolean): string {
     const id = randomBytes(32).toString('base64url');
     this.#sessions.set(id, now + LASTS_S * 1_000);
     return `${COOKIE}=${id}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
   }
 
-  /** Ends the sessions in the header `Cookie`. @returns `Set-Cookie` */
+  /** @returns `Set-Cookie` */
   end(cookies: string): string {
     for (const id of idsIn(cookies)) this.#sessions.delete(id);
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;
   }
 
-  /** @param cookies the header `Cookie` @param now milliseconds since 1970 */
   isLoggedIn(cookies: string, now: number): boolean {
     return idsIn(cookies).some((id) => (this.#sessions.get(id) ?? 0) > now);
   }

@@ -1,15 +1,13 @@
-// The pages and their files. A page is a row of PAGES, the content of its `<main>` in `page/<file>.html`, and a script,
-// `page/<file>.js`; frame.html surrounds it. All scripts and styles of the folder are served.
+// The pages and their files: frame.html around `page/<file>.html`, with the script `page/<file>.js`.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { CSS, HTML, JAVASCRIPT } from '../../http/own-pages.js';
 
 interface Page {
-  /** One segment only, so that relative links work behind a proxy's path, too. */
+  /** One segment: relative links must work behind a proxy's path. */
   readonly path: string;
   readonly file: string;
   readonly title: string;
-  /** Text of its link in the head of every page; no link if absent. */
   readonly link?: string;
 }
 
@@ -24,18 +22,16 @@ export interface File {
   readonly content: Buffer;
 }
 
-// From dist/src/extras/dashboard/: files for browsers are not compiled.
+// Seen from dist/src/extras/dashboard/: browser files are not compiled.
 const OURS = new URL('../../../../src/extras/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 
-/** Facts about the deployment that the pages show. */
 export interface Deployment {
-  /** Port of `serve` on the same machine, and its BASE_PATH. */
   readonly servicePort: number;
   readonly basePath: string;
 }
 
-/** Files that need no log-in, by path. Pages have `{time_zone}` where their time zone belongs. */
+/** By path; pages still contain `{time_zone}`. */
 export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
@@ -71,6 +67,5 @@ function linksOn(shown: Page): string {
     const path = `.${page.path}`;
     return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
   });
-  // A single page needs no link to itself.
   return links.length > 1 || shown.link === undefined ? links.join('\n') : '';
 }

@@ -1,8 +1,7 @@
-// The statement of each panel, over the views of docs/analysts.md. A browser names a panel, two days and maybe a product; no SQL
-// comes from it.
+// The statement of each panel, over the views of docs/analysts.md. No SQL comes from the browser.
 //
-// In a small shop planning takes two thirds of a statement's CPU time, and ClickHouse plans the inside of a parameterized view
-// twice. So a panel that shows such a view uses the view's definition.
+// ClickHouse plans a parameterized view twice, and in a small shop planning takes two thirds of the CPU time. So panels
+// use such views' definitions.
 
 import { definitionOf } from '../../clickhouse/views.js';
 import { largestOf, summed } from './largest.js';
@@ -10,14 +9,11 @@ import { largestOf, summed } from './largest.js';
 export interface Panel {
   readonly name: string;
   readonly title: string;
-  /**
-   * One SELECT. `{from:Date}` and `{to:Date}` are the first and the last day, `{last_day}` is the last complete day,
-   * `{time_zone}` is SHOP_TIMEZONE.
-   */
+  /** `{from:Date}`, `{to:Date}`: first and last day. `{last_day}`: last complete day. `{time_zone}`: SHOP_TIMEZONE. */
   readonly sql: string;
-  /** The page compares it with the period before. It has one row per day, so that one statement covers both. */
+  /** Compared with the period before; one row per day. */
   readonly isCompared?: true;
-  /** Further parameters: `{<name>:String}` in the statement. */
+  /** Names `{<name>:String}` in the statement. */
   readonly parameters?: readonly string[];
 }
 
@@ -64,7 +60,7 @@ ORDER BY day, currency`,
   {
     name: 'products',
     title: 'Most wished',
-    // wish_rate and momentum in one: reading the steps once takes two thirds of the time. Momentum ends with a complete day.
+    // wish_rate and momentum in one: reading the steps once takes two thirds of the time.
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
     sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change,
@@ -148,9 +144,8 @@ LIMIT 100`,
 ];
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-/** Maximum days of a range. */
 const LONGEST = 1_100;
-/** What a Date of ClickHouse holds, with the time before. */
+/** Within ClickHouse's Date, together with the period before. */
 const [EARLIEST, LATEST] = [Date.UTC(1975, 0), Date.UTC(2147, 11, 31)];
 
 export interface Range {
@@ -158,7 +153,7 @@ export interface Range {
   readonly to: string;
 }
 
-/** @returns why they are no range, for people, where they are none */
+/** @returns an error message for an invalid range */
 export function readRange(from: string, to: string): Range | string {
   const [first, last] = [dayOf(from), dayOf(to)];
   if (first === undefined || last === undefined)
@@ -173,29 +168,25 @@ export function readRange(from: string, to: string): Range | string {
 
 const written = (n: number): string => n.toLocaleString('en');
 
-/** @returns undefined for 2026-02-30 */
 function dayOf(text: string): number | undefined {
   const ms = DATE.test(text) ? Date.parse(text) : Number.NaN;
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text) ? ms : undefined;
 }
 
-/** The range, preceded by as many days. */
 export function withTimeBefore({ from, to }: Range): Range {
   const before = 2 * Date.parse(from) - Date.parse(to) - 86_400_000;
   return { from: new Date(before).toISOString().slice(0, 10), to };
 }
 
-/** The shop's yesterday, or `to` if that is earlier. */
 function lastDayOver(to: string, timeZone: string): string {
   const today = new Intl.DateTimeFormat('sv', { timeZone }).format(new Date());
   const yesterday = new Date(Date.parse(today) - 86_400_000).toISOString().slice(0, 10);
   return to < yesterday ? to : yesterday;
 }
 
-/** Maximum length of a handle. */
 const PARAMETER_BYTES = 255;
 
-/** The parameters of a panel, by name; undefined if one is missing, empty or too long. */
+/** undefined if one is missing, empty or too long */
 export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
   const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
   return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)
@@ -203,7 +194,7 @@ export function readParameters({ parameters = [] }: Panel, query: URLSearchParam
     : undefined;
 }
 
-/** The statement with its parameters filled in, to show. The statement that runs has ClickHouse's parameters. */
+/** For display only: ClickHouse gets parameters. */
 export function shownWith(sql: string, parameters: Readonly<Record<string, string>>): string {
   return Object.entries(parameters).reduce(
     (text, [name, value]) =>
@@ -212,7 +203,6 @@ export function shownWith(sql: string, parameters: Readonly<Record<string, strin
   );
 }
 
-/** Fills in the days, not the parameters. @param timeZone SHOP_TIMEZONE */
 export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
   return sql
     .replace(/\{from:(Date|String)\}/g, `'${from}'`)

@@ -1,11 +1,9 @@
-// The panels of a product's page, and the search for a product. The page's product is a handle, as in visits. Its wishes, carts
-// and purchases are those of the products whose last known handle it is, as in the views. Handle and search text are
-// parameters of ClickHouse, never part of a statement.
+// The panels of a product's page, and the product search. Visits have only a handle; wishes, carts and purchases count
+// for the products whose latest handle it is. Browsers' texts are ClickHouse parameters, never SQL.
 
 import { largestOf, summed } from './largest.js';
 import type { Panel } from './panels.js';
 
-/** The ids of the products with this handle. */
 const ITS_IDS = 'SELECT product_id FROM products WHERE product_handle = {handle:String}';
 const IN_TIME =
   'occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})';
@@ -114,7 +112,7 @@ CROSS JOIN
     name: 'product_prices',
     title: 'Price and stock of a product, as wishes told them',
     parameters: HANDLE,
-    // The last wish of a day, if its facts differ from those of the wish before.
+    // The last wish of a day, if price or stock differs from the wish before.
     sql: `SELECT day, variant_id, price, currency, in_stock
 FROM
 (

@@ -1,5 +1,4 @@
-// The data of the page of receivers: the status of each, and "Send a test". Browsers never get secrets, nor more of an address
-// than its host: many tools have a secret in the path.
+// Data for the page of receivers. Of a URL a browser gets only the host: many tools have a secret in the path.
 
 import type { Logger } from 'pino';
 import { ServiceError } from '../../errors.js';
@@ -13,13 +12,11 @@ export class ReceiversPage {
   readonly #open: (() => Promise<Receivers>) | undefined;
   readonly #log: Logger;
 
-  /** @param open opens Redis if it is not open yet; undefined if the dashboard has no Redis */
   constructor(open: (() => Promise<Receivers>) | undefined, log: Logger) {
     this.#open = open;
     this.#log = log;
   }
 
-  /** Never throws. */
   list(): Promise<Answer> {
     return this.#answer(async (receivers) => {
       const all = await receivers.list();
@@ -29,7 +26,6 @@ export class ReceiversPage {
     });
   }
 
-  /** Never throws. */
   test(id: string): Promise<Answer> {
     return this.#answer((receivers) => receivers.test(id));
   }

@@ -1,4 +1,4 @@
-// Reads the rows of a statement. The signal also ends an answer that has begun, so a ClickHouse that hangs holds no request.
+// Reads a statement's rows.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 
@@ -7,10 +7,7 @@ export interface Rows {
   readonly rows: readonly (readonly unknown[])[];
 }
 
-/**
- * @param parameters of the statement, by name
- * @throws ClickHouseError if ClickHouse refuses; another error if it does not answer, or the signal aborts
- */
+/** @throws ClickHouseError if ClickHouse refuses; another error if it does not answer or the signal aborts */
 export async function readRows(
   clickhouse: ClickHouseClient,
   query: string,
@@ -23,7 +20,7 @@ export async function readRows(
     format: 'JSONCompactEachRowWithNames',
     abort_signal: signal,
   });
-  // The client ignores the signal after the head of the answer.
+  // The client ignores the signal once the answer has begun.
   const close = () => answer.close();
   if (signal.aborted) close();
   signal.addEventListener('abort', close);

@@ -1,13 +1,5 @@
-// The dashboard's HTTP server. Pages and their files are public; the panels' rows need a log-in.
-//
-//   GET /, /overview.js, .css, …     the pages and their files
-//   POST /login {"token"}, /logout   token -> cookie
-//   GET /panels/<name>?from=&to=     rows and the statement, as JSON; some panels with the period before, too
-//   GET /panels/<name>.csv?from=&to= rows
-//   GET /receivers.json              status of each receiver
-//   POST /receivers/<id>/test        sends a test, and answers its result
-//
-// A POST of another origin is refused. The cookie is SameSite=Strict, but a page at another port of this machine is same-site.
+// The dashboard's HTTP server. Pages and their files are public; data needs a log-in. POSTs from other origins are
+// refused: SameSite=Strict doesn't cover pages at another port of this machine.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -36,26 +28,24 @@ const HEADERS = {
 
 const LOGIN_BYTES = 1_024;
 const PANEL_MS = 60_000;
-/** A browser must send its request within so many milliseconds. */
+/** Milliseconds to receive a request. */
 const REQUEST_MS = 10_000;
 
 export interface DashboardOptions extends Deployment {
-  /** Time zone of days and weeks; asked for each page and panel. */
   readonly timeZone: () => Promise<string>;
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
   readonly token: string;
-  /** With the database of the views, as a user who may read them. */
+  /** Its default database has the views. */
   readonly clickhouse: ClickHouseClient;
-  /** Opens Redis if it is not open yet; absent if there is no Redis. */
+  /** Opens Redis on first use. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
-  /** For `/readyz`: a reason without a full stop. */
+  /** Without a full stop. */
   readonly whyNotReady?: () => Promise<string | undefined>;
   /** Milliseconds before a wrong token is answered. */
   readonly wrongMs?: number;
-  /** Milliseconds that a panel may take. */
   readonly panelMs?: number;
 }
 
@@ -197,7 +187,7 @@ class Requests {
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
       await this.#timeZone(),
     );
-    // The browser has disconnected, to ask for another period, say.
+    // The browser disconnects, e.g. if the user chooses other days.
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     const began = performance.now();
@@ -221,7 +211,7 @@ class Requests {
       response.end(body);
     } catch (error) {
       if (response.destroyed) return;
-      // Only the log gets ClickHouse's message: it may contain data of visitors.
+      // Only for the log: ClickHouse's message may contain visitors' data.
       this.#log.warn({ panel: name, err: error }, 'a panel was not answered');
       const why =
         error instanceof ClickHouseError
@@ -233,8 +223,8 @@ class Requests {
 }
 
 /**
- * True if the request comes from our own page, or from no page. Browsers send Sec-Fetch-Site only to https and to localhost;
- * else Origin has to name the host of the request. (A proxy may have added the https.)
+ * True also without a page, as for curl. Browsers send Sec-Fetch-Site only to https and localhost, otherwise Origin
+ * decides: only its host, because a proxy may have added the https.
  */
 function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host, 'sec-fetch-site': site } = headers;

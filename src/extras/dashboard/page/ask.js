@@ -1,11 +1,11 @@
-// Asks the server: for the rows of a panel, or for anything as JSON.
+// Requests to the server.
 
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
-/** The days can't be shown, whatever the panel. */
+/** The days are invalid for every panel. */
 export class BadRange extends Error {}
-/** `name` does not answer; later it may. */
+/** `name` does not answer: retry. */
 export class Away extends Error {
   constructor(name) {
     super(`${name} does not answer.`);
@@ -13,10 +13,7 @@ export class Away extends Error {
   }
 }
 
-/**
- * Requests under way. A browser opens six connections to a server; two are left for what is clicked next, since a page that
- * is left keeps its own until the next one comes.
- */
+/** Concurrent requests. Of a browser's six connections per server, two stay free for the next page. */
 const AT_ONCE = 4;
 let underWay = 0;
 const waiting = [];
@@ -33,7 +30,7 @@ async function inTurn(act) {
   }
 }
 
-/** @param who is away where the answer says so @returns the answer's body */
+/** @param who does not answer if the response has `away` */
 export async function askFor(path, who, signal) {
   const away = (error) => {
     if (signal.aborted) throw error;
@@ -41,7 +38,7 @@ export async function askFor(path, who, signal) {
   };
   const [answer, body] = await inTurn(async () => {
     const answer = await fetch(path, { signal }).catch(away);
-    return [answer, await answer.json().catch(away)]; // a proxy in between has no JSON
+    return [answer, await answer.json().catch(away)]; // a proxy may answer without JSON
   });
   if (answer.status === 401) throw new LoggedOut();
   if (answer.status === 400) throw new BadRange(body.error);
@@ -50,10 +47,7 @@ export async function askFor(path, who, signal) {
   return body;
 }
 
-/**
- * @param parameters of the page, beside the days
- * @returns rows by name, with the statement, how long it took, and the address of the same rows as CSV
- */
+/** @returns rows as objects, the statement, its milliseconds, and the URL of the CSV */
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
   const body = await askFor(`panels/${panel}?${query}`, 'ClickHouse', signal);

@@ -1,8 +1,8 @@
-// Bars: a list of names, each with its value, and a bar as long as its size that no text crosses.
+// A bar chart as a list.
 
 import { make } from './shared.js';
 
-/** @param items {name, size, value, share}: `value` and `share` are texts; `share` may be missing */
+/** @param items {name, size, value, share}: `value` and `share` are texts; `share` is optional */
 export function bars(items) {
   const most = items.reduce((largest, { size }) => Math.max(largest, size), 1);
   const list = make('ol', { class: 'bars' });

@@ -1,13 +1,12 @@
-// The chart of a figure by day, with the time before, and its legend. A day's values stand in the legend while the pointer is
-// on it; the arrow keys move over the days, too. One day alone is no line: it stands as a bar beside the day before.
+// A chart by day with the period before. Its legend shows the values of the chosen day. A range of one day is shown as
+// a bar.
 
 import { bars } from './bars.js';
 import { before, DAY, iso, make, number, sum, today } from './shared.js';
 
-const { uPlot } = globalThis; // by a script of its own
+const { uPlot } = globalThis; // loaded by its own script
 const HEIGHT = 240;
 
-/** Per element: the chart that it has. */
 const charts = new WeakMap();
 const resized = new ResizeObserver((entries) => {
   for (const { target } of entries)
@@ -15,9 +14,9 @@ const resized = new ResizeObserver((entries) => {
 });
 
 /**
- * @param holder an element that is in the page, for its width @param now values of the days of `range`
- * @param was those of the days before; fewer where today is in the range @param text a value, as it is written
- * @param isSum whether the values of days add up to that of the range; visitors do not
+ * @param holder must be in the page, for its width @param now one value per day
+ * @param was the period before; shorter if `range` includes today
+ * @param isSum false if days don't add up, as with visitors
  */
 export function drawChart(holder, range, { name, now, was, text, isSum = true }) {
   const hadFocus = holder.contains(document.activeElement);
@@ -28,12 +27,11 @@ export function drawChart(holder, range, { name, now, was, text, isSum = true })
     const items = [
       { name: `${iso(range.from)}${isToday ? ', so far' : ''}`, size: now[0], value: text(now[0]) },
     ];
-    // Today is compared with no other day.
     if (was.length > 0) items.push({ name: iso(before(range).from), size: was[0], value: text(was[0]) });
     return holder.replaceChildren(bars(items));
   }
   const days = now.map((_, i) => (range.from + i * DAY) / 1_000);
-  // Today is not over: it has a line of its own, from yesterday on.
+  // Today is incomplete: a separate line from yesterday on.
   const unfinished = (today() - range.from) / DAY;
   const hasToday = unfinished >= 0 && unfinished < now.length;
   const finished = hasToday ? now.map((n, i) => (i < unfinished ? n : null)) : now;
@@ -81,7 +79,6 @@ export function drawChart(holder, range, { name, now, was, text, isSum = true })
   resized.observe(holder);
 }
 
-/** Names with a line like theirs; values only where a day is pointed at. */
 function createLegend(lines, text) {
   const day = make('span', { class: 'day' });
   const values = lines.map(() => make('span', { class: 'value' }));
@@ -90,7 +87,7 @@ function createLegend(lines, text) {
   );
   return {
     element: make('div', { class: 'legend', 'aria-hidden': 'true' }, make('ul', {}, ...items), day),
-    /** @returns the same in words */
+    /** @returns text for screen readers */
     show(i, date) {
       const shown = lines.map(({ at }) => (i === undefined ? null : at(i)));
       day.textContent = date ?? '';
@@ -154,7 +151,7 @@ function options(width, lines, show) {
       },
       {
         ...axis,
-        // The date of the first day stands across its end.
+        // At least 48: the first date is centred on this axis.
         size: (_, values) => Math.max(48, 14 + 8 * Math.max(...(values ?? []).map(({ length }) => length))),
         values: (_, splits) => splits.map((n) => (n === Math.round(n) ? number.format(n) : '')),
       },

@@ -1,9 +1,9 @@
-// The figures: a tile for each, and the chart of the one that is chosen, by day, with the time before.
+// A tile for each figure, and a chart of the chosen one.
 
 import { drawChart } from './chart.js';
 import { $, change, compared, DAY, iso, make, money, number, sum, within } from './shared.js';
 
-/** Each counts what happened, repeats included; the panels say where they count visitors. */
+/** All count events, repeats included. */
 const FIGURES = [
   { key: 'visits', name: 'Visits' },
   { key: 'wishes', name: 'Added to a wishlist' },
@@ -13,7 +13,7 @@ const FIGURES = [
 ];
 let figure = 'visits';
 
-/** Values day by day, 0 where there is no row. */
+/** 0 for days without a row. */
 export function series({ from, to }, rows, key) {
   const byDay = new Map();
   for (const row of rows) byDay.set(row.day, (byDay.get(row.day) ?? 0) + Number(row[key]));
@@ -22,21 +22,19 @@ export function series({ from, to }, rows, key) {
   return values;
 }
 
-/** The currency with the most orders; its revenue is what the tile and the chart show. */
+/** The currency with the most orders. */
 function mainCurrency(rows) {
   const orders = new Map();
   for (const { currency, orders: n } of rows) orders.set(currency, (orders.get(currency) ?? 0) + Number(n));
   return [...orders].toSorted((a, b) => b[1] - a[1])[0]?.[0];
 }
 
-/** It is as large as its tile has room for it. */
 function value(text) {
   const element = make('span', { class: 'value' }, text);
   element.style.setProperty('--characters', text.length);
   return element;
 }
 
-/** The tile has one currency; the panel below has all. */
 function revenueName(currency, currencies) {
   if (currency === undefined) return 'Revenue';
   const others = [...currencies].filter((other) => other !== currency).map((other) => other || 'no currency');
@@ -45,10 +43,7 @@ function revenueName(currency, currencies) {
   return more ? `${name} (also ${more})` : name;
 }
 
-/**
- * @param days rows of both times @param revenue the same
- * @returns whether anything happened in this time
- */
+/** Rows include the period before. @returns true if anything happened in `range` */
 export function drawFigures(range, days, revenue) {
   const revenueNow = within(range, revenue);
   const currency = mainCurrency(revenueNow) ?? mainCurrency(revenue);

@@ -1,5 +1,5 @@
-// What all pages do. A page has sections `data-panel="<name>"`; each is asked for with the days of the address, those first that
-// are in sight, and drawn when its answer comes. While it waits it has `aria-busy`, and what it shows is greyed.
+// What all pages share. A section `data-panel="<name>"` is requested for the days of the address, visible sections
+// first; `aria-busy` until its answer is drawn.
 
 import { onAddress, range } from './address.js';
 import { Away, ask as askPanel, BadRange, LoggedOut } from './ask.js';
@@ -11,31 +11,25 @@ import * as silence from './silence.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
-/** After this long without a refusal the page is shown, if without figures. */
+/** If no 401 comes until then, the page is shown without data. */
 const REVEAL_MS = 1_000;
 
-/** What the page gave to `openPage`. */
 let page;
 let asking = new AbortController();
 let again;
 let late;
-/** Whether there was no refresh while the page was hidden. */
+/** A refresh was skipped while the page was hidden. */
 let isDue = false;
-/** The address that the panels were last asked for. */
 let shown;
 
 /**
- * Opens a page, after a log-in where one is needed.
- * @param draw panel -> (answer, range, needed) => what its `.body` has then; undefined where it has drawn by itself. `needed` are
- *   the answers of the panels in the section's `data-needs`
- * @param parameters () => those of the page, which each panel is asked with beside the days
- * @param done (range) => … when all is drawn
- * @param ask for what is not the rows of a panel; as that of ask.js
+ * @param draw panel -> (answer, range, needed) => children of its `.body`, or undefined if it has drawn them; `needed`:
+ *   the answers of the panels in `data-needs`
+ * @param parameters () => further parameters of each panel
  */
 export function openPage({ draw, parameters = () => ({}), done = () => {}, ask = askPanel }) {
   page = { draw, parameters, done, ask };
   onAddress(() => {
-    // Tables sort themselves.
     if (asked() !== shown) showAll();
   });
   beginRangeForm(showAll, trouble);
@@ -46,7 +40,7 @@ export function openPage({ draw, parameters = () => ({}), done = () => {}, ask =
   beginSession(showAll, stop);
 }
 
-/** The address without what no panel depends on. */
+/** The address without sorting. */
 function asked() {
   const query = new URLSearchParams(location.search);
   for (const name of [...query.keys()]) if (name.startsWith('sort.')) query.delete(name);
@@ -86,7 +80,7 @@ async function showAll() {
   for (const section of sections) {
     section.setAttribute('aria-busy', 'true');
     answers[section.dataset.panel] = page.ask(section.dataset.panel, chosen, page.parameters(), signal);
-    // It may fail before its section waits for it.
+    // may reject before `show` awaits it
     answers[section.dataset.panel].catch(() => {});
   }
   try {
@@ -106,7 +100,6 @@ async function show(section, chosen, answers, signal) {
     const answer = await answers[panel];
     const needed = {};
     for (const other of needs?.split(' ') ?? []) needed[other] = await answers[other];
-    // A later choice may have begun meanwhile.
     if (signal.aborted) return;
     clearTimeout(late);
     reveal();
@@ -122,7 +115,6 @@ async function show(section, chosen, answers, signal) {
   silence.answered(section, chosen);
 }
 
-/** Of the whole page: no panel can be asked for. */
 function fail(error) {
   asking.abort();
   clearTimeout(late);
@@ -137,7 +129,7 @@ function fail(error) {
     return;
   }
   silence.over();
-  $('main').hidden = true; // it would show other days than those of the form
+  $('main').hidden = true; // it still shows other days than the form
   trouble(error.message);
 }
 
@@ -151,14 +143,12 @@ function trouble(text = '') {
   $('#trouble').hidden = text === '';
 }
 
-/** A panel that is refused says so in its place; the others stand. */
 function drawRefusal(section, text) {
   section.querySelector('.refused')?.remove();
   section.classList.toggle('is-refused', text !== undefined);
   if (text !== undefined) section.append(make('p', { class: 'refused' }, text));
 }
 
-/** Under each panel: its rows as CSV, its statement, how long that took. */
 function drawTools(section, { csv, sql, ms }) {
   const old = section.querySelector('.tools');
   const isOpen = old?.querySelector('details')?.open;

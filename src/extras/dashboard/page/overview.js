@@ -1,4 +1,4 @@
-// The first page: the shop's figures, and a panel for each question.
+// The overview: the shop's figures and panels.
 
 import { goToRange, lastDays } from './address.js';
 import { drawFigures } from './figures.js';
@@ -13,7 +13,6 @@ function whatIsCompared(range) {
   return `${shown}; today is not over: ${inDays(times.now)} is compared with ${inDays(times.was)}`;
 }
 
-/** In place of panels without a row: how figures come, or where there may be some. */
 function showEmpty(range, isEmpty) {
   $('main').classList.toggle('is-empty', isEmpty);
   const isUpToToday = range.to >= today();
@@ -23,7 +22,7 @@ function showEmpty(range, isEmpty) {
   $('#beacon-tag').textContent = `<script defer src="${beacon()}" data-product-handle="red-shoe"></script>`;
 }
 
-/** The script's address: on this machine, the service's port; elsewhere only the operator knows it. */
+/** On other machines only the operator knows the host. */
 function beacon() {
   const { servicePort, basePath } = document.documentElement.dataset;
   const isHere = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
@@ -37,7 +36,7 @@ openPage({
   draw: {
     ...DRAW,
     days({ rows }, range, { revenue }) {
-      // The chart takes its width from the page.
+      // First visible: the chart takes its width from the page.
       showEmpty(range, false);
       showEmpty(range, !drawFigures(range, rows, revenue.rows));
     },

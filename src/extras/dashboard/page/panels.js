@@ -1,11 +1,11 @@
-// The panels below the figures: what each draws of its rows.
+// Draws the panels below the figures.
 
 import { linkTo } from './address.js';
 import { bars } from './bars.js';
 import { change, compared, iso, make, money, number, shareText, sum, within } from './shared.js';
 import { table } from './table.js';
 
-/** Codes of the API, as a merchant says them; others get a capital letter. */
+/** Labels of the API's codes. */
 const WORDS = {
   pdp: 'Product page',
   collection: 'Collection page',
@@ -30,7 +30,7 @@ const count = (n) => number.format(Number(n));
 export const nothing = (text) => make('p', { class: 'none' }, text);
 const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
-/** Codes that are one word are one row: their numbers are added. The largest comes first. */
+/** Adds up codes with the same label; the largest first. */
 function byWord(rows, name, size) {
   const words = new Map();
   for (const row of rows) {
@@ -43,7 +43,7 @@ function byWord(rows, name, size) {
   return [...words.values()].toSorted((a, b) => b[size] - a[size]);
 }
 
-/** Draws the shares of a whole. @param note what is counted @param more said of a row beside its share */
+/** @param note says what is counted @param more follows the share */
 const shares =
   (name, size, none, note, more = () => '') =>
   ({ rows: codes }) => {
@@ -82,7 +82,7 @@ function drawFunnel({ rows: [row] }) {
         name,
         size,
         value: number.format(size),
-        // Who buys need not have moved it to the cart.
+        // Cart and purchase are shares of wishers: buyers may skip the cart.
         share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
       })),
     ),
@@ -94,7 +94,6 @@ function drawFunnel({ rows: [row] }) {
   ];
 }
 
-/** Purchases and revenue by currency. */
 function totals(rows) {
   const all = new Map();
   for (const { currency, orders, revenue } of rows) {
@@ -104,7 +103,6 @@ function totals(rows) {
   return all;
 }
 
-/** @param read what is compared, of a time */
 function comparison(times, read) {
   if (times === undefined) return { rate: null };
   const [over, was] = [read(times.now), read(times.was)];
@@ -143,7 +141,6 @@ function drawRevenue({ rows }, range) {
   ];
 }
 
-/** A link to its page, which is found by its handle. */
 function nameOf({ product_title: title, product_handle: handle, product_id: id }) {
   const name = title || handle || id || 'Unknown';
   if (!handle) return make('span', { dir: 'auto' }, name);
@@ -163,7 +160,7 @@ const product = {
     ),
   ],
 };
-/** The last day of a time that is over. */
+/** The last complete day. */
 const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - 86_400_000);
 
 export const DRAW = {

@@ -1,4 +1,4 @@
-// The page of a product, which the address names by its handle.
+// The page of a product; `handle` is in the address.
 
 import { parameter } from './address.js';
 import { drawChart } from './chart.js';
@@ -55,7 +55,7 @@ function drawDays({ rows }, range) {
       now: series(range, rows, key),
       was: times === undefined ? [] : series(times.was, rows, key),
       text: number.format,
-      // Who came on two days is one visitor of both.
+      // A visitor of two days counts once.
       isSum: key !== 'visitors',
     });
 }

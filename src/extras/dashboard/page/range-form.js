@@ -1,10 +1,10 @@
-// The choice of days in the head of every page: some last days, or two days. Days are typed as they are written everywhere on
-// these pages; a browser's own field writes them as its user's country does, so it is there for its calendar only.
+// The form for the days. Dates are typed as 2026-03-01; a browser's field would use its country's format, so only its
+// calendar is used.
 
 import { goToRange, lastDays, linkTo } from './address.js';
 import { $, iso } from './shared.js';
 
-/** @param again is called for the days that are shown already @param refuse says why days can't be shown */
+/** @param again called if the days stay the same @param refuse shows an error */
 export function beginRangeForm(again, refuse) {
   const form = $('#range');
   const choose = (range) => {

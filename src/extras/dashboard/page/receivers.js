@@ -1,10 +1,10 @@
-// The page of receivers: how each stands, and a button that sends it a test.
+// The page of receivers.
 
 import { askFor } from './ask.js';
 import { openPage } from './frame.js';
 import { make, number, timeOf } from './shared.js';
 
-/** Receiver id -> what became of the last test, which stays while the page is open. */
+/** Receiver id -> result of its last test. */
 const tests = new Map();
 
 function draw({ receivers }) {
@@ -17,7 +17,7 @@ function draw({ receivers }) {
         make('code', {}, 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase'),
       ),
     ];
-  // The button that has the focus is drawn anew.
+  // The focused button is replaced.
   const focused = document.activeElement?.closest('[data-receiver]')?.dataset.receiver;
   queueMicrotask(() => document.querySelector(`[data-receiver="${focused}"] button`)?.focus());
   return [make('ul', { class: 'receivers' }, ...receivers.map(drawReceiver))];

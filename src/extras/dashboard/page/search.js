@@ -1,5 +1,4 @@
-// The search in the header: products of the chosen days by title or handle, as one types. A combobox as ARIA describes it: the
-// focus stays in the field, the arrow keys move over the suggestions, Enter opens one, Escape closes them.
+// The product search in the header, an ARIA combobox.
 
 import { linkTo, range } from './address.js';
 import { ask } from './ask.js';
@@ -10,9 +9,7 @@ const TYPING_MS = 150;
 const [field, list] = [$('#search input'), $('#suggestions')];
 let asking = new AbortController();
 let typing;
-/** What the suggestions are for. */
 let suggested = '';
-/** Index of the suggestion that Enter opens. */
 let chosen = -1;
 
 const options = () => [...list.querySelectorAll('[role="option"]')];
@@ -72,7 +69,7 @@ async function suggest() {
     suggested = text;
     show(rows);
   } catch {
-    // The page itself says what is wrong.
+    // The page itself shows the error.
     if (!signal.aborted) close();
   }
 }

@@ -1,16 +1,12 @@
-// Log-in and log-out. The token is exchanged for a session in a cookie, which no script sees.
+// Log-in and log-out.
 
 import { $, number } from './shared.js';
 
-/** What is hidden until someone has logged in. */
 const BEHIND_LOGIN = ['nav', '#search', '#range', '#logout', 'main', 'footer'];
 
 let loggedIn;
 
-/**
- * @param onLoggedIn shows the page @param onLoggedOut stops what is under way
- * Logs in with the token of the address, where there is one. It is used once, and does not stay there.
- */
+/** Uses and removes the token in the address. @param onLoggedOut aborts requests */
 export function beginSession(onLoggedIn, onLoggedOut) {
   loggedIn = onLoggedIn;
   $('#login').addEventListener('submit', (event) => {

@@ -1,26 +1,23 @@
-// What the page says while no answer comes: what is shown, since when, and for how long ClickHouse has not answered. Before
-// SILENT_MS it says nothing: most statements take less.
+// The notice while no answer comes: which days are shown, as of when, and the seconds of silence.
 
 import { $, inDays, number, timeOf } from './shared.js';
 
-const SILENT_MS = 5_000;
+const SILENT_MS = 5_000; // most statements take less
 
-/** When the silence began: the oldest request without an answer, or the last answer after it. */
+/** Time of the oldest unanswered request, or of a later answer. */
 let since;
 let chosen;
 let name = 'ClickHouse';
 let timer;
-/** Sections -> the days that they show, and when those were asked for. */
+/** Section -> its range and time. */
 const drawn = new WeakMap();
 
-/** @param range of the address */
 export function asked(range) {
   chosen = range;
   since ??= Date.now();
   timer ??= setInterval(say, 1_000);
 }
 
-/** The answer of a section came and was drawn. */
 export function answered(section, range) {
   since = Date.now();
   name = 'ClickHouse';
@@ -28,12 +25,10 @@ export function answered(section, range) {
   say();
 }
 
-/** @param who does not answer: an Away's name */
 export function notAnswered(who) {
   name = who;
 }
 
-/** All has come, or nothing is waited for any more. */
 export function over() {
   since = undefined;
   clearInterval(timer);
@@ -47,7 +42,7 @@ function say() {
   box.hidden = ms < SILENT_MS;
   if (box.hidden) return;
   const words = `${whatIsShown()}; ${name} has not answered`;
-  // A screen reader says the words once, not every second.
+  // Otherwise a screen reader would repeat it every second.
   if ($('#silence-words').textContent !== words) $('#silence-words').textContent = words;
   $('#silence-seconds').textContent = ` for ${number.format(Math.round(ms / 1_000))} s`;
 }

@@ -1,22 +1,20 @@
-// A table that is sorted by its headings, of which the first rows are shown. How it is sorted is in the address, under the
-// table's name. Where it is wider than its panel it scrolls sideways, and says so.
+// A sortable table. Its sorting is in the address. If it is wider than its panel it scrolls sideways.
 
 import { onAddress, sortBy, sorting } from './address.js';
 import { make, number, unbroken } from './shared.js';
 
 const FIRST_ROWS = 10;
 
-/** Name of a table -> sorts it as the address says. */
 const tables = new Map();
 onAddress(() => {
   for (const sort of tables.values()) sort();
 });
-/** Names of the tables whose rows are all shown. */
+/** Names of tables that show all rows. */
 const whole = new Set();
 
 const sortValue = (row, { key, order }) => (order ? order(row) : row[key]);
 
-/** Nothing stands last, whatever the direction. */
+/** null is last in both directions. */
 function compare(x, y, isDown) {
   if (x === null || y === null) return (x === null) - (y === null);
   const sign = typeof x === 'string' ? x.localeCompare(y) : Number(x) - Number(y);
@@ -24,13 +22,13 @@ function compare(x, y, isDown) {
 }
 
 /**
- * @param columns {key, name, show, order}: `show(value, row)` is what a cell has, a text or a list; `order(row)` is what is
- *   sorted by, where that is not the value
- * @param name of the table in the address @param title says what it is to those who can't see it
+ * @param columns {key, name, show, order}: `show(value, row)` returns a cell's text or a list of children; `order(row)`
+ *   is the sort key if it isn't the value
+ * @param name in the address @param title for screen readers
  */
 export function table(columns, rows, name, title) {
   const body = make('tbody');
-  // A statement with a LIMIT says how many rows there are without it.
+  // Statements with LIMIT also return the total.
   const all = Number(rows[0]?.all_rows ?? rows.length);
   const showsMore =
     all > rows.length
@@ -84,7 +82,6 @@ function cell(row, { key, show }) {
   return make('td', {}, ...(Array.isArray(shown) ? shown : [shown ?? '–']));
 }
 
-/** What scrolls sideways where it has to; only then it takes the focus, and the hint is there. */
 function sideways(content, title) {
   const scroll = make('div', { class: 'scroll', role: 'region', 'aria-label': `Table: ${title}` }, content);
   const hint = make('p', { class: 'hint' }, 'More columns: scroll the table sideways.');
