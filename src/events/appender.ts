@@ -1,4 +1,4 @@
-// Appends lines to the stream of a profile's node unchecked: one entry per tick.
+// Appends lines to the stream of a profile's node, one entry per tick, without a check of the profile.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -8,16 +8,15 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 export interface Append extends Batched<unknown> {
-  /** From encodeEvent. */
   readonly line: string;
   readonly profileId: string;
-  /** Set by the format. */
+  /** Set by `tag`. */
   stream?: number;
 }
 
 export type OnRecorded = (type: string, events: number) => void;
 
-/** Answers 1; `overloaded` at the high-water mark (bytes). */
+/** Answers 1, or `overloaded`. @param highWater bytes */
 export function appendFormat(
   store: Pick<Store, 'keys' | 'addressOf' | 'streamAt'>,
   highWater: number,

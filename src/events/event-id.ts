@@ -1,5 +1,5 @@
-// Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached per millisecond: else an id
-// costs more than its event's line.
+// Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached, because else an id costs
+// more than its event's line.
 //
 //   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
 
@@ -13,11 +13,11 @@ let time = -1;
 /** Digits before the first r, for `time`. */
 let start = '';
 
-/** `rrr-vrrr` of an ordered id is a counter. */
+/** An ordered id has a counter as `rrr-vrrr`. */
 const ORDER_BITS = 26;
 let order = 0;
 
-/** Ascending within a millisecond of this process. */
+/** Ascending, also within a millisecond of this process. */
 export function newOrderedId(at: number): string {
   order = (order + 1) % 2 ** ORDER_BITS;
   const high = hex(order >>> 14, 3);
@@ -29,12 +29,12 @@ export function newEventId(at: number): string {
   return idOf(at, random(19));
 }
 
-/** The same id for the same millisecond and name, for rows that may be recorded again. */
+/** Same id for same arguments, so that a row recorded again counts once. */
 export function eventIdOfName(at: number, name: string): string {
   return idOf(at, hash('sha256', name, 'hex'));
 }
 
-/** @param digits hexadecimal, at least 19 */
+/** @param digits at least 19 */
 function idOf(at: number, digits: string): string {
   const variant = '89ab89ab89ab89ab'.charAt(Number.parseInt(digits.charAt(18), 16));
   return `${startOf(at)}${digits.slice(0, 3)}-${variant}${digits.slice(3, 6)}-${digits.slice(6, 18)}`;

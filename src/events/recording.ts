@@ -1,4 +1,4 @@
-// Records events if the profile is still the visitor's: one call of lua/events/recordEvents.lua per node and tick.
+// Records events, if the profile is still the visitor's: one call of lua/events/recordEvents.lua per node and tick.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -9,14 +9,13 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
 
-/** With the visitor's expected location. */
 export interface Recording extends Place, Batched<string | undefined> {
   readonly type: string;
-  /** From encodeEvent; names the same profile. */
+  /** Names the same profile. */
   readonly line: string;
 }
 
-/** Answers undefined, a redirect (nothing was recorded), or `overloaded` at the high-water mark. */
+/** Answers undefined, a redirect, or `overloaded`. */
 export function recordingFormat(
   { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   highWater: number,

@@ -50,9 +50,9 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     const { identity } = request;
     const { mayLink, kind } = request.caller;
     return once(requests, request, { operation: 'event', input }, async (operation) => {
-      // The event comes last: after an error the caller sends it again.
+      // The event comes last, because the caller retries after an error.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
-      // With a key, the event's id derives from the request's record: appended twice, it is one event.
+      // With a key, the event has the record's id: appended twice, it counts once.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));
     });
@@ -64,7 +64,6 @@ class RequestedEvent extends EventRequest {
   readonly #payloadJson: string;
   readonly type: string;
 
-  /** @throws ServiceError `payload_too_large` */
   constructor(
     readonly request: Request,
     { type, payload = {} }: EventInput,
@@ -79,7 +78,6 @@ class RequestedEvent extends EventRequest {
     ]);
   }
 
-  /** @param operation id and time of an event that may be recorded again */
   encode(profileId: string, operation?: KeyedOperation): string {
     return encodeEvent({
       type: this.type,

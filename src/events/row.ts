@@ -1,12 +1,11 @@
-// Encodes rows as JSONEachRow lines for ClickHouse. Empty columns are left out: the table has defaults, and Redis needs
-// less memory.
+// Encodes rows as JSONEachRow lines for ClickHouse, without empty columns, to save Redis's memory.
 
 import type { PayloadColumn } from '../clickhouse/columns.js';
 import { type Identity, normaliseId } from '../identity-rules.js';
 import { knownWord } from '../known-words.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
-/** The operation that made an event; `alert`: a product's change, which is no event. */
+/** `alert`: a product's change, not an operation. */
 export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'import' | 'alert';
 
 export interface NewEvent {
@@ -18,9 +17,9 @@ export interface NewEvent {
   readonly payloadJson?: string | undefined;
   /** Keeps `source` and `channel` as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
-  /** Sent with a publishable key: its facts about a product count only if there are no others. */
+  /** Sent with a publishable key: product data counts only if there is no other. */
   readonly isFromBrowser?: boolean | undefined;
-  /** Of an event that may be recorded again: UUID v7; milliseconds since 1970. */
+  /** UUID v7; for an event that may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
 }
@@ -29,20 +28,20 @@ const MAX_UINT32 = 0xffff_ffff;
 /** Fits Decimal(18, 2) without rounding. */
 const DECIMAL = /^-?\d{1,16}(\.\d{1,2})?$/;
 
-// Columns have no control characters, because a terminal would interpret them; the payload has them as JSON escapes. JSON.stringify
-// escapes only C0; we escape DEL and C1 (which includes CSI).
+// A terminal would interpret control characters: columns drop them, the payload escapes them. JSON.stringify escapes
+// only C0, not DEL and C1.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/g;
 const UNESCAPED_CONTROLS = /[\u007f-\u009f]/g;
-/** Printable ASCII that needs no escape in JSON: one check instead of three. */
+/** Printable ASCII without JSON escapes: one check instead of three. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 function withoutControls(text: string): string {
   return text.replace(CONTROLS, '');
 }
 
-// ClickHouse's JSONExtract reads nothing from a document with a lone surrogate, or with an integer outside of Int64 and
-// UInt64. JSON.stringify writes integers of up to 21 digits without an exponent.
+// ClickHouse's JSONExtract reads nothing from a document with a lone surrogate, or an integer beyond Int64 and UInt64.
+// JSON.stringify writes up to 21 digits.
 const ODD = /[\u007f-\u009f]|\\ud[89a-f]|(?<!\d)\d{19}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
 const ESCAPE = /\\(?:ud[89a-f]..|.)/gs;
@@ -61,7 +60,7 @@ function readableToken(token: string): string {
   return fits ? token : `"${token}"`;
 }
 
-/** Replaces lone surrogates by U+FFFD: ClickHouse would refuse the row. */
+/** Lone surrogates become U+FFFD: ClickHouse would refuse the row. */
 export function columnText(value: unknown): string {
   if (typeof value !== 'string') return '';
   return PLAIN.test(value) ? value : withoutControls(value.toWellFormed());
@@ -107,7 +106,7 @@ export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
 }
 
-/** Quotes within a JSON text are escaped. */
+/** Never true for a payload, whose quotes are escaped. */
 export function isImport(line: string): boolean {
   return line.includes(',"origin":"import"');
 }
@@ -134,7 +133,7 @@ export function beginEvent({
   );
 }
 
-/** With its newline. A payload field of an unexpected type leaves its column empty. */
+/** Ends with a newline. A payload field of a wrong type leaves its column empty. */
 export function encodeEvent(event: NewEvent): string {
   const { payload, at = Date.now() } = event;
   const payloadJson = payloadText(event.payloadJson ?? JSON.stringify(payload));
@@ -163,9 +162,9 @@ export interface OrderLine {
   readonly name: string;
   readonly productId: string;
   readonly variantId: string | null;
-  /** After removals. */
+  /** Remaining after refunds. */
   readonly quantity: number;
-  /** Two decimals: `price` of one piece; `discount` and `amount` of the remaining quantity. */
+  /** Of one piece; `discount` and `amount` are for the quantity. Two decimals. */
   readonly price: string | null;
   readonly discount: string;
   readonly amount: string | null;
@@ -173,21 +172,17 @@ export interface OrderLine {
 
 export interface OrderHead {
   readonly orderId: string;
-  /** Milliseconds since 1970. */
   readonly occurredAt: number;
   readonly updatedAt: number;
-  /** The order itself names `updatedAt`, which then distinguishes its statements. */
+  /** `updatedAt` is from the order, and so distinguishes its states. */
   readonly isVersioned: boolean;
-  /** The statement with the greatest version counts. */
+  /** The greatest version counts. */
   readonly version: number;
   readonly currency: string;
   readonly isTest: boolean;
 }
 
-/**
- * A repeated statement has the same event_id. @param at arrival, milliseconds since 1970 @param line undefined if the
- * order has no lines left
- */
+/** A repeated state has the same event_id. @param at arrival @param line undefined if the order has no lines */
 export function encodeOrderLine(
   at: number,
   { profileId, identity }: { readonly profileId: string; readonly identity: Identity },
@@ -224,7 +219,7 @@ export function encodeOrderLine(
 
 export const SHARE_OPEN = 'shareOpen';
 
-/** @param shareCode letters, digits, - and _ */
+/** @param shareCode needs no escapes */
 export function encodeShareOpen(profileId: string, shareCode: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"${SHARE_OPEN}","occurred_at":${at},"profile_id":"${profileId}",` +
@@ -239,7 +234,7 @@ export function encodeMerge(id: string, at: number, from: string, into: string):
   );
 }
 
-/** If it is recorded again, the first row counts. */
+/** If recorded again, the first row counts. */
 export function encodeAdoption(profileId: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"profileAdoption","occurred_at":${at},` +
@@ -253,17 +248,13 @@ export interface ToldProduct {
   readonly productTitle: string;
   readonly variants: readonly {
     readonly variantId: string | null;
-    /** Two decimals. */
     readonly price: string;
     readonly currencyCode: string | null;
     readonly inventoryAvailable: boolean | null;
   }[];
 }
 
-/**
- * A version recorded again is the same row. A price in the shop's currency also counts for items without one. @param
- * version milliseconds since 1970
- */
+/** A version recorded again is the same row. A price in the shop's currency also counts for items without currency. */
 export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;
   const variants = product.variants.flatMap((one) => {

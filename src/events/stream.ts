@@ -1,10 +1,10 @@
-// The format of stream entries.
+// Fields of stream entries.
 
 export const ENTRY = {
   rows: 'n',
-  /** Complete rows, each with \n, UTF-8: JSONEachRow for events, TabSeparated for visits. */
+  /** Rows with \n: JSONEachRow for events, TabSeparated for visits. */
   lines: 'd',
-  /** Profile, product, device, each row with \n; the flusher adds the rows' names. */
+  /** Rows of profile, product, device, with \n; the flusher adds their names. */
   visits: 'v',
   /** When the visits were counted, milliseconds of the node's clock. */
   time: 't',

@@ -1,11 +1,8 @@
-// Guests whose TTL was sufficient within the hour (lua/includes/retain.lua): their next visits skip the check, a sixth
-// of Redis's CPU for a visit.
-//
-// Fingerprints, not names: 4 MB for a million guests, without garbage. Guests that share a slot displace each other,
-// which costs a check.
+// Guests whose TTL was checked within the hour (lua/includes/retain.lua): their visits skip the check, a sixth of
+// Redis's CPU for a visit. Fingerprints take 4 MB for a million guests. Guests that share a slot displace each other.
 
 const SLOTS = 1 << 20;
-/** Less than an hour, by more than a batch may take. */
+/** An hour minus more than a batch may take. */
 const KEPT_MS = 55 * 60 * 1000;
 
 export class KeptGuests {
@@ -36,7 +33,7 @@ function fingerprintOf(profileId: string): number {
   return bitsAt(profileId, profileId.length - 10);
 }
 
-/** 30 bits of 5 digits. Seldom 0, the fingerprint of an empty slot. */
+/** 30 bits of 5 digits; seldom 0, as empty slots are. */
 function bitsAt(digits: string, start: number): number {
   let bits = 0;
   for (let i = start; i < start + 5; i++) bits = (bits << 6) ^ digits.charCodeAt(i);

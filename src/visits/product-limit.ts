@@ -1,5 +1,4 @@
-// Checks MAX_PRODUCTS before a visit links two ids: lua/visits/countVisits.lua would refuse it after the link. A race
-// for the last product may still link first.
+// Checks MAX_PRODUCTS before a visit links two ids; lua/visits/countVisits.lua enforces it afterwards.
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
@@ -15,7 +14,7 @@ export class ProductLimit {
     this.#maxProducts = maxProducts;
   }
 
-  /** @param places to become one profile @throws ServiceError `too_many_products`, `unavailable` */
+  /** @param places profiles to merge @throws ServiceError `too_many_products` */
   async assertFits(places: readonly Place[], handle: string): Promise<void> {
     const { keys } = this.#store;
     const counts = places.map((place) => countsOf(keys, place));
@@ -24,7 +23,7 @@ export class ProductLimit {
     const products = new Set<string>();
     for (const key of counts)
       for (const product of (await readHash(this.#store, key)).keys()) products.add(product);
-    // The link of a concurrently linked identity.
+    // the link, if the identity was linked concurrently
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)
       throw new ServiceError('too_many_products');

@@ -13,13 +13,13 @@ import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { VisitKind } from './visit-batch.js';
 
 const PATH = '/product/visit';
-/** Few enough to stay in the processor's cache. */
+/** So that they stay in the processor's cache. */
 const LOOKED_UP_TOGETHER = 64;
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-/** @param onRobot called for each visit of a robot, which is answered but not counted */
+/** @param onRobot called for each visit of a robot; it is not counted */
 export function visitOperations(
   visitors: Visitors,
   requests: RequestStore,
@@ -100,7 +100,6 @@ export function visitOperations(
       accessGroup: 'visits',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      // Some proxies drop the body of a DELETE.
       read: (body, request) => (body === undefined ? readQuery(request) : readVisitBody(body)),
       handle(input, request) {
         if (hasKey(request)) return enterOnce('reset', request, input, false);
@@ -120,7 +119,7 @@ export function visitOperations(
     const { mayLink } = request.caller;
     const { productHandle } = input;
     const place = () => visitors.likelyProfile(identity, mayLink);
-    // The stored answer has the count or not, so these are different operations.
+    // Different operations, because the stored answer differs.
     const what = { operation: wantsCount ? `${kind} with count` : kind, input, place };
     return onceUnderKey(requests, request, what, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
@@ -162,7 +161,7 @@ class RequestedCount extends CountRequest {
   }
 }
 
-/** A storefront's signature names its customer, so the query need not. */
+/** A signed request names its customer in the signature. */
 function readQuery(request: Request): VisitRequest {
   return readVisitQuery(request.query(), request.caller.customerId);
 }

@@ -20,30 +20,27 @@ type LinkKind = 'resolve' | 'peek';
 
 export interface VisitEntry extends Place, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
-  /** Empty for `peek` and `resolve`. */
   readonly handle: string;
-  /** As sent; it is logged. */
   readonly device: string | null;
-  /** A `count` or `reset` is done once under it. */
+  /** Makes a `count` or `reset` idempotent. */
   readonly recordId?: string | undefined;
-  /** Set by `encode`: sent as `kept`, so that the script doesn't check the guest's TTL. */
+  /** Set by `encode`: sent as `kept`. */
   isKept?: boolean;
 }
 
-/** The count if asked for, or the link. Another text is a redirect, or FENCED: nothing was done. */
+/** The count if asked for, or the link; else a redirect or FENCED: nothing was done. */
 export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 
 export interface VisitFormatSpec {
   readonly keys: Keys;
-  /** Products that a profile may count; one more is `too_many_products`. */
   readonly maxProducts: number;
   /** See StoreOptions. */
   readonly guestsS: number;
-  /** If visits are not only counted. */
+  /** Absent: visits are only counted. */
   readonly log?: VisitLog | undefined;
-  /** Called with the number of visits of a batch that were counted. */
+  /** Called once per batch. */
   readonly onCounted?: (visits: number) => void;
 }
 

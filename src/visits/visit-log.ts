@@ -1,5 +1,5 @@
-// The log of visits, which a script appends atomically with the counts: a line per visit, an entry per batch. While the
-// slot of its node's stream migrates, visits wait.
+// The log of visits, a line per visit and an entry per batch, atomic with the counts. While the slot of a node's stream
+// migrates, its visits wait.
 
 import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';
@@ -7,7 +7,6 @@ import type { Store } from '../redis/store.js';
 export interface VisitLogOptions {
   /** Pending bytes. */
   readonly highWater: number;
-  /** Called with the visits counted but not logged at the mark. */
   readonly onNotLogged: (visits: number) => void;
 }
 
@@ -33,7 +32,7 @@ function deviceOf(device: string | null): string {
   return escaped(columnText(device));
 }
 
-/** As ClickHouse's TabSeparated. */
+/** TabSeparated. */
 export function visitLine(profileId: string, handle: string, device: string | null): string {
   return `${profileId}\t${escaped(handle)}\t${deviceOf(device)}\n`;
 }
