@@ -1,5 +1,4 @@
-// Tables and views that `analyst` may SELECT: the views, and their tables, which ClickHouse reads with the reader's
-// rights. docs/analysts.md has the GRANTs; a test compares both.
+// What `analyst` may SELECT: the views, and their tables, which ClickHouse reads with the reader's rights.
 
 import { loadViews } from './views.js';
 

@@ -1,14 +1,11 @@
-// Decides from an insert's error whether a row or the server is at fault. We encode the rows, so few codes mean a bad
-// row; after other errors the same rows are tried again. An error's text may quote a row: trust only the code, and text
-// after any quote.
+// Decides from an insert's error whether a row or the server is at fault. An error's text may quote a row: trust only
+// the code, and text after any quote.
 
 import { ClickHouseError } from '@clickhouse/client';
 
-/** `data`: an unreadable row. `server`: connection, server or set-up. */
 export type Blame = 'data' | 'server';
 
-// Bad rows, with our columns' types (isParseError in IRowInputFormat.cpp; names from ErrorCodes.cpp). Not TYPE_MISMATCH
-// etc.: a table changed by hand gives them for every row.
+// From isParseError in IRowInputFormat.cpp. Not TYPE_MISMATCH etc.: a table changed by hand gives them for every row.
 const DATA = new Set([
   6, // CANNOT_PARSE_TEXT
   25, // CANNOT_PARSE_ESCAPE_SEQUENCE
@@ -26,11 +23,10 @@ const DATA = new Set([
   632, // UNEXPECTED_DATA_AFTER_PARSED_VALUE
 ]);
 
-// The shop's own materialized view may fail with these codes; then the text ends with the view. For a bad row the
-// format's name comes last, so no row can pass for a view.
+// The shop's own materialized view may fail with these codes; then the text ends with the view. For a bad row it ends
+// with the format, so no row can pass for a view.
 const IN_A_VIEW = /: while pushing to view (?![\s\S]*(?:InputFormat|\(at row))/;
 
-/** An error without a ClickHouse code comes from the connection or a proxy. */
 export function blame(error: unknown): Blame {
   if (!DATA.has(errorCode(error))) return 'server';
   return IN_A_VIEW.test((error as Error).message) ? 'server' : 'data';

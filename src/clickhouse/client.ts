@@ -5,15 +5,10 @@ import {
   createClient,
 } from '@clickhouse/client';
 
-/** For one request, an insert of INSERT_BYTES included. */
+/** Enough for an insert of INSERT_BYTES. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
-/**
- * Connects at its first request.
- * @param url `http://user:password@host:8123`
- * @param database must exist
- * @param settings of each statement
- */
+/** @param database must exist */
 export function createClickHouse(
   url: string,
   database?: string,
@@ -29,7 +24,6 @@ export function createClickHouse(
     request_timeout: REQUEST_TIMEOUT_MS,
     compression: { request: remote, response: remote },
     keep_alive: { enabled: true },
-    // Callers log errors.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }

@@ -1,10 +1,8 @@
 // One SQL text for a single server and a cluster, with placeholders. On a cluster `x` is the Distributed table over
-// `x_local`, which is replicated within each shard; materialized views go from local to local table. `deployment` and
-// `schema_migrations` are the same on every server. Servers need the macros {shard} and {replica}; see docs/scaling.md.
+// `x_local`, which is replicated within each shard; materialized views go from local to local table.
 
 import type { ClickHouseSettings } from '@clickhouse/client';
 
-/** For mutations and schema changes. */
 export function localTable(name: string, cluster: string): string {
   return cluster === '' ? name : `${name}_local`;
 }
@@ -25,13 +23,7 @@ export function clusterSettings(cluster: string): ClickHouseSettings {
   };
 }
 
-/**
- * Splits a text into statements, without comments, and fills in placeholders. A statement ends with `;` at a line's
- * end. Without a cluster, statements with {cluster} are left out.
- * @param cluster name in `remote_servers`, '' for one server
- * @param timeZone SHOP_TIMEZONE
- * @throws for an unknown placeholder
- */
+/** A statement ends with `;` at a line's end. Without a cluster, statements with {cluster} are left out. */
 export function statementsOf(sql: string, database: string, cluster = '', timeZone = 'UTC'): string[] {
   const values: Values = {
     ...(cluster === '' ? onOneServer(database) : onMany(database, cluster)),
@@ -70,7 +62,7 @@ function onOneServer(database: string): Values {
 }
 
 function onMany(database: string, cluster: string): Values {
-  // Macros of ClickHouse.
+  // {shard}, {replica} and {table} are macros of ClickHouse.
   const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;
   const everywhere = `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`;
   return {

@@ -1,7 +1,5 @@
-// Columns of `events`, `purchases` and `product_alerts`, for the views and exports. src/events/row.ts does not compile
-// without each of PAYLOAD_COLUMNS.
+// Columns for the views and exports.
 
-/** Field of an event's payload -> its column. */
 export const PAYLOAD_COLUMNS = {
   productId: 'product_id',
   variantId: 'variant_id',
@@ -18,7 +16,6 @@ export const PAYLOAD_COLUMNS = {
 
 export type PayloadColumn = (typeof PAYLOAD_COLUMNS)[keyof typeof PAYLOAD_COLUMNS];
 
-/** Stored with a dictionary, shown as String. */
 const PLAIN: readonly string[] = ['source', 'channel'] satisfies PayloadColumn[];
 
 const EVENTS = [
@@ -68,10 +65,6 @@ const ALERTS = [
   'currency',
 ];
 
-/**
- * Excludes other rows of the table: merges, order lines, openings of shared wishlists, product alerts, products,
- * adoptions.
- */
 export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product', 'adoption')";
 
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');

@@ -1,43 +1,29 @@
 // Daily totals of visits: one row per day and product.
 // A total replaces all rows of its day, so totalling is idempotent. A product whose visits were all erased gets 0
 // visits; the views skip it.
-// A day is open until its totals are newer than its last row (view visit_days); the views read its visits directly.
-// Late visits or another SHOP_TIMEZONE open it again.
-// VISIT_RETENTION_DAYS: a day of that age is sealed once its totals are newer than its rows. Only rows of sealed days
-// are deleted, so neither a changed setting nor a pause of `flush` loses a total. (A TTL would not wait.) A row that
-// arrives after the seal is in no total.
+// A day is open until its totals are newer than its last row (view visit_days). Late visits or another SHOP_TIMEZONE
+// open it again.
+// A day older than VISIT_RETENTION_DAYS is sealed once its totals are newer than its rows. Only rows of sealed days are
+// deleted, so no total is lost. A row that arrives after the seal is in no total.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { localTable, onCluster } from './cluster.js';
 
-/**
- * Milliseconds without a new row before a day is totalled: longer than an insert needs from visit_hours to
- * visits_stored.
- */
+/** Without a new row before a day is totalled: longer than an insert needs from visit_hours to visits_stored. */
 export const QUIET_MS = 600_000;
 const EVERY_MS = 300_000;
-/** A day is totalled again on so many following days: guests who sign in become one with the customer. */
+/** Totals of the last days are repeated: guests who sign in become one with the customer. */
 const FOLLOW_DAYS = 7;
-/** `totalled_at` of a sealed day. */
 const SEALED = "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')";
 
 export interface DaysToTotal {
-  /** 0 is for ever. */
   readonly keptDays: number;
   readonly timeZone: string;
-  /** '' for one server. */
   readonly cluster: string;
 }
 
-/**
- * Totals past open days, and recent days with totals a day old; seals days beyond the retention, and deletes their
- * visits.
- * @param client with the database of `visits_stored`
- * @param now milliseconds since 1970 by ClickHouse's clock
- * @returns days as `2026-03-01`, in order
- * @throws ClickHouse's or the connection's error
- */
+/** @param now milliseconds by ClickHouse's clock */
 export async function totalDays(
   client: ClickHouseClient,
   now: number,
@@ -87,7 +73,6 @@ function isOver(time: string): string {
   return `({keptDays: Int32} > 0 AND toInt32(toDate(${time}, 'UTC')) + {keptDays: Int32} < ${today})`;
 }
 
-/** Per mutation; the next scan deletes more. */
 const DAYS_AT_ONCE = 1_000;
 
 /** Retention counts UTC days, so a shop's day is deleted in two parts. */
@@ -151,7 +136,6 @@ async function total(
     await client.command({ query, query_params, clickhouse_settings, ...abort });
 }
 
-/** Until `close`. Errors are logged; the next scan tries again. */
 export function keepDaysTotalled(
   client: ClickHouseClient,
   which: DaysToTotal,
@@ -179,7 +163,7 @@ export function keepDaysTotalled(
   };
 }
 
-/** Milliseconds since 1970; the rows have this clock. */
+/** In milliseconds; the rows have this clock. */
 async function clockOf(client: ClickHouseClient): Promise<number> {
   const answer = await client.query({
     query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now',

@@ -1,5 +1,4 @@
-// Records which Redis fills a database. A Redis that lost its data draws a new salt, which makes every visitor new;
-// `flush` notices by the fingerprint.
+// Records which Redis fills a database: a Redis that lost its data draws a new salt.
 
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -9,10 +8,6 @@ export function fingerprintOf(salt: string): string {
   return createHash('sha256').update(`wishmeter deployment ${salt}`).digest('hex').slice(0, 32);
 }
 
-/**
- * Under this key prefix; undefined if there is none.
- * @throws ClickHouse's or the connection's error
- */
 export async function knownDeployment(
   client: ClickHouseClient,
   keyPrefix: string,
@@ -27,7 +22,6 @@ export async function knownDeployment(
   return row?.fingerprint;
 }
 
-/** @throws ClickHouse's or the connection's error */
 export async function recordDeployment(
   client: ClickHouseClient,
   keyPrefix: string,

@@ -1,6 +1,5 @@
 // Deletes the rows of erasures. One mutation per table covers many profiles, since it rewrites all affected parts.
-// Other profiles' rows that name an erased identity are deleted by event id: ClickHouse keeps the text of mutations,
-// which must not contain customer or session ids.
+// ClickHouse keeps the text of mutations, so rows that name an erased identity are deleted by event id.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { EVERY_PROFILE } from '../identity-rules.js';
@@ -16,12 +15,10 @@ import {
   type Until,
 } from './erased-rows.js';
 
-/** Tables with visitors' rows. */
 export const VISITOR_TABLES: readonly {
   readonly name: string;
-  /** Column of the owner. */
   readonly profile: string;
-  /** sipHash64 of the profile id. */
+  /** `profile` is the sipHash64 of the profile id. */
   readonly isHash?: boolean;
   readonly time: string;
   readonly clock: keyof Until;
@@ -33,17 +30,14 @@ export const VISITOR_TABLES: readonly {
   { name: 'purchases_stored', profile: 'profile_id', time: 'taken_at', clock: 'server' },
 ];
 
-/** Per mutation: 90 bytes each, below max_query_size (256 KiB). */
+/** 90 bytes each, below max_query_size (256 KiB). */
 const PROFILES_AT_ONCE = 2_000;
-/** Per query: 32 KB of parameters, below http_max_field_value_size (128 KiB). */
+/** 32 KB of parameters, below http_max_field_value_size (128 KiB). */
 const NAMES_AT_ONCE = 500;
-/** Per mutation: 40 bytes each. */
+/** 40 bytes each. */
 const EVENTS_AT_ONCE = 5_000;
 
-/**
- * Resolves when no query and no active part has the rows.
- * @throws ClickHouse's or the connection's error
- */
+/** Resolves when no query and no active part has the rows. */
 export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, cluster = ''): Promise<void> {
   const erase: Erase = async (table, condition) => {
     await client.command({
@@ -124,9 +118,7 @@ function literal(text: string): string {
   return `'${text.replaceAll(/['\\]/g, '\\$&').replaceAll('\0', '\\0')}'`;
 }
 
-/**
- * Hashes before the mutation, which would evaluate thousands of calls again for each part. @param texts SQL literals
- */
+/** Hashed here: the mutation would hash them again for each part. @param texts SQL literals */
 async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
   const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
   const answer = await client.query({ query, format: 'JSONEachRow' });
@@ -134,8 +126,8 @@ async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Pro
 }
 
 /**
- * ClickHouse keeps the texts of a hundred finished mutations per table, with profile ids. Best effort: the grant may be
- * missing, and the ids lead nowhere.
+ * ClickHouse keeps the texts of finished mutations, with profile ids. Best effort: the grant may be missing, and the
+ * ids lead nowhere.
  */
 async function forgetMutations(client: ClickHouseClient, cluster: string): Promise<void> {
   const tables = VISITOR_TABLES.map(({ name }) => `'${localTable(name, cluster)}'`).join(',');

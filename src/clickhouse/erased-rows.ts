@@ -1,37 +1,33 @@
-// Decides which rows an erasure covers: those of the profile, or naming the identity, up to its time, because a
-// returning visitor may get the same ids. Rows in the future come from a wrong clock, not from a returning visitor:
-// erased, too.
+// Decides which rows an erasure covers: only up to its time, because a returning visitor may get the same ids. A row in
+// the future comes from a wrong clock, so it is erased, too.
 
 import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rules.js';
 
 /** Milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** By profile id, identity name (long ids are hashed) or EVERY_PROFILE. */
+/** By profile id, identity name or EVERY_PROFILE. */
 export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
 
 /** Correct clocks differ by less. */
 const AHEAD_MS = 60_000;
 
-/** Milliseconds since 1970; later rows come from a wrong clock. */
 export function futureFrom(): number {
   return Date.now() + AHEAD_MS;
 }
 
-/** Rows of visits have only the profile. */
 export interface OwnedRow {
   readonly profile_id?: unknown;
   readonly customer_id?: unknown;
   readonly session_id?: unknown;
 }
 
-/** @param held `<server's time> <Redis's time>`, from lua/profiles/queueErasures.lua */
+/** @param held `<server's time> <Redis's time>` */
 export function untilOf(held: string): Until {
   const [server, redis] = held.split(' ').map(Number) as [number, number];
   return { server, redis };
 }
 
-/** @param at milliseconds since 1970 by this clock */
 export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erased: ErasedUntil): boolean {
   return erasedUnder(row).some((key) => {
     const until = erased.get(key)?.until[clock];
@@ -39,7 +35,6 @@ export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erase
   });
 }
 
-/** Keys of erasures that may cover a row. */
 export function erasedUnder(row: OwnedRow): string[] {
   const keys = [EVERY_PROFILE, String(row.profile_id)];
   if (typeof row.customer_id === 'string') keys.push(identityName('c', row.customer_id));
@@ -52,7 +47,6 @@ export function isIdentityName(key: string): boolean {
   return key.charAt(1) === ':';
 }
 
-/** SQL: the row names an identity of `namedParams`. */
 export const NAMES_IDENTITY = `(${named('customer_id', 'customers')} OR ${named('session_id', 'sessions')})`;
 
 function named(column: string, list: string): string {

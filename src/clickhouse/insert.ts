@@ -6,9 +6,7 @@ import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 
 /** Bytes per insert. With 9.5 MB a row cost ClickHouse half as much again, mostly in merges. */
 export const INSERT_BYTES = 48_000_000;
-/** Rows per insert of events. */
 export const INSERT_ROWS = 100_000;
-/** Rows per insert of visits, which are short. */
 export const INSERT_VISITS = 400_000;
 
 const EVENTS = 'INSERT INTO events_stored FORMAT JSONEachRow';
@@ -18,10 +16,8 @@ const VISITS = `INSERT INTO visits_stored (occurred_at, stream, entry, place, pr
 const SETTINGS = {
   // Else ClickHouse sends 200 before the insert is done, and errors only in the body.
   send_progress_in_http_headers: 0,
-  // One block, whatever the server's profile says.
   async_insert: 0,
-  // A killed ClickHouse may remember a block whose rows are lost or did not reach all materialized views. Repeated rows
-  // count once anyway.
+  // A killed ClickHouse may remember a block whose rows are lost or did not reach all materialized views.
   insert_deduplicate: 0,
   input_format_parallel_parsing: 0,
   // Imported wishes span months, and each month is a partition.
@@ -31,34 +27,23 @@ const SETTINGS = {
   min_insert_block_size_bytes: '268435456',
   // A newer `serve` may send more fields.
   input_format_skip_unknown_fields: 1,
-  // `payload` may be an object, stored as text.
   input_format_json_read_objects_as_strings: 1,
   date_time_input_format: 'best_effort',
 } as const;
 
-// No visit is twice in an insert; the check would take a third of its CPU. (RowBinary is no faster than TabSeparated.)
+// No visit is twice in an insert; the check would take a third of its CPU.
 const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
 
-/**
- * @param lines TabSeparated, each ended by \n; the time is milliseconds since 1970, written as seconds
- * @throws as `insertEvents`
- */
+/** @param lines TabSeparated; times in seconds, with milliseconds as decimals */
 export function insertVisits(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<void> {
   return insert(client, { query: VISITS, settings: VISIT_SETTINGS }, lines, signal);
 }
 
-/**
- * @param lines JSONEachRow, each ended by \n
- * @throws ClickHouse's or the connection's error (see `blame`), or AbortError
- */
+/** @throws ClickHouse's or the connection's error (see `blame`), or AbortError */
 export function insertEvents(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<void> {
   return insert(client, { query: EVENTS, settings: SETTINGS }, lines, signal);
 }
 
-/**
- * @param lines TabSeparated with these columns
- * @throws as `insertEvents`
- */
 export function insertRows(
   client: ClickHouseClient,
   table: string,
@@ -85,7 +70,7 @@ async function insert(
   // Success is an empty body. Reading it frees the socket.
   const answer = await text(stream);
   if (answer.trim() === '') return;
-  // The message is logged, so without the text, which may quote a line.
+  // The error is logged, so it must not quote a line.
   const code = /\bCode: (\d+)/.exec(answer)?.[1] ?? 'none';
   throw new Error(`ClickHouse answered an insert with 200 and an error (code ${code})`);
 }

@@ -1,15 +1,12 @@
-// Settings stored in the database by `flush`: a command without them can't delete visits or change views by accident.
+// Settings stored by `flush`, so that a command without them can't delete visits or change views by accident.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
 
 export interface KeptSettings {
-  /** 0 is for ever. */
   readonly VISIT_RETENTION_DAYS: number;
-  /** Of the views. */
   readonly SHOP_TIMEZONE: string;
-  /** '' for one server. */
   readonly CLICKHOUSE_CLUSTER: string;
 }
 
@@ -24,22 +21,19 @@ export interface SettingChange {
 
 export interface SettledSettings {
   readonly settings: KeptSettings;
-  /** Given settings that differ from stored ones. */
   readonly changes: readonly SettingChange[];
 }
 
 const DEFAULTS: KeptSettings = { VISIT_RETENTION_DAYS: 400, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: '' };
 const TABLE = 'kept_settings';
-/** Until the time zone is read again, after success and failure. */
 const REFRESH_MS = 60_000;
 const RETRY_MS = 1_000;
-/** Milliseconds that a page waits for it. */
 const PATIENCE_MS = 2_000;
 
 /**
- * Given, else stored, else the default.
+ * @param given win over the stored settings
  * @param client without a default database, which may not exist yet
- * @throws StartupError if the database is another cluster's @throws ClickHouse's or the connection's error
+ * @throws StartupError if the database is another cluster's
  */
 export async function settleSettings(
   client: ClickHouseClient,
@@ -67,7 +61,6 @@ export async function settleSettings(
   return { settings, changes };
 }
 
-/** @throws ClickHouse's or the connection's error */
 export async function keepSettings(
   client: ClickHouseClient,
   database: string,
@@ -94,7 +87,7 @@ export function watchTimeZone(client: ClickHouseClient, database: string): () =>
           known = kept?.SHOP_TIMEZONE ?? DEFAULTS.SHOP_TIMEZONE;
           isDueAt = performance.now() + REFRESH_MS;
         })
-        .catch(() => {}) // readers of stats get the error
+        .catch(() => {})
         .finally(() => {
           reading = undefined;
         });
@@ -104,7 +97,6 @@ export function watchTimeZone(client: ClickHouseClient, database: string): () =>
   };
 }
 
-/** Visits that a retention of `days` would delete now. */
 export async function visitsBeyond(
   client: ClickHouseClient,
   database: string,

@@ -1,5 +1,5 @@
 // Runs migrations/NNN_name.sql in order and records their checksums. ClickHouse has no transactions or locks: every
-// statement is idempotent, and several processes may run it at the same time. Each start replaces all views (views.ts).
+// statement is idempotent, and several processes may run it at the same time.
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,12 +10,10 @@ import { loadViews } from './views.js';
 
 export interface Migration {
   readonly version: number;
-  /** Without `.sql`. */
   readonly name: string;
   readonly sql: string;
 }
 
-// From dist/src/clickhouse/: SQL is not compiled.
 const MIGRATIONS = new URL('../../../src/clickhouse/migrations/', import.meta.url);
 
 const RECORDS = `
@@ -37,13 +35,9 @@ export function loadMigrations(): Migration[] {
 }
 
 /**
- * Concurrent calls are safe.
  * @param client without a default database, which may not exist yet
- * @param database letters, digits and `_`
- * @param options `given`: other migrations, without views; `cluster`: '' for one server
- * @returns names of new migrations
+ * @param options `given`: other migrations, without views
  * @throws StartupError if the database is newer than this program, or a recorded migration has changed
- * @throws ClickHouse's or the connection's error
  */
 export async function migrate(
   client: ClickHouseClient,

@@ -1,4 +1,4 @@
-// Explains a failed start to the operator: ClickHouse is away, or a setting is wrong.
+// Explains a failed start to the operator.
 
 import { certificateFault } from '../certificates.js';
 import { AwayError, StartupError } from '../errors.js';

@@ -1,20 +1,16 @@
-// Loads the analysts' views. Each start replaces all, in the order of dependencies: a view with `*` gets new columns,
-// and changes by hand are undone.
+// Loads the analysts' views. Each start replaces all: a view with `*` gets new columns, and changes by hand are undone.
 
 import { readFileSync } from 'node:fs';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 
-/** In the order of examples. */
 const DAY_NAMES = ['from', 'to', 'until'] as const;
 type Day = (typeof DAY_NAMES)[number];
 
 export interface View {
   readonly name: string;
-  /** The first line of its comment. */
   readonly about: string;
   readonly select: string;
   readonly days: readonly Day[];
-  /** With placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
@@ -40,17 +36,15 @@ export const QUESTIONS = [
 
 const FILES = ['products', 'rows', 'visitors', 'days', 'steps', ...QUESTIONS];
 // ClickHouse accepts '2026-1-1' and '2026-11-31', so a day must equal ClickHouse's spelling. As subqueries the checks
-// run even if no row matches: a wrong day must not look like an empty answer.
+// run even if no row matches.
 const isDay = (name: string) => `toString({${name}:Date}) = {${name}:String}`;
 const DAYS = 'days are like 2026-03-01, from 1970-01-01 to 2149-06-06';
 const IN_ORDER = `NOT (SELECT throwIf(NOT (${isDay('from')} AND ${isDay('to')}), '${DAYS}') OR throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))`;
 const IS_DAY = `NOT (SELECT throwIf(NOT (${isDay('until')}), '${DAYS}'))`;
-// From dist/src/clickhouse/: SQL is not compiled.
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 const VIEW =
   /^-- ([^\n]+)\n(?:-- [^\n]*\n)*(CREATE OR REPLACE VIEW \{database\}\.(\w+) \{on_cluster\} AS\n([^;]+));\n/gm;
 
-/** In the order of dependencies. */
 export function loadViews(): View[] {
   return FILES.flatMap((file) => {
     const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8')
@@ -70,13 +64,12 @@ export function loadViews(): View[] {
   });
 }
 
-/** With example days. */
 export function exampleOf({ name, days }: Pick<View, 'name' | 'days'>): string {
   const given = days.map((day) => `${day} = '2026-03-${day === 'from' ? '01' : '31'}'`);
   return given.length === 0 ? name : `${name}(${given.join(', ')})`;
 }
 
-/** Days and time zone are placeholders. */
+/** Keeps the placeholders of days and time zone. */
 export function definitionOf(question: (typeof QUESTIONS)[number]): string {
   const view = loadViews().find(({ name }) => name === question);
   if (view === undefined) throw new Error(`no view ${question}`);

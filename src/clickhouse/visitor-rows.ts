@@ -1,5 +1,4 @@
-// Reads all rows of a visitor for an export, as analysts see them, but without FINAL, which would sort whole tables. Rows are
-// streamed: they may not fit into memory.
+// Streams all rows of a visitor for an export, as analysts see them, but without FINAL, which would sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
@@ -13,24 +12,22 @@ import {
   type OwnedRow,
 } from './erased-rows.js';
 
-/** The views `events`, `visits`, `purchases` and `product_alerts`. */
 export const ROW_TABLES = ['events', 'visitLog', 'purchases', 'productAlerts'] as const;
 export type RowTable = (typeof ROW_TABLES)[number];
 
-/** Rows as JSON objects, in arrays of some tens of KB; times in ISO 8601. */
+/** JSON objects, in arrays of some tens of KB. */
 export type RowTexts = AsyncIterable<readonly string[]>;
 
 export interface Owners {
   readonly profiles: readonly string[];
-  /** Identity names; see identityName. */
+  /** See identityName. */
   readonly names: readonly string[];
   /** Erasures that ClickHouse may not have executed yet. */
   readonly erased: ErasedUntil;
 }
 
-/** ClickHouse must begin its answer within so many milliseconds. */
 const BEGIN_MS = 30_000;
-/** Profiles and names of one query: ClickHouse takes parameters of 128 KiB and URLs of 1 MiB. */
+/** ClickHouse takes parameters of 128 KiB and URLs of 1 MiB. */
 const PAGE = 500;
 
 const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;
@@ -53,8 +50,8 @@ const QUERIES: Readonly<
   purchases: {
     clock: 'server',
     hasTaken: true,
-    // The table is sorted by order id, so find the visitor's orders first. Erasures compare taken_at: a statement after the
-    // erasure may have an earlier occurred_at.
+    // The table is sorted by order id, so find the visitor's orders first. Erasures compare taken_at: a row taken after
+    // the erasure may have an earlier occurred_at.
     query: `SELECT rows.*, products.product_handle AS product_handle
       FROM (SELECT ${PURCHASE_COLUMNS}, taken_at
         FROM (SELECT *, max(version) OVER (PARTITION BY order_id) AS newest
@@ -72,23 +69,22 @@ const QUERIES: Readonly<
   },
 };
 
-/** Connects at the first reading: ClickHouse may start later, or not exist. */
+/** Connects at the first reading: ClickHouse may start later. */
 export class VisitorRowReader {
   readonly #urlOf: () => string;
   readonly #database: string;
   #url = '';
   #client: ClickHouseClient | undefined;
 
-  /** @param urlOf called at each reading; returns '' if there is no ClickHouse */
+  /** @param urlOf returns '' if there is no ClickHouse */
   constructor(urlOf: () => string, database: string) {
     this.#urlOf = urlOf;
     this.#database = database;
   }
 
   /**
-   * All rows of a table, oldest first within each PAGE of profiles and names. Iterating throws ClickHouse's or the connection's error.
-   * @param signal cancels the query
-   * @returns undefined if there is no ClickHouse
+   * Oldest first within each PAGE of profiles and names.
+   * @returns undefined if there is no ClickHouse; iterating throws its errors
    */
   async read(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     const client = await this.#connect();
@@ -125,7 +121,6 @@ async function* readRows(
   const pageOf = new Map(
     pages.flatMap((page, at) => [...page.profiles, ...page.names].map((key) => [key, at])),
   );
-  // Most exports need not parse their rows.
   for (const [at, page] of pages.entries())
     for await (const texts of readPage(client, query, page, signal))
       if (pages.length === 1 && erased.size === 0 && !hasTaken) yield texts;

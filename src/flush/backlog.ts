@@ -10,12 +10,11 @@ const BACKLOG =
 export interface Backlog {
   readonly events: number;
   readonly bytes: number;
-  /** Age of the oldest entry; 0 if the stream is empty. */
+  /** 0 if the stream is empty. */
   readonly oldestMs: number;
   readonly deadLetters: number;
 }
 
-/** @throws Redis's errors */
 export async function readBacklog(redis: RedisClient, keys: StreamKeys, stream: number): Promise<Backlog> {
   const touched = [keys.eventsState(stream), keys.events(stream), keys.eventsDead(stream)];
   const [events, bytes, oldestMs, deadLetters] = await runScript(redis, BACKLOG, touched, []);

@@ -11,11 +11,10 @@ export interface DeadLetter {
   /** ClickHouse's error code; 0 for an entry that was not sent to it. */
   readonly code: number;
   readonly reason: string;
-  /** Milliseconds since 1970. */
   readonly time: number;
   /** Without its newline. */
   readonly line: string;
-  /** Instead of a line: a foreign entry, as JSON; it can only be dropped. */
+  /** A foreign entry as JSON instead of a line; it can only be dropped. */
   readonly entry?: string;
 }
 
@@ -37,7 +36,6 @@ export async function listDeadLetters(
   });
 }
 
-/** @returns their number */
 export async function retryDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
@@ -49,7 +47,6 @@ export async function retryDeadLetters(
   return (await runScript(redis, RETRY, touched, ids)) as number;
 }
 
-/** @returns their number */
 export async function dropDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,

@@ -1,6 +1,6 @@
-// Erasures whose rows may still be in streams, dead letters or ClickHouse. An erasure covers lines up to its time,
-// whenever they arrive, and lines in the future, made while a clock was ahead. The flusher omits covered lines, and
-// row-eraser.ts deletes those in ClickHouse before it forgets the erasure: a batch inserted again brings nothing back.
+// Erasures whose rows may still be in streams, dead letters or ClickHouse. The flusher omits covered lines, and
+// row-eraser.ts deletes the rows in ClickHouse before it forgets the erasure: a batch inserted again brings nothing
+// back.
 
 import {
   type ErasedUntil,
@@ -21,7 +21,7 @@ export interface Erasure {
 const PAGE = 1_000;
 const NEWLINE = 0x0a;
 
-/** By profile id, identity name, or EVERY_PROFILE. @throws Redis's errors */
+/** By profile id, identity name, or EVERY_PROFILE. */
 export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
   const erasures = new Map<string, Erasure>();
   if ((await redis.hlen(keys.erasures)) === 0) return erasures;
@@ -54,7 +54,6 @@ export function isErased(line: string, erasures: ErasedUntil): boolean {
   }
 }
 
-/** @returns the same buffer if no line is erased */
 export function withoutErased(lines: Buffer, erasures: ReadonlyMap<string, Erasure>): Buffer {
   if (erasures.size === 0) return lines;
   const kept: Buffer[] = [];

@@ -10,7 +10,6 @@ import { eventStreams, visitStreams } from './streams.js';
 
 /** Interval of the check for new streams. */
 const POLL_MS = 500;
-/** Wait of `close` for a running insert. */
 const CLOSE_MS = 10_000;
 
 export interface FlusherSpec extends StreamFlusherSpec {
@@ -19,7 +18,7 @@ export interface FlusherSpec extends StreamFlusherSpec {
 }
 
 export interface Flusher {
-  /** Takes at most `deadlineMs`. Unfinished entries stay pending for another flusher. */
+  /** Unfinished entries stay pending for another flusher. */
   close(deadlineMs?: number): Promise<void>;
 }
 

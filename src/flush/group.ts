@@ -16,10 +16,9 @@ const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';
-/** Entries per command; Redis takes 2 ms to claim and 4 ms to delete them. */
+/** Redis takes 2 ms to claim and 4 ms to delete so many entries. */
 const CHUNK = 500;
 
-/** A line that ClickHouse refused. */
 export interface Refused {
   /** Without its newline. */
   readonly line: Buffer;
@@ -43,7 +42,6 @@ export class StreamGroup {
     this.#dead = keys.eventsDead(number);
   }
 
-  /** @returns undefined if there are no new entries */
   async readNew(bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
     const { stream } = this.#source;
     const page = async (count: number) => {
@@ -55,7 +53,6 @@ export class StreamGroup {
     return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
   }
 
-  /** Claims pending entries idle for so long. @returns undefined if there are none */
   async readAbandoned(idleMs: number, bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
     let cursor: string | undefined = '0-0';
     const page = async (count: number): Promise<StreamEntry[]> => {
@@ -93,11 +90,7 @@ export class StreamGroup {
     return kept === entries.length;
   }
 
-  /**
-   * Acknowledges and deletes entries whose rows are in ClickHouse.
-   * @param refused become dead letters with the first chunk, like `foreignEntries`; after a crash between chunks
-   * perhaps twice
-   */
+  /** @param refused become dead letters with the first chunk, like `foreignEntries`; after a crash perhaps twice */
   async ack(
     entries: readonly Entry[],
     refused: readonly Refused[],
@@ -116,10 +109,7 @@ export class StreamGroup {
     }
   }
 
-  /**
-   * Makes a missing group, from the first entry on. Never makes a stream: a Redis that lost its data must not be
-   * written to.
-   */
+  /** Makes a missing group, but no stream: a Redis that lost its data must not be written to. */
   async #withGroup(read: () => Promise<StreamEntry[]>): Promise<StreamEntry[]> {
     try {
       return await read();

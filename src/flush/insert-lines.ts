@@ -1,5 +1,5 @@
-// Inserts a batch, with retries. If the server is at fault, for ever: a repeated row is shown once. If a row is at
-// fault, the batch is halved until that row is alone.
+// Inserts a batch, with retries. If the server is at fault, it retries for ever: a repeated row is shown once. If a row
+// is at fault, it halves the batch until that row is alone.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -9,9 +9,8 @@ import type { Refused } from './group.js';
 export interface Inserter {
   readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
-  /** Called after each failed insert. */
   readonly onError: (blame: Blame) => void;
-  /** Called before each insert; throws if another process has finished the batch. */
+  /** Throws if another process has finished the batch. */
   readonly confirm: () => Promise<void>;
   readonly signal: AbortSignal;
   readonly backoff?: Backoff | undefined;
@@ -34,7 +33,7 @@ export async function insertLines(lines: Buffer, inserter: Inserter): Promise<re
       ...(await insertLines(lines.subarray(0, cut), inserter)),
       ...(await insertLines(lines.subarray(cut), inserter)),
     ];
-  // Not the reason: it may quote the line. `wishmeter dead list` shows it.
+  // The reason may quote the line, so it is not logged.
   inserter.log.error({ code: refusal.code }, 'ClickHouse refuses a row: it is now a dead letter');
   return [{ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, ...refusal }];
 }
@@ -56,7 +55,6 @@ async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 
       // ClickHouse reads all lines before it stores any.
       if (fault === 'data') return { code, reason };
       const waitMs = Math.round(backoffMs(failures, backoff));
-      // ClickHouse's text may quote a line.
       const cause = code === 0 ? { reason } : { code };
       log.warn({ ...cause, failures, waitMs }, 'an insert failed and will be tried again');
       await pause(waitMs, signal);
@@ -65,7 +63,6 @@ async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 
   }
 }
 
-/** Undefined if there is only one line. */
 function middleOf(lines: Buffer): number | undefined {
   const middle = lines.length >> 1;
   const cut = lines.lastIndexOf(NEWLINE, middle - 1) + 1 || lines.indexOf(NEWLINE, middle) + 1;

@@ -19,11 +19,10 @@ export interface FlushServerSpec {
   readonly token: string;
   readonly registry: Registry;
   readonly log: Logger;
-  /** Returns a reason without a full stop. */
+  /** Without a full stop. */
   readonly whyNotReady?: () => string | undefined;
 }
 
-/** @throws StartupError if it can't listen */
 export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServer> {
   const { host, port, token, registry, log, whyNotReady = () => undefined } = spec;
   const access = new MetricsAccess(token);

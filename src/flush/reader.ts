@@ -1,11 +1,11 @@
-// Collects entries of a stream into a batch for ClickHouse. Lines of visits get their name as a prefix: Redis's time,
+// Collects entries of a stream into a batch for ClickHouse. Lines of visits get a unique name as prefix: Redis's time,
 // stream, entry, line number. A foreign entry becomes a dead letter: an error would block the stream for ever.
 
 import { isUtf8 } from 'node:buffer';
 import { ENTRY } from '../events/stream.js';
 
 export interface Batch {
-  /** In the memory given to `collectBatch`: its next batch overwrites them. */
+  /** In the memory given to `collectBatch`; the next batch overwrites them. */
   readonly lines: Buffer;
   readonly rows: number;
   readonly entries: readonly Entry[];
@@ -15,17 +15,14 @@ export interface Batch {
   readonly isFull: boolean;
 }
 
-/** With its share of the backlog's stats. */
 export interface Entry {
   readonly id: string;
   readonly rows: number;
-  /** Of its lines in the stream. */
   readonly bytes: number;
 }
 
 export interface Source {
   readonly stream: string;
-  /** The stream's number, for visits. */
   readonly visits?: number;
 }
 
@@ -41,14 +38,13 @@ export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 /** Fewer entries than `count` at the end of the stream. */
 export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
 
-// Entries of a page: few at first, then as many as fill the batch by average size. Limited, because visits wait while
-// Redis copies a page.
+// Visits wait while Redis copies a page.
 const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
 /** Bytes of an average page, by which a batch may exceed its bound. */
 export const PAGE_BYTES = 1_000_000;
 
-/** `<line>\t`, of up to 5 digits. */
+/** `<line><tab>` */
 const LINE_NUMBER_BYTES = 6;
 const NEWLINE = 0x0a;
 const TAB = 0x09;
@@ -60,7 +56,7 @@ const OTHER_MILLISECOND = 2 ** 31;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * If a later page fails, the batch ends with the entries read so far, which are pending.
+ * If a later page fails, the batch ends with the entries read so far.
  * @param memory `bounds.bytes` and PAGE_BYTES; reused, because allocation costs more CPU than reading
  * @returns undefined if there are no entries
  * @throws the error of the first page
@@ -92,7 +88,6 @@ interface Parsed {
   /** Claimed by the entry; verified while copying. 0 for a foreign entry. */
   readonly rows: number;
   readonly lines: Buffer;
-  /** Of each line of visits. */
   readonly prefix?: string;
 }
 
@@ -105,7 +100,7 @@ function parse(id: string, fields: readonly Buffer[], visits: number | undefined
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
     else if (name === (visits === undefined ? ENTRY.lines : ENTRY.visits)) lines = fields[i + 1];
     else if (name === ENTRY.time) time = fields[i + 1]?.toString('latin1');
-    // A retried dead letter: its lines have their names.
+    // Lines of a retried dead letter have their prefix.
     else if (name === ENTRY.lines) return whole(id, fields, rows, fields[i + 1]);
   }
   if (visits === undefined) return whole(id, fields, rows, lines);
@@ -122,8 +117,8 @@ function whole(id: string, fields: readonly Buffer[], rows: number, lines: Buffe
 }
 
 /**
- * Unique among the stream's entries of this time. If the clock is set back, ids ascend but times do not: such an entry
- * gets a number of the upper half.
+ * Unique among the stream's entries of this time. If the clock is set back, an id's time differs: such an entry gets a
+ * number of the upper half.
  * @param id `<milliseconds>-<number in that millisecond>`
  */
 function numberOf(id: string, time: string): number {
@@ -132,7 +127,6 @@ function numberOf(id: string, time: string): number {
   return id.slice(0, at) === time ? number : OTHER_MILLISECOND + (number % OTHER_MILLISECOND);
 }
 
-/** Base64 if not UTF-8. */
 function legible(bytes: Buffer): string | { readonly base64: string } {
   return isUtf8(bytes) ? bytes.toString() : { base64: bytes.toString('base64') };
 }
@@ -157,7 +151,7 @@ class Collected {
     return this.#rows >= bounds.rows || this.#size >= bounds.bytes;
   }
 
-  /** Estimated entries until a bound is reached. */
+  /** Entries until a bound, by average size. */
   nextPage(bounds: Bounds): number {
     const left = Math.min(
       (bounds.bytes - this.#size) / Math.max(this.#size, 1),
@@ -205,7 +199,6 @@ class Collected {
     return from === lines.length ? at - this.#size : 0;
   }
 
-  /** For an entry larger than expected. */
   #makeRoom(bytes: number): void {
     if (this.#size + bytes <= this.#memory.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(this.#size + bytes, 2 * this.#size));

@@ -1,7 +1,7 @@
 // Executes erasures in ClickHouse, dead letters and deliveries, every ERASURE_INTERVAL_S, in every flusher. All steps
-// are idempotent, and an erasure is forgotten only after all its parts; a failed part is repeated in the next run.
-// An erasure is due once all entries present when it was read have left the streams: batches begun without it are in
-// ClickHouse by then. Compares stream ids, not clocks: ids run ahead of a clock that was set back.
+// are idempotent; an erasure is forgotten only after all its parts.
+// An erasure is due once all entries present when it was read have left the streams. Compares stream ids, not clocks:
+// ids run ahead of a clock that was set back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -18,9 +18,7 @@ import { type Erasure, isErased, readErasures } from './erasures.js';
 
 const DONE = loadScript('flush/finishErasures');
 const PAGE = 100;
-/** Per page, and per mutation and table. */
 const ERASURES_PER_PAGE = 2_000;
-/** Per call. */
 const FORGET_PER_CALL = 500;
 /** Milliseconds for a line to reach its stream, and for entries to reach ClickHouse; else the next run tries again. */
 const IN_FLIGHT_MS = 10_000;
@@ -32,7 +30,6 @@ export interface EraserSpec {
   readonly clickhouse: ClickHouseClient;
   readonly cluster?: string;
   readonly log: Logger;
-  /** Drops pending deliveries about erased visitors. */
   readonly eraseDeliveries?: ((erasures: ReadonlyMap<string, Erasure>) => Promise<void>) | undefined;
   readonly onErased?: (profiles: number) => void;
   readonly onFailed?: (error: Error) => void;
@@ -42,7 +39,6 @@ export interface EraserSpec {
 type Due = readonly (readonly [what: string, erasure: Erasure])[];
 
 /**
- * @param inFlightMs shorter in tests
  * @returns the number of erased profiles and identities
  * @throws Redis's errors if erasures can't be read
  */
@@ -61,7 +57,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   if (erasures.size === 0) return 0;
   const isDue = await areFlushed(spec, inFlightMs);
   // No lines of due erasures are in streams, so all their dead letters exist.
-  let isWhole = true; // no part has failed so far
+  let isWhole = true;
   for (const [kind, stream] of await allStreams(spec))
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
   if (!isDue) return 0;
@@ -89,7 +85,6 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   return done;
 }
 
-/** Identities, then all of the shop, then profiles. */
 function* pagesOf(due: Due): Generator<Due> {
   const isAll = (what: string) => what === EVERY_PROFILE;
   const kinds = [isIdentityName, isAll, (what: string) => !isIdentityName(what) && !isAll(what)];
@@ -99,7 +94,7 @@ function* pagesOf(due: Due): Generator<Due> {
   }
 }
 
-/** Unless they have changed since they were read. */
+/** Keeps erasures that have changed since they were read. */
 async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> {
   for (let i = 0; i < page.length; i += FORGET_PER_CALL) {
     const args = page.slice(i, i + FORGET_PER_CALL).flatMap(([what, { held }]) => [what, held]);
@@ -122,7 +117,7 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
       });
   };
   run();
-  // Twice per interval: an erasure not due yet is due in the next run.
+  // Twice per interval: the first run may find an erasure that is not due yet.
   const timer = setInterval(run, intervalS * 500);
   return async () => {
     clearInterval(timer);

@@ -2,8 +2,8 @@
 //
 //   read ──▶ insert ──▶ hand over to receivers ──▶ acknowledge     a full batch is inserted while the next one is read
 //
-// Rows are inserted at least once; their names make them unique. After a crash at any step the batch's entries stay pending,
-// and after ABANDONED_MS any flusher claims them. Failed steps are repeated until the process ends.
+// Rows are inserted at least once; their names make them unique. After a crash the batch's entries stay pending, and
+// after ABANDONED_MS any flusher claims them.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -18,14 +18,11 @@ import type { Kind, Streams } from './streams.js';
 
 /** Pending entries idle for so long belong to a dead flusher. With SCAN_MS they wait at most 15 s. */
 const ABANDONED_MS = 10_000;
-/** Of scans for abandoned entries. */
 const SCAN_MS = 2_500;
-/** Of resets of idle time. */
 const KEEP_MS = 2_500;
 /** Minimum for many streams; each has two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
-/** The last finished step of a batch. */
 export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface StreamFlusherSpec {
@@ -37,7 +34,6 @@ export interface StreamFlusherSpec {
   readonly log: Logger;
   /** For tests. */
   readonly abandonedMs?: number | undefined;
-  /** After errors of Redis or ClickHouse. */
   readonly backoff?: Backoff | undefined;
   /**
    * Called after the insert; after a crash again.
@@ -57,7 +53,6 @@ export interface Signals {
   readonly abort: AbortSignal;
 }
 
-/** Another flusher has finished entries of the batch. */
 class TakenOverError extends Error {}
 
 export interface FlushedStream {
@@ -88,7 +83,6 @@ class StreamFlusher {
   readonly #abandonedMs: number;
   readonly #scanMs: number;
   #reads = 0;
-  /** Monotonic. */
   #scannedAt = Number.NEGATIVE_INFINITY;
   /** Batches in work, with the time of their last reset; one per memory. */
   readonly #held = new Map<Batch, number>();
@@ -129,9 +123,7 @@ class StreamFlusher {
     }
   }
 
-  /**
-   * Abandoned entries every SCAN_MS, else new ones. Never throws. @returns undefined if there are none, or Redis fails
-   */
+  /** Abandoned entries every SCAN_MS, else new ones. Never throws. */
   async #read(): Promise<Batch | undefined> {
     const memory = this.#memory[this.#reads++ % 2];
     const batch = await this.#retried(async () => {

@@ -1,4 +1,4 @@
-// The two kinds of streams: of events, and of visits.
+// The two kinds of streams: events and visits.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Registry } from 'prom-client';
