@@ -1,5 +1,5 @@
-// What analysts may read and do: every table is theirs or the service's own, the role of docs/analysts.md allows no more; and the
-// columns of the views by name and type, as the contract and docs/analysts.md have them. UPDATE_DOCS=1 writes their tables.
+// What analysts may read and do: every table is theirs or the service's own, and the role of deploy/clickhouse/analyst.sql allows no more.
+// The columns of the views, by name and type, are those of the contract and docs/analysts.md. UPDATE_DOCS=1 writes both files.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,12 +15,15 @@ import { identityOf } from '../harness/samples.js';
 import { checkSection, UPDATE } from '../harness/sections.js';
 
 const FILE = 'docs/analysts.md';
-let text = readFileSync(FILE, 'utf8');
+const ROLE = 'deploy/clickhouse/analyst.sql';
 const grantOf = (name: string) => `GRANT SELECT ON wishmeter.${name} TO wishmeter_reader;\n`;
-function replace(what: RegExp, by: string): void {
-  text = readFileSync(FILE, 'utf8').replace(what, () => by);
-  writeFileSync(FILE, text);
-}
+const GRANTS = /(?:^GRANT SELECT ON wishmeter.*\n)+/m;
+if (UPDATE)
+  writeFileSync(
+    ROLE,
+    readFileSync(ROLE, 'utf8').replace(GRANTS, () => ANALYST_TABLES.map(grantOf).join('')),
+  );
+const text = readFileSync(ROLE, 'utf8');
 const PRIVATE = [
   'deployment',
   'schema_migrations',
@@ -62,15 +65,15 @@ t.test('the analyst can read what is on its list, and not the rest', async (t) =
     await reading.then((result) => result.text()).catch(() => {});
   }
 });
-t.test('docs/analysts.md grants the same on a server', async (t) => {
-  if (UPDATE) replace(/(?:^GRANT SELECT ON wishmeter.*\n)+/m, ANALYST_TABLES.map(grantOf).join(''));
+t.test(`${ROLE} grants the same on a server`, async (t) => {
   const granted = Array.from(
     text.matchAll(/^GRANT SELECT ON wishmeter\.(\w+) TO wishmeter_reader;/gm),
     ([, name]) => name,
   );
   t.same(granted, ANALYST_TABLES);
-  const [, sql = ''] = /```sql\n(CREATE ROLE[\s\S]*?)```/.exec(text) ?? [];
-  const statements = sql.split(/;\n/).filter((statement) => statement.trim() !== '');
+  const statements = (text + readFileSync('deploy/clickhouse/service.sql', 'utf8'))
+    .split(/;\n/)
+    .filter((statement) => statement.trim() !== '');
   t.ok(statements.length > ANALYST_TABLES.length);
   for (const statement of statements) {
     const query_params = { statement };
@@ -80,16 +83,15 @@ t.test('docs/analysts.md grants the same on a server', async (t) => {
 });
 t.test('the analyst can see how each question is computed, as docs/analysts.md says', async (t) => {
   const analyst = connectToClickHouse(t, new URL(server.url).origin);
-  t.match(text, 'SHOW CREATE TABLE most_wished');
+  t.match(readFileSync(FILE, 'utf8'), 'SHOW CREATE TABLE most_wished');
   for (const name of QUESTIONS) {
     const query = `SHOW CREATE TABLE shop.${name}`;
     const definition = await (await analyst.query({ query, format: 'TabSeparatedRaw' })).text();
     t.match(definition, /^CREATE VIEW .*\bSELECT\b/s, name);
   }
 });
-// The role of docs/analysts.md for a ClickHouse server, as ClickHouse itself takes it: tools may set their limits within
-// bounds, and nothing is written. chDB has one user and no place for roles, so the statements' settings, constraints and
-// grants are given to that user, from the text of the document.
+// The role for a ClickHouse server lets tools set their limits within bounds, and write nothing. chDB has one user and no
+// roles, so that user gets the file's settings, constraints and grants.
 
 const [statement = '', role = ''] = /^CREATE ROLE wishmeter_reader SETTINGS ([^;]*);/m.exec(text) ?? [];
 const grants = [...text.matchAll(/^(GRANT SELECT ON wishmeter\.\w+) TO wishmeter_reader;/gm)].map(
@@ -294,6 +296,13 @@ t.test('the columns of the views', async (t) => {
   );
   const isQuestion = (name: string) => QUESTIONS.includes(name as (typeof QUESTIONS)[number]);
   const named = (columns: readonly Column[]) => columns.map(({ name }) => `\`${name}\``).join(', ');
+  /** `events_by_visitor` has the columns of `events` and one more. */
+  const columnsOrBase = (view: { name: string; columns: readonly Column[] }) => {
+    const base = views.find(({ name }) => `${name}_by_visitor` === view.name);
+    if (base === undefined) return named(view.columns);
+    const added = view.columns.filter(({ name }) => base.columns.every((column) => column.name !== name));
+    return `those of \`${base.name}\`, and ${named(added)}`;
+  };
   t.test('analysts see the columns of the contract', (t) => {
     for (const [view, expected] of Object.entries(CONTRACT)) {
       const { columns = [] } = views.find(({ name }) => name === view) ?? {};
@@ -337,7 +346,7 @@ t.test('the columns of the views', async (t) => {
   t.test('docs/analysts.md has the columns of every view that is no question', (t) => {
     const rows = views
       .filter(({ name }) => !isQuestion(name))
-      .map(({ name, columns, about }) => `| \`${name}\` | ${named(columns)} | ${about} |`);
+      .map((view) => `| \`${view.name}\` | ${columnsOrBase(view)} | ${view.about} |`);
     checkSection(t, FILE, 'views', ['| View | Columns | Shows |', '|---|---|---|', ...rows].join('\n'));
     t.end();
   });

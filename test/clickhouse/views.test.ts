@@ -322,7 +322,6 @@ const QUERIES = [
     readFileSync('docs/analysts.md', 'utf8').matchAll(/^```sql\n(.*?)^```$/gms),
     ([, sql = '']) => sql,
   )
-    .filter((sql) => !sql.startsWith('CREATE ROLE'))
     .flatMap((sql) => sql.split(/;.*\n/))
     .map((sql) => sql.trim().replaceAll('2026-03', '2025-03'))
     .filter((sql) => sql !== ''),

@@ -4,7 +4,7 @@
 -- days.1 are the closed days with their time zone, days.2 the open ones. Each view looks them up once: one look for each
 -- condition took up to a quarter of a statement's CPU time in a small shop.
 
--- Days with visits: when one came in last, up to when and in which time zone they are totalled, and whether they are open
+-- Days with visits, and up to when they are totalled
 -- A day is open while visits may have come in since: then they are read themselves. A sealed day keeps the totals of the zone
 -- that it was sealed in. An hour may be of two days if a zone is half an hour off.
 CREATE OR REPLACE VIEW {database}.visit_days {on_cluster} AS
@@ -54,7 +54,7 @@ FROM {database}.visits_stored FINAL
 WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(occurred_at, {time_zone}) IN (days.2)
 GROUP BY day, product_handle, device;
 
--- Visits and visitors per day and product; visitors of several rows are uniqCombinedMerge(14)(visitors_sketch), not the sum
+-- Visits and visitors per day and product; merge visitors_sketch instead of adding visitors
 -- A closed day has visitors as they were known when it was totalled; see "What may be added up" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days
@@ -77,7 +77,7 @@ FROM {database}.visits_by_visitor
 WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(occurred_at, {time_zone}) IN (days.2)
 GROUP BY day, product_handle;
 
--- Visits and visitors per day of the whole shop; visitors of several days are uniqCombinedMerge(14)(visitors_sketch), not the sum
+-- Visits and visitors of the shop per day; merge visitors_sketch instead of adding visitors
 -- Who looked at several products is one visitor here, so these are no sums of visitors_per_day.
 CREATE OR REPLACE VIEW {database}.shop_visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days

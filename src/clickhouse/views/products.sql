@@ -10,7 +10,7 @@ SELECT
 FROM {database}.products_stored
 GROUP BY product_id;
 
--- Variants with their latest price in each currency and stock, from wishes and the shop
+-- Variants with their latest price in each currency and their stock, from wishes and the shop
 -- A variant without a price has a row without a currency.
 CREATE OR REPLACE VIEW {database}.product_variants {on_cluster} AS
 SELECT
@@ -43,7 +43,7 @@ FROM
 )
 LEFT ARRAY JOIN prices AS priced;
 
--- products, found by the hash of their product_id that steps_by_visitor and wishes_followed have
+-- products by the hash of their id
 CREATE OR REPLACE VIEW {database}.products_by_number {on_cluster} AS
 SELECT
     sipHash64(product_id) AS product,
@@ -52,7 +52,7 @@ SELECT
     product_title
 FROM {database}.products;
 
--- product_variants, found by the hashes of product_id and variant_id that steps_by_visitor has
+-- product_variants by the hashes of their ids
 CREATE OR REPLACE VIEW {database}.variants_by_number {on_cluster} AS
 SELECT
     sipHash64(product_id) AS product,

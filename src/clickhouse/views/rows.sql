@@ -20,7 +20,7 @@ SELECT
     device
 FROM {database}.visits_stored FINAL;
 
--- Lines of orders as their order was last stated: of the newest statement, what has a quantity
+-- Lines of the newest version of each order
 -- Only the newest statement counts, so that a line that it leaves out is gone, too. visitor is sipHash64(profile_id).
 CREATE OR REPLACE VIEW {database}.order_lines {on_cluster} AS
 SELECT
@@ -36,7 +36,7 @@ FROM
 )
 WHERE version = newest AND quantity > 0;
 
--- Lines of orders as their order was last stated
+-- order_lines with the product's latest handle
 -- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
 -- and are in no other view of purchases. Orders name no handle: it is the product's latest one.
 CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
@@ -56,7 +56,7 @@ FROM {database}.events
 GROUP BY day, type
 ORDER BY day, type;
 
--- Products by how often they were added to a wishlist and moved from it to the cart
+-- Products by adds to a wishlist, with moves to the cart
 -- A product has the handle that it was last seen with.
 CREATE OR REPLACE VIEW {database}.top_products {on_cluster} AS
 SELECT
@@ -90,7 +90,7 @@ PREWHERE step = 'share'
 GROUP BY channel
 ORDER BY shares DESC, channel;
 
--- Openings of share pages and shared items by a person, each once: no robots, no prefetch
+-- Openings of shared wishlists by a person, each once
 -- The stored row has the profile of the wishlist's owner, so that it is erased with that one; who opened is not known.
 CREATE OR REPLACE VIEW {database}.share_opens {on_cluster} AS
 SELECT

@@ -1,13 +1,13 @@
 -- What the questions are made of.
 
--- profile_merges in the numbers of steps_by_visitor and looks_by_visitor: hashes of the earlier profile and of the present one
+-- profile_merges as hashes
 CREATE OR REPLACE VIEW {database}.visitor_merges {on_cluster} AS
 SELECT
     old,
     present
 FROM {database}.profile_merges_stored FINAL;
 
--- What each visitor did with a product, purchases and wishes in one: the rows that the questions are made of
+-- What each visitor did with a product, events and purchases alike: the rows behind the questions
 -- visitor is a hash of the profile that the visitor has now: sipHash64(profile_id) of events_by_visitor. product and
 -- variant are hashes, too, of product_id and variant_id: numbers are grouped several times as fast as texts. They are made
 -- before the join, which carries numbers faster than texts. ARRAY JOIN adds no row: ClickHouse does not know then how many rows
@@ -69,7 +69,7 @@ FROM
 ) AS rows
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 
--- Visits as numbers, which can be grouped fast: hashes of the profile that the visitor has now and of the product's handle
+-- Visits as hashes, which are grouped fast
 CREATE OR REPLACE VIEW {database}.looks_by_visitor {on_cluster} AS
 SELECT
     rows.occurred_at AS occurred_at,
@@ -85,7 +85,7 @@ FROM
 ) AS rows
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 
--- Each visitor's first wish for a product in this time, and what followed within 30 days: the rows of the funnels
+-- Each visitor's first wish for a product in this time, and what followed within 30 days
 -- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL if it was not moved to the cart. bought has
 -- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. One array of
 -- them takes two thirds of the time of five arrays: most wishes have none.
@@ -109,7 +109,7 @@ WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= toDateTime64(
 GROUP BY visitor, product
 HAVING wished_at != 0;
 
--- The funnel of each product: visits and visitors in this time, who wished in this time, and what followed within 30 days
+-- Each product's visits, visitors and wishers in this time, and what followed within 30 days
 -- revenue is a map from currency to amount.
 CREATE OR REPLACE VIEW {database}.product_funnel {on_cluster} AS
 SELECT

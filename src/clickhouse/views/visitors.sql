@@ -1,6 +1,6 @@
 -- The same rows under the profile that a visitor has now.
 
--- Profiles that were merged into another: old id, present id, when
+-- Profiles that were merged into another
 -- When a profile is merged that others were merged into before, these get a new row with the new target. So the latest row
 -- has a visitor's present profile, and no chain has to be followed.
 CREATE OR REPLACE VIEW {database}.profile_merges {on_cluster} AS
@@ -10,7 +10,7 @@ SELECT
     merged_at
 FROM {database}.profile_merges_stored FINAL;
 
--- Guests whose profile became a customer's: the customer was new, and nothing was merged
+-- Guests whose profile became a new customer's
 CREATE OR REPLACE VIEW {database}.profile_adoptions {on_cluster} AS
 SELECT
     profile_id,
@@ -19,7 +19,7 @@ FROM {database}.events_stored
 WHERE origin = 'adoption'
 GROUP BY profile_id;
 
--- events, with the profile that the visitor has now
+-- events under the visitor's present profile
 CREATE OR REPLACE VIEW {database}.events_by_visitor {on_cluster} AS
 SELECT
     rows.* EXCEPT profile_id,
@@ -28,7 +28,7 @@ SELECT
 FROM {database}.events AS rows
 LEFT ANY JOIN {database}.profile_merges AS merges ON merges.old_id = rows.profile_id;
 
--- visits, with the profile that the visitor has now
+-- visits under the visitor's present profile
 CREATE OR REPLACE VIEW {database}.visits_by_visitor {on_cluster} AS
 SELECT
     rows.* EXCEPT profile_id,
@@ -43,7 +43,7 @@ LEFT ANY JOIN
     FROM {database}.profile_merges_stored FINAL
 ) AS merges ON merges.old = sipHash64(rows.profile_id);
 
--- purchases without those of test orders, with the profile that the visitor has now
+-- purchases under the visitor's present profile, without test orders
 CREATE OR REPLACE VIEW {database}.purchases_by_visitor {on_cluster} AS
 SELECT
     rows.* EXCEPT profile_id,
