@@ -1,4 +1,4 @@
-// Plugs what a shop's pages load into `serve`: the scripts and the share page.
+// Adds the scripts and the share page to `serve`.
 
 import type { Extra } from '../../app/extra.js';
 import type { ServeConfig } from '../../app/settings.js';
@@ -18,13 +18,12 @@ export const storefront: Extra = ({ config }) => ({
     });
     return {
       operations: [sharePage, ...storefrontScripts(config.SCRIPT_NAME)],
-      // Without an app proxy this service is at the shop's address itself, and so are its share links.
+      // Share links have the app proxy's path; without a proxy they come here unchanged.
       unprefixed: [{ ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` }],
     };
   },
 });
 
-/** By default the shop's own host, and Shopify's for images. */
 function imageHostsOf({ IMAGE_HOSTS, SHOP_URL }: ServeConfig): readonly string[] {
   if (IMAGE_HOSTS.length > 0) return IMAGE_HOSTS;
   return [new URL(SHOP_URL).host, '*.myshopify.com', 'cdn.shopify.com'];

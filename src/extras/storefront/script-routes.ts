@@ -1,11 +1,10 @@
-// GET /beacon.js and GET /wishlist.js, the scripts of a shop's pages.
+// GET /beacon.js and GET /wishlist.js.
 
 import type { Operation } from '../../http/operation.js';
 import { JAVASCRIPT } from '../../http/own-pages.js';
 import { FILE_HEADERS, filePages, staticFile } from '../../http/static-file.js';
 import { scriptText } from './scripts.js';
 
-/** @param scriptName of the kit, without `.js` */
 export function storefrontScripts(scriptName: string): Operation[] {
   return [
     scriptOperation('beacon', 'getBeacon', 'The script that counts visits from pages', () =>
@@ -25,7 +24,7 @@ function scriptOperation(name: string, id: string, summary: string, text: () => 
     accessGroup: 'open',
     maxBody: 0,
     headers: FILE_HEADERS,
-    // Pages of any origin may load it, those that isolate themselves (COEP) too.
+    // All origins may load it, even pages with COEP.
     handle: staticFile(JAVASCRIPT, text, { 'cross-origin-resource-policy': 'cross-origin' }),
   };
 }

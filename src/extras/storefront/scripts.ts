@@ -1,20 +1,19 @@
-// The text of /beacon.js, which counts visits from a shop's pages, and of /wishlist.js, the kit: the same script with the files
-// of kit/ in it. `make build` minifies both. A script whose source has changed since is served as it is written.
+// The text of /beacon.js and of /wishlist.js, the kit: the beacon with the files of kit/ in it. `make build` minifies
+// both; a script changed since then is served unminified.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 
-// dist/src/extras/storefront/ -> the project's root; the scripts are not compiled.
+// Seen from dist/src/extras/storefront/: the scripts are not compiled.
 const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
-/** Minified scripts, by the hash of their source. */
+/** File names are hashes of the source. */
 export const MINIFIED = new URL('minified/', import.meta.url);
-/** In this order: each uses what stands before it. */
+/** Ordered: each uses the ones before. */
 const KIT = ['network', 'list', 'heart', 'page', 'smart-save', 'cart', 'looks', 'start'];
 
 export const SCRIPTS = ['beacon', 'wishlist'] as const;
 type Script = (typeof SCRIPTS)[number];
 
-/** A script as it is written. */
 export function sourceOf(script: Script): string {
   const beacon = read('beacon/beacon.js');
   if (script === 'beacon') return beacon;
@@ -23,12 +22,11 @@ export function sourceOf(script: Script): string {
     .replace('// @include kit', () => KIT.map((name) => read(`kit/${name}.js`)).join('\n'));
 }
 
-/** Its file's name among the minified ones. */
 export function minifiedName(source: string): string {
   return `${createHash('sha256').update(source).digest('hex').slice(0, 16)}.js`;
 }
 
-/** @param name of its path, without `.js`: the script finds its tag by it */
+/** @param name in the path, without `.js`: the script finds its tag by it */
 export function scriptText(script: Script, name: string): string {
   const source = sourceOf(script);
   const minified = new URL(minifiedName(source), MINIFIED);

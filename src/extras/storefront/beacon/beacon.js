@@ -1,43 +1,14 @@
-// What a shop's page loads to count its visits. It is served without comments and indentation (../beacon.ts),
-// so comments have lines of their own here. ES2017: an older browser may not trip over it.
+// Counts a shop page's visits. ES2017, so that older browsers can parse it. docs/shopify/README.md describes options
+// and methods.
 //
-//   <script defer src="https://…/beacon.js" data-key="pk_…" data-product-handle="red-shoe"></script>
-//
-//   data-key             publishable key. Not needed behind a Shopify app proxy, or where the service takes anyone
-//   data-product-handle  the product that the page shows: each view of the page is a visit
-//   data-customer        who is logged in: any text that differs by customer, empty for a guest. It is never sent.
-//                        After a logout, and for another customer, a new session begins. A login keeps the guest's
-//   data-consent         the page asks for consent: nothing is stored or sent before wishmeter.consent(true)
-//
-// Tag managers drop data attributes; where the script is inlined or imported it has no tag at all. The page then says
-// the same in a global, with src where there is no tag:
-//
-//   window.wishmeterOptions = { src: 'https://…/beacon.js', key: 'pk_…', productHandle: 'red-shoe', customer: '', consent: '' }
-//
-//   wishmeter.visit(handle)    counts a visit; the visitor's visits of this product so far
-//   wishmeter.count(handle)    the same without counting, after visits of this product that are under way
-//   wishmeter.counts(handles)  of up to 100 products: { handle: count }
-//   wishmeter.session()        the session id that the page's wishlist requests must send
-//   wishmeter.forget()         begins a new session; its id
-//   wishmeter.consent(given)   what the visitor has decided. A refusal removes the stored id
-//
-// Each answers a promise that never rejects, and that is undefined where the answer is not known in 5 s.
-// Nothing here may disturb the page: no error, and nothing that waits for the service. The console says once why nothing is
-// counted.
-//
-// The visitor is a random id in localStorage, followed by a space and data-customer where one is logged in. The two are
-// one item, so that they change together. Nothing is stored or sent under Global Privacy Control, for automated browsers
-// and robots (src/http/robots.ts knows more of them), in Shopify's theme editor, and on Shopify's pages unless its
-// customer-privacy API allows analytics (https://shopify.dev/docs/api/customer-privacy). A visit waits for consent and
-// is sent once that is given.
+// localStorage keeps a random session id, followed by a space and data-customer if a customer is logged in. It is one
+// item, so that both change together.
 (() => {
-  // @include first
-  // Calls that came before this script wait in the page's stub. (window.wishmeter may also be an element.)
+  // Earlier calls wait in the page's stub. (window.wishmeter may also be an element.)
   const { queue, visit } = Object(window.wishmeter);
-  // A second copy of the tag would count twice.
   if (visit && !queue) return;
 
-  // A module does not know its own element. Other services have a beacon.js, too: only ours has these attributes.
+  // A module has no currentScript. Other services have a beacon.js, too, but without these attributes.
   const named = 'script[src*="/beacon.js"]';
   const tag = [
     document.currentScript,
@@ -57,11 +28,10 @@
 
   const { userAgent } = navigator;
   const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
-  // Between the session and its owner, which may have blanks.
+  // Between the session and data-customer, which may contain blanks.
   const BLANK = / ([\s\S]*)/;
-  // Not crypto.randomUUID: pages without https have none.
+  // crypto.randomUUID needs https.
   const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
-  // The service is where the script came from.
   const urlOf = (path) => {
     const url = new URL(path, new URL(src, document.baseURI));
     if (key) url.searchParams.set('key', key);
@@ -76,21 +46,21 @@
     (navigator.globalPrivacyControl && 'Global Privacy Control') ||
     (test === undefined && navigator.webdriver && 'automated browser') ||
     (Object(window.Shopify).designMode && 'theme editor') ||
-    // Cubot makes phones.
+    // Cubot is a brand of phones.
     (/[^u]bot|crawl|spider|headless|lighthouse|synthetic|pingdom|gtmetrix|preview|ptst|-user\/|partners-|google[-o]/i.test(
       userAgent,
     ) &&
       test === undefined &&
       'robot');
-  // undefined: the page does not say, or has compared it with the stored session
+  // data-customer until it has been compared with the stored session; then undefined
   let present = customer;
-  // The session where localStorage does not keep it: this page's.
+  // The session if localStorage is forbidden.
   let memory = '';
   let given = consent === undefined;
   const waiting = [];
   const underway = new Map();
 
-  // Read anew each time: another tab may have begun a new session.
+  // Read each time: another tab may have begun a new session.
   const stored = () => {
     try {
       return memory || localStorage.wishmeter_session || '';
@@ -108,11 +78,11 @@
     } catch (_) {}
   };
 
-  // It throws if Shopify's API has not been loaded: nothing is decided.
+  // Throws before Shopify's API is loaded: then nothing is decided.
   const refused = () =>
     never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed() && 'no consent');
 
-  // Before the page is parsed, Shopify may still come. A page that is prepared in advance is viewed when it is shown, if ever.
+  // Shopify's script may come until then. A prerendered page is viewed when it is shown.
   const isShown = () => document.readyState !== 'loading' && !document.prerendering;
 
   const decide = () => {
@@ -127,7 +97,6 @@
 
   const begin = () => {
     try {
-      // Shopify's pages have a queue of that name until its own script is there.
       Shopify.loadFeatures([{ name: 'consent-tracking-api', version: '0.1' }], decide);
     } catch (_) {}
     decide();
@@ -136,7 +105,7 @@
   const identify = () => {
     const before = stored();
     const [id, owner = ''] = before.split(BLANK);
-    // A page compares once: later it may be older than what is stored, as in a tab from before a logout.
+    // Only once per page: another tab may have logged out since.
     const now = present === undefined ? owner : present.trim();
     present = undefined;
     const next = ((!owner || owner === now) && id) || randomId();
@@ -145,7 +114,7 @@
     return next;
   };
 
-  // In the same turn as the consent, which may be withdrawn in the next.
+  // Identifies in the tick of the consent, which may be withdrawn in the next.
   const session = async () => {
     if (never()) throw 0;
     return new Promise((go) => {
@@ -158,7 +127,7 @@
     const url = urlOf(`product/visit${path}`);
     const sessionId = await session();
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
-    // Without a header it goes as text/plain, which needs no preflight.
+    // Without a header: text/plain, which needs no preflight.
     const answer = await fetch(url, { method: 'POST', body, headers, keepalive: true }).catch((error) => {
       say(`no answer from ${url.origin}: blocked, or ALLOWED_ORIGINS lacks ${origin}`);
       throw error;
@@ -179,7 +148,6 @@
   const send = soon(async (handle) => {
     if (!handle) return say('no product handle, no visit');
     const { count } = await post('?count=true', 'productHandle', handle);
-    // Every visit is counted, but a robot's, and the service knows more of them.
     if (count === 0) say('not counted: robot');
     return count;
   });
@@ -212,10 +180,10 @@
   document.addEventListener('prerenderingchange', begin);
   document.addEventListener('visitorConsentCollected', begin);
   begin();
-  // Back and forward may bring the page as it was, without loading it: a view like any other.
+  // Back and forward may restore a page without loading it.
   addEventListener('pageshow', (event) => event.persisted && api.visit(productHandle));
   api.visit(productHandle);
-  // A logout is seen on every page that says who is logged in.
+  // Notices a logout on pages without a visit.
   if (customer !== undefined) api.session();
 
   if (queue) {

@@ -1,4 +1,5 @@
-// The session in Shopify's cart: a guest's order names the visitor by this attribute. `data-cart-session` is the cart's.
+// Puts the session into Shopify's cart, so that a guest's order names the visitor. `data-cart-session` is the cart's
+// value.
 function fillCart() {
   const { id } = who();
   if (!id || !window.Shopify || options.cartSession === undefined) return;
@@ -10,7 +11,6 @@ function fillCart() {
 
 const shopRoot = () => window.Shopify?.routes?.root || '/';
 
-/** @param action `add`, `update` */
 async function toCart(action, body) {
   const answer = await window.fetch(`${shopRoot()}cart/${action}.js`, {
     method: 'POST',

@@ -1,7 +1,6 @@
 // <wishlist-heart> and <wishlist-count>.
 const elements = new Set();
 
-/** Sets states as `state` and as `:state()`. @param names those that hold */
 function show(element, names, why) {
   const old = element.getAttribute('state');
   const now = names.join(' ');
@@ -38,7 +37,7 @@ class Painted extends HTMLElement {
 }
 
 let isSoon;
-/** Asks for all elements that came together. */
+/** One request for elements that are added together. */
 function askSoon() {
   if (isSoon) return;
   isSoon = setTimeout(() => {
@@ -50,7 +49,7 @@ function askSoon() {
 const decimal = (value) => (parseFloat(value) >= 0 ? parseFloat(value).toFixed(2) : null);
 const absolute = (url) => url && new URL(url, document.baseURI).href;
 
-/** The chosen variant of Shopify's product JSON (prices in cents) as an item. */
+/** @param product Shopify's product JSON, with prices in cents */
 function fromShopify(product, variantId) {
   const variant = product.variants.find(({ id }) => String(id) === plainId(variantId)) || product.variants[0];
   return {
@@ -76,7 +75,7 @@ class Heart extends Painted {
     shadow(this, this.button);
   }
 
-  /** What /item/add takes; productId is empty if the element names none. */
+  /** For /item/add; productId may be empty. */
   item() {
     const get = (name) => this.getAttribute(name);
     const chosen = get('variant-from') && document.querySelector(get('variant-from'));
@@ -111,7 +110,6 @@ class Heart extends Painted {
     return this.getAttribute('match') === 'product';
   }
 
-  /** What to ask the service for. */
   check() {
     const { productId, variantId } = this.item();
     return { productId, variantId: this.isAny() ? null : variantId };
@@ -148,7 +146,7 @@ class Heart extends Painted {
   }
 }
 
-/** @returns whether there is a wishlist, and no listener has cancelled it */
+/** @returns false without a wishlist, or if a listener has cancelled it */
 function addItem(item, reason = 'click', element = document) {
   if (whyOff() || !fire(element, 'add', { item, reason }, true)) return false;
   enqueue('item/add', item, reason);
@@ -156,7 +154,6 @@ function addItem(item, reason = 'click', element = document) {
   return true;
 }
 
-/** @param event `moveToCart`, if it leaves for the cart @returns as addItem */
 function removeItem({ productId, variantId, productHandle }, element = document, event = undefined) {
   const item = { productId, variantId, productHandle, event };
   if (whyOff() || !fire(element, 'remove', { item, event }, true)) return false;

@@ -1,8 +1,8 @@
-// The list as this browser knows it: a cache of the service's answers, and a queue of clicks that outlives the page. Both are
-// in localStorage, whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.)
+// The list in this browser: a cache of answers, and a queue of clicks that outlives the page. Both are in localStorage,
+// whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.)
 const CACHE = 'wishmeter_list';
 const QUEUE = 'wishmeter_queue';
-/** Milliseconds for which the count is taken from the cache. */
+/** Milliseconds until the cached count is read again. */
 const FRESH = 60000;
 
 const plainId = (id) => String(id ?? '').replace(/^gid:\/\/\w+\/\w+\//, '');
@@ -12,24 +12,23 @@ const productOf = (k) => {
   return { productId, variantId: variantId || null };
 };
 
-// `id`: the session; `keys`: saved products; `at`: when the whole list was read, 0 if it has changed elsewhere since.
+// `id`: the session; `keys`: saved products; `at`: time of the whole list, 0 after a change elsewhere.
 let cache;
 let queued;
-// Of the cache and the queue together.
+// From cache and queue.
 let keys;
-// The whole list, as it was last read on this page.
+// As last read by this page.
 let items;
-// Products that the service has answered for on this page; `*`: all of them.
+// Products of this page that the service knows about; `*`: all.
 const answered = new Set();
 const isAnswered = (product) => answered.has('*') || answered.has(keyOf(product));
-// Number of answered clicks.
+// Answered clicks; see askSaved.
 let clicks = 0;
-// The product whose click was refused.
 let problem;
-// Why the last answer is missing: `blocked`, `offline`.
+// Why there is no answer: `blocked`, `offline`.
 let off;
 
-/** Reads cache and queue, without what belongs to another session. */
+/** Ignores other sessions' cache and queue. */
 function load() {
   const { id } = who();
   cache = read(CACHE);
@@ -60,7 +59,7 @@ const paintAll = () => {
 };
 
 let last;
-/** Paints all, and notifies the page if the list differs from the last one. @param reason undefined: the page has just begun */
+/** @param reason undefined while the page starts: no event */
 function changed(reason) {
   paintAll();
   const detail = { items: Object.keys(keys).map(productOf), count: countNow() };
@@ -69,10 +68,9 @@ function changed(reason) {
   last = now;
 }
 
-/** Number of items; undefined before the whole list was read. */
+/** undefined before the whole list was read */
 const countNow = () => (cache.at === undefined ? undefined : Object.keys(keys).length);
 
-/** The key of a product on the list; with `isAny` of any of its variants. */
 function savedKey(product, isAny) {
   const k = keyOf(product);
   const prefix = keyOf({ productId: product.productId });
@@ -81,14 +79,11 @@ function savedKey(product, isAny) {
 
 const isPending = (k) => queued.some((entry) => entry.k === k && entry.path !== 'product/visit');
 
-/**
- * Queues a click and paints it. The last click on a product wins: earlier ones that are not under way are dropped.
- * @param path `item/add` or `item/remove` @param body what it takes, with productHandle
- */
+/** The last click on a product wins: earlier ones are dropped unless they are being sent. */
 async function enqueue(path, body, reason) {
   const k = keyOf(body);
   if (!who().id) {
-    // A new visitor's first click is painted before there is a session.
+    // Paint a new visitor's first click before there is a session.
     keys[k] = 1;
     paintAll();
     await sessionFor(true).catch(() => {});
@@ -97,7 +92,7 @@ async function enqueue(path, body, reason) {
   const entry = { ...who(), path, k, body, key: randomId(), next: 0, tries: 0 };
   queued = [...queued.filter((one) => one.k !== k || one.isSent), entry];
   const { productHandle } = body;
-  // A no holds on every device: the visits that Smart Save counts begin anew.
+  // After a removal Smart Save counts visits from 0 on all devices.
   if (path === 'item/remove' && productHandle)
     queued.push({ ...entry, path: 'product/visit', body: { productHandle }, key: randomId() });
   problem = '';
@@ -113,13 +108,13 @@ function flushIn(ms) {
 }
 
 let isFlushing;
-/** Sends the queue, in order, from one tab at a time. */
+/** Sends in order, from one tab at a time. */
 async function flush() {
   if (isFlushing) return;
   isFlushing = true;
   await allowed;
   const work = (lock) => (lock ? sendAll() : flushIn(1000));
-  // Pages without https have no locks.
+  // navigator.locks needs https.
   if (!whyOff())
     await (navigator.locks
       ? navigator.locks.request('wishmeter', { ifAvailable: true }, work)
@@ -167,7 +162,7 @@ async function sendAll() {
   }
 }
 
-/** Puts a guest's click first, for the session as it is now, without what was queued for another. */
+/** Repeats a guest's click for the present session. Drops other sessions' clicks. */
 function requeue(entry) {
   const { id } = who();
   const others = queued.filter((one) => one.key !== entry.key && one.id === id);
@@ -175,7 +170,7 @@ function requeue(entry) {
   refresh('login', true);
 }
 
-/** Empties everything: the next guest gets nothing of the customer's. */
+/** The next guest must get nothing of the customer's. */
 function logout() {
   answered.clear();
   write(CACHE, { id: who().id, keys: {}, at: 0 });
@@ -184,18 +179,18 @@ function logout() {
   changed('login');
 }
 
-/** Any write with both ids links a guest to the customer; a list at the backend merges. */
+/** Links guest and customer, as any write with both ids does. A list at the backend merges. */
 async function link() {
   const { id, owner } = who();
   const both = `${id} ${owner}`;
   if (!owner || !id || read('wishmeter_linked') === both) return false;
-  // Through the app proxy: no product has this id.
+  // Through the app proxy. No product has this id.
   if (!options.backend && (await ask('item/remove', { productId: 'login' })).status !== 200) return false;
   write('wishmeter_linked', both);
   return true;
 }
 
-/** Asks what is saved; again if a click was answered in the meantime, since the answer may be older than the click. */
+/** Asks again if a click was answered during the request: the result may be older. */
 async function askSaved(path, body) {
   const before = clicks;
   const answer = await ask(path, body);
@@ -203,13 +198,12 @@ async function askSaved(path, body) {
 }
 
 let refreshing = Promise.resolve();
-/** Asks the service again, one request after the other. @param isWhole the list, also if no element needs it */
+/** One request at a time. @param isWhole even if no element needs the whole list */
 function refresh(reason, isWhole) {
   refreshing = refreshing.then(() => refreshNow(reason, isWhole)).catch(() => {});
   return refreshing;
 }
 
-/** Whether an element shows more than is known. */
 const needsList = () =>
   (document.querySelector('wishlist-count') && !(Date.now() - cache.at < FRESH)) ||
   (document.querySelector(OWN_PAGE) &&
@@ -235,7 +229,6 @@ async function refreshNow(reason, isWhole) {
     for (const [j, { productId, variantId, itemId }] of (answer.json.items || []).entries()) {
       const [k, product] = some[j];
       const saved = keyOf({ productId, variantId });
-      // The list has changed elsewhere.
       if (saved in cache.keys !== Boolean(itemId) && cache.at) cache.at = 0;
       for (const one of Object.keys(cache.keys))
         if (product.variantId ? one === k : one.startsWith(k)) delete cache.keys[one];
@@ -248,7 +241,6 @@ async function refreshNow(reason, isWhole) {
   if (needsList()) await listNow(reason);
 }
 
-/** The whole list. @returns its items; undefined without an answer */
 async function listNow(reason) {
   const answer = await askSaved('item/list');
   if (!isUsable(answer)) return undefined;
@@ -263,10 +255,9 @@ async function listNow(reason) {
 }
 
 let retries = 0;
-/** Whether an answer can be used; otherwise the list is asked for later. */
 function isUsable({ status, json, wait, isForeign }) {
   off = status ? '' : navigator.onLine ? 'blocked' : 'offline';
-  // Under Global Privacy Control without a session nothing is saved.
+  // Under Global Privacy Control there is no session before the first click.
   if (status === 404 && isPrivate()) answered.add('*');
   if (status === 200 || answered.has('*')) return true;
   if (wait) setTimeout(refresh, wait, 'other-tab');

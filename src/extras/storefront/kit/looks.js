@@ -1,4 +1,4 @@
-// Texts and styles. Constructed style sheets need no `style-src`; every colour has a variable.
+// Texts and styles. Constructed style sheets need no `style-src`.
 const TEXTS = {
   en: 'Wishlist: #|Added to the wishlist|Removed from the wishlist|Undo|Your wishlist is empty|Remove|Add to cart|Share|Link copied|Sold out|Add # to your wishlist?|Yes|No|Show more|Save to my wishlist|was|Something went wrong|In the cart',
   de: 'Wunschliste: #|Auf der Wunschliste|Von der Wunschliste entfernt|Rückgängig|Deine Wunschliste ist leer|Entfernen|In den Warenkorb|Teilen|Link kopiert|Ausverkauft|# auf die Wunschliste?|Ja|Nein|Mehr zeigen|Auf meine Wunschliste|zuvor|Das hat nicht geklappt|Im Warenkorb',
@@ -10,7 +10,7 @@ const NAMES =
     '|',
   );
 
-/** A text in the page's language; the element's attribute `text-<name>` stands above it. `#` becomes `value`. */
+/** In the page's language, unless attribute `text-<name>` is set. `#` becomes `value`. */
 function text(element, name, value) {
   const [language] = (document.documentElement.lang || navigator.language).split('-');
   const texts = (TEXTS[language] || TEXTS.en).split('|');
@@ -40,7 +40,6 @@ input{flex:1;min-width:0}
 @media(forced-colors:active){:host{--c:Highlight}}`;
 
 let sheet;
-/** An open shadow root with the styles. */
 function shadow(element, ...children) {
   if (!sheet) {
     sheet = new CSSStyleSheet();
@@ -65,7 +64,6 @@ function button(part, label, onClick) {
 }
 
 let live;
-/** Says it to screen readers, politely, in one region of the page. */
 function announce(message) {
   if (!live) {
     live = make('div', { role: 'status' });
@@ -78,7 +76,7 @@ function announce(message) {
   }, 50);
 }
 
-/** A note for some seconds, longer while the pointer or the focus is in it. @param actions what its buttons do, by the names of their texts */
+/** Stays while the pointer or the focus is in it. @param actions text name -> function of its button */
 function toast(element, message, actions = {}) {
   element.shadowRoot.querySelector('.t')?.remove();
   const box = make('div', { part: 'toast', class: 'a t' }, message);

@@ -1,5 +1,5 @@
-// Requests of the kit, and whose they are. The beacon's visits pass through `fetch` here, too: a visit that got 503 or 429 is
-// sent again. Declared as a function, it stands in for the browser's in the whole script.
+// Requests and sessions. `fetch` here replaces the browser's in the whole script, so that visits are sent again after
+// 503 or 429.
 async function fetch(url, init) {
   for (let tries = 0; ; tries++) {
     const answer = await window.fetch(url, init);
@@ -10,11 +10,11 @@ async function fetch(url, init) {
 
 const TIMEOUT = 10000;
 
-/** Milliseconds until the next try, with jitter: the service's Retry-After, else longer each time. */
+/** Milliseconds: Retry-After or exponential back-off, with jitter. */
 const waitOf = (answer, tries) =>
   1000 * (answer?.headers.get('retry-after') * 1 || Math.min(2 ** tries / 2, 30)) * (1 + Math.random() / 2);
 
-// localStorage, or this page's own if the browser forbids it.
+// If localStorage is forbidden: for this page only.
 let storage;
 try {
   storage = localStorage;
@@ -28,16 +28,15 @@ function write(name, value) {
 }
 
 const isPrivate = () => navigator.globalPrivacyControl;
-// Under Global Privacy Control: a session that only the wishlist uses, from the first click on.
+// Under Global Privacy Control: a session only for the wishlist, from the first click on.
 const PRIVATE = 'wishmeter_wishlist';
 
-/** The session and its customer, as the last tab has stored them. */
 function who() {
   const [id, owner = ''] = (isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
   return { id, owner };
 }
 
-/** Why there is no wishlist here: `consent`, `privacy` or `robot`; empty if there is one. */
+/** Why there is no wishlist: `consent`, `privacy` or `robot`, else empty. */
 function whyOff() {
   if (isPrivate()) return options.gpc === 'off' ? 'privacy' : '';
   if (never()) return 'robot';
@@ -47,7 +46,7 @@ function whyOff() {
   return 'consent';
 }
 
-/** @param isClick a click may open a session under Global Privacy Control @returns its id; empty without one */
+/** @param isClick may open a session under Global Privacy Control */
 async function sessionFor(isClick) {
   if (!isPrivate()) return session();
   const { id, owner } = who();
@@ -58,17 +57,14 @@ async function sessionFor(isClick) {
   return next;
 }
 
-// A tab from before a login has learned that someone is logged in.
+// A tab from before a login learns of it by a 403.
 let isLoggedIn = false;
 const viaBackend = () => options.backend && (who().owner || isLoggedIn || (isPrivate() && customer));
 
-/**
- * Somebody has logged in or out: the session that was sent is not this visitor's. The kit goes on through the backend, or
- * with an empty session.
- */
+/** After a login or logout. Continues through the backend, or with a new session. */
 async function changeSession(status, sent) {
   const { id, owner } = who();
-  // Another request has changed it already.
+  // Another request has changed it.
   if (id && id !== sent) return;
   if (status === 403 && options.backend) isLoggedIn = true;
   else {
@@ -86,9 +82,9 @@ async function changeSession(status, sent) {
 }
 
 /**
- * One request for the wishlist. @param more `id`: its Idempotency-Key
- * @returns {status, json, wait, isForeign}: status 0 without an answer; `wait` in milliseconds if it may be sent again;
- *   `isForeign`: not done, since the session was another's. It has changed.
+ * @param more `id`: Idempotency-Key
+ * @returns status 0 without an answer; `wait` in milliseconds if it may be sent again; `isForeign`: refused, because the
+ *   session was another visitor's; it has been changed
  */
 async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {}) {
   const isOwn = viaBackend() && path !== 'product/visit';
@@ -103,11 +99,11 @@ async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {})
       headers,
       body: text,
       signal: AbortSignal.timeout(TIMEOUT),
-      // Browsers take 64 KB of such requests.
+      // Limit of browsers: 64 KB.
       keepalive: text.length < 60000,
     });
     const json = await answer.json().catch((error) => {
-      // A proxy's page with status 200, such as a shop's password page, is no answer.
+      // Status 200 without JSON is no answer, e.g. a shop's password page.
       if (answer.ok) throw error;
       return {};
     });

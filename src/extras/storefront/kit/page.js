@@ -1,5 +1,5 @@
-// <wishlist-page>: the list, or with `code`, also in the page's address, a friend's. Today's prices and stock come from Shopify's product JSON, else from
-// the shop's own `wishmeterOptions.products(items)`, which answers [{productId, variantId, price, available}].
+// <wishlist-page>: the visitor's list or, with `code` as attribute or in the page's address, a friend's. Prices and
+// stock come from `wishmeterOptions.products(items)`, else from Shopify's product JSON.
 const SORTS = { oldest: 'addedAt', name: 'productTitle', price: 'price' };
 
 function money(amount, currency) {
@@ -9,12 +9,11 @@ function money(amount, currency) {
       currency,
     });
   } catch {
-    // Without a currency, or in a language that the browser does not know.
+    // no currency, or an unknown language
     return `${amount} ${currency || ''}`;
   }
 }
 
-/** Today's price and stock of some items, by key. */
 async function today(some) {
   const now = {};
   if (options.products) for (const one of await options.products(some)) now[keyOf(one)] = one;
@@ -36,7 +35,7 @@ class Page extends Painted {
 
   build() {
     const code = new URLSearchParams(location.search).get('code');
-    // A shop's other codes, as of a discount, are shorter than a share's.
+    // Other codes of shops, such as discounts, are shorter.
     if (/^[\w-]{16,19}$/.test(code) && !this.hasAttribute('code')) this.setAttribute('code', code);
     this.now = {};
     this.pages = 1;
@@ -50,7 +49,7 @@ class Page extends Painted {
     shadow(this, this.note, this.rows, bar);
   }
 
-  /** The items to show, sorted; undefined before they are known. */
+  /** undefined before the items are known */
   list() {
     const code = this.getAttribute('code');
     if (code && code !== this.code) this.loadFriend(code);
@@ -89,7 +88,7 @@ class Page extends Painted {
       const rowText = JSON.stringify([item, now]);
       return old.get(rowText) || Object.assign(this.row(item, now || {}), { k: keyOf(item), text: rowText });
     });
-    // Rows that stay are not touched, so that focus stays in them.
+    // Unchanged rows stay, so that they keep the focus.
     if (rows.length !== old.size || rows.some((row, i) => this.rows.children[i] !== row))
       this.rows.replaceChildren(...rows);
     const isFriend = this.hasAttribute('code');
@@ -101,11 +100,9 @@ class Page extends Painted {
     this.mine.setAttribute('aria-disabled', hasAll);
     this.link.hidden = !list[0] || isFriend;
     this.field.hidden ||= this.link.hidden;
-    // Another tab or a heart has added a product.
     if (!queued.length && needsList()) askSoon();
   }
 
-  /** Asks once for each item. */
   async askPrices(shown) {
     const some = shown.filter((item) => !(keyOf(item) in this.now));
     for (const item of some) this.now[keyOf(item)] = undefined;
@@ -150,7 +147,6 @@ class Page extends Painted {
     this.rows.children[before]?.querySelector('a').focus();
   }
 
-  /** Takes a row away; focus goes to the next one. */
   leave(item, event) {
     const at = [...this.rows.children].findIndex((row) => row.k === keyOf(item));
     const hadFocus = this.shadowRoot.activeElement;
@@ -167,7 +163,7 @@ class Page extends Painted {
     if (this.leave(item)) toast(this, text(this, 'removed'), { undo });
   }
 
-  /** It leaves the list only once the cart has it. A listener of `wishlist:cart` may bring its own promise: detail.promise. */
+  /** The item leaves the list once the cart has it. A listener of `wishlist:cart` may set detail.promise. */
   async cart(item) {
     const detail = { item };
     if (!fire(this, 'cart', detail, true)) return;
@@ -202,14 +198,14 @@ class Page extends Painted {
   }
 
   saveToMine() {
-    // The last one first: both lists begin with what was added last.
+    // Lists begin with the newest.
     for (const item of [...this.friend].reverse())
       if (!(keyOf(item) in keys)) addItem({ ...item, source: 'wishlist' });
     toast(this, text(this, 'added'));
   }
 }
 
-/** @returns the list's link; undefined if there is none, or a listener of `wishlist:share` has cancelled it */
+/** undefined without a link, or if a listener has cancelled */
 async function shareLink(element = document) {
   if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
   await flush();

@@ -1,5 +1,4 @@
-// Smart Save: from so many visits on a heart offers to save its product, or saves it, with an undo; once a page. A removal resets
-// the visits (see enqueue), so a no holds on every device.
+// Smart Save: after N visits a heart offers to save its product, or saves it with an undo. Once per page.
 async function smartSave() {
   if (isPrivate()) return;
   for (const heart of elements) {
@@ -9,7 +8,7 @@ async function smartSave() {
     const { productHandle, productTitle } = item;
     const visits = await api.count(productHandle);
     await refreshing;
-    // Saved as another variant is saved, too.
+    // of any variant
     const isSaved = savedKey(item, true) || isPending(keyOf(item));
     if (!(visits >= least) || isSaved || !answered.size || whyOff()) continue;
     const yes = () => addItem({ ...heart.item(), source: 'pdpSmartSave' }, 'smart-save', heart);

@@ -1,8 +1,9 @@
-// The kit begins: its methods on window.wishmeter, its elements, and when it asks again.
-// Resolves once something may be sent: the page is parsed and shown, and there is consent.
+// Starts the kit: methods of window.wishmeter, elements, events.
+
+// Resolves when requests are allowed: the page is parsed and shown, and there is consent.
 const allowed = new Promise((go) => {
   waiting.push(go);
-  // The beacon waits for ever under Global Privacy Control.
+  // Under Global Privacy Control the beacon never proceeds.
   const look = () => isPrivate() && isShown() && go();
   document.addEventListener('readystatechange', look);
   document.addEventListener('prerenderingchange', look);
@@ -37,12 +38,11 @@ customElements.define('wishlist-heart', Heart);
 customElements.define('wishlist-count', Count);
 customElements.define('wishlist-page', Page);
 
-/** Reads what is stored, paints it, and asks the service. */
 function lookAgain() {
   const { id } = cache;
   load();
   answered.clear();
-  // Somebody has logged out, or withdrawn the consent.
+  // After a logout or a withdrawn consent.
   if (id && id !== cache.id) logout();
   else paintAll();
   refresh('other-tab', document.querySelector(`wishlist-count,${OWN_PAGE}`));
@@ -67,7 +67,7 @@ addEventListener('storage', ({ key: name }) => {
   changed('other-tab');
   if (queued.length) flushIn(1000);
 });
-// Once the page's own listeners have run: another variant is chosen.
+// Another variant may be chosen; the page's own listeners run first.
 document.addEventListener('change', () =>
   setTimeout(() => {
     paintAll();

@@ -1,4 +1,4 @@
-// Types of the kit, for shops that write TypeScript: copy this file, or `/// <reference path="…" />` it.
+// The kit's types for TypeScript shops: copy this file, or reference it with `/// <reference path="…" />`.
 
 export interface WishlistProduct {
   productId: string;
@@ -8,11 +8,11 @@ export interface WishlistProduct {
 export interface WishlistItem extends WishlistProduct {
   productHandle: string;
   productTitle: string;
-  /** Decimal text, such as `49.90`. */
+  /** Such as `49.90`. */
   price: string;
   compareAt?: string | null;
   variantTitle?: string | null;
-  /** An https address. */
+  /** With https. */
   image?: string | null;
   inventoryAvailable?: boolean;
   quantity?: number;
@@ -27,7 +27,7 @@ export interface Wishmeter {
   session(): Promise<string | undefined>;
   forget(): Promise<string | undefined>;
   consent(given: boolean): Promise<void>;
-  /** Whether a product is on the list, as this browser knows it; without `variantId` any variant of it. */
+  /** By this browser's copy of the list. Without `variantId`: any variant. */
   has(product: WishlistProduct): boolean;
   /** False if a listener has cancelled it, or there is no wishlist here. */
   add(item: WishlistItem): boolean;
@@ -35,11 +35,11 @@ export interface Wishmeter {
   /** Undefined without an answer. */
   list(): Promise<WishlistItem[] | undefined>;
   share(): Promise<string | undefined>;
-  /** Asks the service again. @param reason what `wishlist:change` says if the list has changed, `other-tab` by default */
+  /** Reads the list again. @param reason for `wishlist:change`; `other-tab` by default */
   refresh(reason?: WishlistChange['reason']): Promise<void>;
 }
 
-/** What a page may set before the script, as `window.wishmeterOptions`. */
+/** For `window.wishmeterOptions`, set before the script. */
 export interface WishmeterOptions {
   src?: string;
   key?: string;
@@ -48,7 +48,7 @@ export interface WishmeterOptions {
   consent?: string;
   backend?: string;
   gpc?: 'off';
-  /** Prices and stock of today. */
+  /** Current prices and stock. */
   products?: (items: WishlistItem[]) => Promise<(WishlistProduct & { price: string; available: boolean })[]>;
 }
 

@@ -1,24 +1,22 @@
-// The texts of the share page in each language, with numbers and prices.
+// The share page's texts, numbers and prices in each language.
 
 type Tag = 'en' | 'de' | 'fr' | 'es';
 
 export interface Texts {
   readonly title: string;
-  /** The title if the shop has a name; `#` is the name. */
+  /** `#` is the shop's name. */
   readonly titleOf: string;
   /** `#` is the number. */
   readonly count: { readonly one: string; readonly other: string };
-  /** For an item with a quantity above 1; `#` is the number. */
+  /** Shown above 1; `#` is the number. */
   readonly quantity: string;
   readonly price: string;
   readonly salePrice: string;
   readonly regularPrice: string;
   readonly soldOut: string;
   readonly toShop: string;
-  /** Links to the previous and the next page. */
   readonly newer: string;
   readonly older: string;
-  /** `#` is the page's number, then the number of pages. */
   readonly page: string;
   readonly empty: Notice;
   readonly unknown: Notice;
@@ -131,7 +129,7 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
 };
 
-/** Others, like codes of two letters, can't be formatted by Intl. */
+/** Intl rejects others, such as codes of two letters. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
 export class Language {
@@ -139,7 +137,7 @@ export class Language {
   readonly texts: Texts;
   readonly #plurals: Intl.PluralRules;
   readonly #numbers: Intl.NumberFormat;
-  /** By currency of CURRENCIES; '' for all others. */
+  /** By currency; '' for those not in CURRENCIES. */
   readonly #prices = new Map<string, Intl.NumberFormat>();
 
   constructor(tag: Tag) {
@@ -149,24 +147,21 @@ export class Language {
     this.#numbers = new Intl.NumberFormat(tag);
   }
 
-  /** The number of items, in words. */
   count(items: number): string {
     const { one, other } = this.texts.count;
     return (this.#plurals.select(items) === 'one' ? one : other).replace('#', this.#numbers.format(items));
   }
 
-  /** The page's number, in words. */
   page(number: number, pages: number): string {
     const [before = '', between = '', after = ''] = this.texts.page.split('#');
     return before + this.#numbers.format(number) + between + this.#numbers.format(pages) + after;
   }
 
-  /** The quantity of an item, in words. */
   quantity(n: number): string {
     return this.texts.quantity.replace('#', this.#numbers.format(n));
   }
 
-  /** @param amount decimal text @param currency 2 or 3 letters, or null for none */
+  /** @param amount decimal text @param currency 2 or 3 letters */
   price(amount: string, currency: string | null): string {
     const code = currency?.toUpperCase() ?? '';
     const known = CURRENCIES.has(code) ? code : '';
@@ -178,7 +173,7 @@ export class Language {
       );
       this.#prices.set(known, format);
     }
-    // As a string: a number would lose digits of large amounts.
+    // A number would lose digits of large amounts.
     const price = format.format(amount as Intl.StringNumericLiteral);
     return known === code ? price : `${price}\u00a0${code}`;
   }
@@ -187,7 +182,7 @@ export class Language {
 const ENGLISH = new Language('en');
 const LANGUAGES = [ENGLISH, new Language('de'), new Language('fr'), new Language('es')];
 
-/** The available language that the reader prefers. @param accepted an Accept-Language header, or '' */
+/** @param accepted Accept-Language header or '' */
 export function chooseLanguage(accepted: string): Language {
   let chosen = ENGLISH;
   let best = 0;

@@ -1,5 +1,4 @@
-// The HTML of a shared wishlist: the part for a theme's layout, and a whole document around it. Both work without scripts and load
-// nothing but the items' images.
+// The HTML of a shared wishlist, without scripts: a part for a theme's layout, or a whole document.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -8,7 +7,7 @@ import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
 import type { Language, Notice } from './languages.js';
 
-// From dist/src/http/share-page/: styles are not compiled.
+// Seen from dist/src/extras/storefront/share-page/: styles are not compiled.
 const readStyles = (name: string) =>
   readFileSync(
     new URL(`../../../../../src/extras/storefront/share-page/${name}.css`, import.meta.url),
@@ -23,7 +22,6 @@ const ICON = `data:image/svg+xml,${encodeURIComponent(
 )}`;
 const heart = html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${HEART}"/></svg>`;
 
-/** For whole documents. Styles are in the page; `data:` is its icon. */
 export function contentSecurityPolicy({ imageHosts }: Shop): string {
   return [
     "default-src 'none'",
@@ -35,25 +33,23 @@ export function contentSecurityPolicy({ imageHosts }: Shop): string {
   ].join('; ');
 }
 
-/** Shopify's title for the single variant of a product without variants. */
+/** Shopify's title for the only variant of a product. */
 const NO_VARIANTS = 'Default Title';
 
-/** The part of a page inside a layout. */
 export interface Content {
   readonly title: string;
   readonly body: Html;
-  /** For previews of the link. */
   readonly image: string | undefined;
 }
 
 export interface Shop {
   /** Without a trailing slash. */
   readonly url: string;
-  /** SHOP_NAME, or ''. */
+  /** May be empty. */
   readonly name: string;
   /** With `{handle}` and maybe `{variant}`. */
   readonly productUrl: string;
-  /** Hosts of images; `*.` stands for every host below. */
+  /** `*.` stands for all subdomains. */
   readonly imageHosts: readonly string[];
 }
 
@@ -70,7 +66,7 @@ ${showPages(page, language)}`;
   return { title, body, image: imageAddress(items[0]?.image ?? null, shop) };
 }
 
-/** Relative links: an app proxy adds its signature to them. */
+/** Links are relative: an app proxy adds its signature. */
 function showPages({ number, pages }: ItemPage, language: Language): Html {
   if (pages === 1) return NOTHING;
   const { newer, older } = language.texts;
@@ -85,7 +81,6 @@ export function showNotice({ title, text }: Notice, { texts }: Language, { url }
   return { title, body, image: undefined };
 }
 
-/** Drops the variant's parameter for an item without a variant. */
 function linkTo({ productHandle, variantId }: Item, productUrl: string): string {
   const link = new URL(productUrl);
   if (variantId === null)
@@ -99,7 +94,6 @@ function linkTo({ productHandle, variantId }: Item, productUrl: string): string 
 function showItem(item: Item, language: Language, shop: Shop): Html {
   const { variantTitle, quantity, inventoryAvailable } = item;
   const image = imageAddress(item.image, shop);
-  // Escaped once, used twice.
   const title = html`${item.productTitle}`;
   const variant = variantTitle && variantTitle !== NO_VARIANTS ? html`${variantTitle}` : undefined;
   const name = variant === undefined ? title : html`${title}, ${variant}`;
@@ -126,13 +120,11 @@ function showPrice({ price, compareAt, currencyCode }: Item, language: Language)
   return html`<p class="wm-price wm-sale"><span class="wm-spoken">${texts.salePrice} </span><strong>${now}</strong> <s><span class="wm-spoken">${texts.regularPrice} </span>${language.price(compareAt, currencyCode)}</s></p>`;
 }
 
-/** For a theme's layout. */
 export function partOf({ body }: Content, language: Language): string {
   return html`<style>${new Html(PART_STYLES)}</style>
 ${showPart(body, language)}`.text;
 }
 
-/** A whole document. */
 export function documentOf({ title, body, image }: Content, language: Language, shop: Shop): string {
   const { host } = new URL(shop.url);
   const name = shop.name || host;

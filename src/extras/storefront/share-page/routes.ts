@@ -1,5 +1,5 @@
-// GET /wishlist/share/:code: the page behind a share link. Signed requests of Shopify's app proxy get Liquid for the shop's theme;
-// all others get a whole page. It shows the items, and nothing else about the visitor.
+// GET /wishlist/share/:code, a share link's page. Signed requests of Shopify's app proxy get Liquid, others a whole
+// document. Nothing about the visitor is shown, only items.
 
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../../errors.js';
@@ -24,7 +24,7 @@ import {
 } from './page.js';
 
 const LIQUID = 'application/liquid';
-/** The code in the URL is a secret: search engines must not list it. */
+/** The code is a secret: search engines must not list it. */
 const UNLISTED = { 'x-robots-tag': 'noindex' };
 const NO_REFERRER = { 'referrer-policy': 'no-referrer' };
 const PAGE = { type: 'string', pattern: '^[1-9][0-9]*$', description: 'Of 48 items each; 1 by default' };
@@ -36,12 +36,12 @@ export interface SharePageSpec {
   readonly items: Items;
   readonly opens: ShareOpens;
   readonly shop: Shop;
-  /** The shop's own page, to redirect to; '' if there is none. */
+  /** The shop's own page to redirect to; '' if none. */
   readonly pageUrl: string;
 }
 
 export function sharePageOperation({ shares, items, opens, shop, pageUrl }: SharePageSpec): Operation {
-  /** Part of all validators: everything that all pages depend on. */
+  /** All inputs that pages have in common, for validators. */
   const edition = `${VERSION} ${JSON.stringify(shop)} ${contentSecurityPolicy(shop)}`;
   return {
     method: 'get',
@@ -77,7 +77,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
     async handle(_, request) {
       const unknown = new ServiceError('not_found', 'No wishlist has this share code.');
       const shareCode = normaliseCode(request.parameter);
-      // The shop's page requests the items; that request counts as an opening.
+      // The shop's page requests the items, which counts as an opening.
       if (pageUrl !== '') {
         if ((await shares.find(shareCode)) === undefined) throw unknown;
         return redirect(pageUrl, shareCode);
@@ -103,13 +103,11 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
   };
 }
 
-/** From 1. People get the first page for an invalid number. */
 function wantedPage(request: Request): number {
   const page = request.query().get('page');
   return typeof page === 'string' && /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1;
 }
 
-/** Validators of a page, for its list and everything else that it depends on. */
 function validatorsOf(edition: string, { version, number, changedAt }: ItemPage, request: Request) {
   const { tag } = chooseLanguage(request.header('accept-language'));
   const seen = [edition, request.caller.kind === 'storefront', tag, number, version].join(' ');
@@ -135,7 +133,7 @@ function page(
   const language = chooseLanguage(request.header('accept-language'));
   const content = show(language);
   const common = { ...headersOf(request), ...headers };
-  // Themes add their own scripts to Liquid: our policies would block them.
+  // Our policies would block the theme's scripts.
   if (request.caller.kind === 'storefront')
     return { type: LIQUID, headers: common, body: partOf(content, language) };
   return {
