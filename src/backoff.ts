@@ -1,4 +1,4 @@
-// Waits between attempts: exponential back-off with a limit and jitter.
+// Exponential back-off with a limit and jitter.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -9,7 +9,7 @@ export interface Backoff {
 
 const USUAL: Backoff = { firstMs: 100, longestMs: 10_000 };
 
-/** Milliseconds before the next attempt: between half and all of a time that doubles with each consecutive failure. */
+/** Milliseconds: between half and all of a time that doubles with each consecutive failure. */
 export function backoffMs(
   failures: number,
   { firstMs, longestMs }: Backoff = USUAL,
@@ -19,7 +19,6 @@ export function backoffMs(
   return most * (0.5 + random() / 2);
 }
 
-/** Resolves after `ms`, or when the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await sleep(ms, undefined, { signal });

@@ -23,7 +23,7 @@ const UNKNOWN_AUTHORITY = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** Without a full stop; undefined if the error is about something else. */
+/** Undefined if the error is about something else. */
 export function certificateFault(error: unknown): string | undefined {
   const { code } = error as { code?: unknown };
   if (typeof code !== 'string') return undefined;

@@ -1,5 +1,5 @@
-// Reads the environment into a frozen Config. An error names every wrong setting, but never its value, which may be a key.
-// docs/settings.md and `wishmeter help` are generated from the three groups below.
+// Reads the environment into a frozen Config. An error never contains a value, which may be a key. docs/settings.md and
+// `wishmeter help` are generated from the three groups below.
 
 import { StartupError } from './errors.js';
 import {
@@ -25,11 +25,9 @@ import {
 } from './setting-values.js';
 
 interface Setting<T> {
-  /** Text -> value. @throws Error that says what is allowed */
+  /** @throws Error that says what is allowed */
   readonly parse: (given: string) => T;
-  /** One line for docs/settings.md and `wishmeter help`. */
   readonly about: string;
-  /** Default. */
   readonly fallback: string;
 }
 
@@ -37,7 +35,6 @@ function setting<T>(parse: Setting<T>['parse'], about: string, fallback = ''): S
   return { parse, about, fallback };
 }
 
-/** Nearly every deployment sets these. */
 const USUAL = {
   API_KEYS: setting(
     list(/^(?!pk_)[\x21-\x7e]{16,}$/, 'are 16 or more visible characters and do not begin with pk_'),
@@ -72,7 +69,6 @@ const USUAL = {
   DATA_DIR: setting(anything, 'folder of the embedded databases, and of files that `start` makes', 'data'),
 };
 
-/** Some deployments set these. */
 const OCCASIONAL = {
   HOST: setting(
     anything,
@@ -214,7 +210,6 @@ const OCCASIONAL = {
   ),
 };
 
-/** Limits and ways out that hardly any deployment sets. */
 const RARE = {
   MAX_PRODUCTS: setting(integer(1, 1_000_000), 'products that one profile counts; one more is 409', '10000'),
   MAX_ITEMS: setting(integer(1, 100_000), 'items that one wishlist holds; one more is 409', '1000'),
@@ -271,10 +266,7 @@ export interface Config extends Parsed {}
 export type SettingName = keyof Config;
 export type VisitAccess = Config['VISIT_ACCESS'];
 
-/**
- * Reads some settings, or all.
- * @param fallbacks override the settings' defaults @throws StartupError that lists every wrong setting
- */
+/** @param fallbacks override the settings' defaults @throws StartupError that lists every wrong setting */
 export function readConfig<Name extends SettingName = SettingName>(
   env: Readonly<Record<string, string | undefined>>,
   names: readonly Name[] = ALL_SETTINGS as readonly Name[],

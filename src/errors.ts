@@ -1,7 +1,7 @@
-// Errors with a sentence for people: of requests (code, HTTP status, retryable) and of an operator's start. Imports nothing, so
-// that every layer can throw them; src/http/answer.ts makes the answers.
+// Errors with a sentence for people: of requests and of an operator's start. Imports nothing, so that every layer can
+// throw them.
 
-/** One fault in a request: a JSON pointer into the body (or the query), and a message. */
+/** `path` is a JSON pointer into the body or the query. */
 export interface Issue {
   readonly path: string;
   readonly message: string;
@@ -13,7 +13,6 @@ interface ErrorRow {
   readonly retryable: boolean;
 }
 
-/** Maximum issues of one answer. */
 const MAX_ISSUES = 50;
 
 /** The contract's error table. `retryable` errors carry `Retry-After`. */
@@ -72,14 +71,14 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 export interface ServiceErrorOptions extends ErrorOptions {
-  /** `Retry-After` in seconds, for retryable errors; 1 by default. */
+  /** `Retry-After` in seconds; default 1. */
   readonly retryAfterS?: number;
   readonly overload?: Overload;
 }
 
 /**
- * Reasons of `overloaded`: a stream of events is at its high-water mark, too much waits for Redis, Redis is at its `maxmemory`, the
- * event loop is late, slow readers leave too many bytes of answers, or too many bodies arrive at the same time.
+ * A stream of events is at its high-water mark, too many calls wait for Redis, Redis is at its `maxmemory`, the event
+ * loop is late, slow readers leave too many bytes unread, or too many bodies arrive at the same time.
  */
 export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
 
@@ -97,7 +96,7 @@ export class ServiceError extends Error {
     issues?: readonly Issue[],
     options?: ServiceErrorOptions,
   ) {
-    // A stack trace costs more than the rest of a refused request, and a refusal is no bug.
+    // A stack trace costs more than the rest of a refused request.
     const limit = Error.stackTraceLimit;
     if (code !== 'internal') Error.stackTraceLimit = 0;
     super(sentence, options);
@@ -128,5 +127,5 @@ export class StartupError extends Error {
   }
 }
 
-/** A database does not answer now. Long-running processes wait for it; commands end. */
+/** A database does not answer. Long-running processes wait for it; commands end. */
 export class AwayError extends StartupError {}

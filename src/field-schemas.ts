@@ -1,7 +1,7 @@
-// JSON Schemas of single fields, for requests, answers and items (src/wishlist/item-fields.ts). `format` names a rule of
-// src/validation/validator.ts, `maxBytes` counts bytes of UTF-8, `maxLevels` counts nested objects and lists.
+// JSON Schemas of single fields. `format` names a rule of src/validation/validator.ts, `maxBytes` counts bytes of
+// UTF-8, `maxLevels` counts nested objects and lists.
 
-/** Beyond that JSON.parse rounds integers. */
+/** JSON.parse rounds larger integers. */
 export const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
 export const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
 export const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;
@@ -22,18 +22,14 @@ export const freeForm = {
   description: 'Free-form, at most 16 KiB; numbers of more than 15 digits lose some: send them as text',
 } as const;
 
-/** One line of text, or null. */
 export const plainText = (maxBytes: number) =>
   ({ type: ['string', 'null'], format: 'plain-text', maxBytes }) as const;
 
 export const oneOf = <const T extends string>(allowed: readonly T[], absent: T) =>
   ({ type: ['string', 'null'], enum: [...allowed, null], default: absent }) as const;
 
-// Fields of answers.
-
 export const text = { type: 'string' } as const;
 export const word = (allowed: readonly string[]) => ({ type: 'string', enum: allowed }) as const;
-/** Two decimals. */
 export const decimalText = { type: 'string', pattern: '^-?\\d+\\.\\d{2}$' } as const;
 export const decimalTextOrNull = { ...decimalText, type: ['string', 'null'] } as const;
 export const time = { type: 'string', format: 'date-time', description: 'ISO 8601, UTC' } as const;
@@ -58,7 +54,6 @@ export interface FieldSchema {
   readonly type: TypeName | readonly TypeName[];
 }
 
-/** The TypeScript type of values that a schema accepts. */
 export type ValueOf<Schema extends FieldSchema> = ValueOfType[Extract<
   Schema['type'] extends readonly (infer Name)[] ? Name : Schema['type'],
   TypeName

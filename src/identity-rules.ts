@@ -1,8 +1,8 @@
-// The rules of identities: which ids are valid, how they are normalised (only here), and their names in Redis.
+// The rules of identities: which ids are valid, their normal form, and their names in Redis.
 
 import { createHash } from 'node:crypto';
 
-/** Validated, trimmed and normalised. */
+/** Validated and normalised. */
 export interface Identity {
   readonly customerId: string | null;
   readonly sessionId: string | null;
@@ -16,7 +16,7 @@ export interface Identity {
 /** In place of a profile id: an erasure of all profiles. */
 export const EVERY_PROFILE = '*';
 
-/** Maximum bytes of UTF-8 of an id or a product handle. */
+/** Of an id or a product handle, in UTF-8. */
 export const MAX_ID_BYTES = 255;
 
 // Broken clients send these as ids. Each would merge many visitors into one profile.
@@ -46,39 +46,37 @@ const SHOPIFY_GID = /^gid:\/\/shopify\/([A-Za-z]+)\/(\d+)$/;
 
 export type ShopifyType = 'Customer' | 'Product' | 'ProductVariant' | 'Order';
 
-/** True if a text has at most `max` bytes of UTF-8. */
+/** Counts bytes of UTF-8. */
 export function fitsBytes(text: string, max: number): boolean {
   return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
 }
 
-/** True for a text without control characters and lone surrogates (which UTF-8 can't encode). */
+/** Without control characters and lone surrogates, which UTF-8 can't encode. */
 export function isPlainText(text: string): boolean {
   return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
 }
 
-/** `text.trim()`, faster for texts that need no trimming. */
+/** Faster than `text.trim()` for texts that need no trimming. */
 export function trimmed(text: string): string {
   return isInk(text.charCodeAt(0)) && isInk(text.charCodeAt(text.length - 1)) ? text : text.trim();
 }
 
-/** True for an empty text or white space. */
 export function isBlank(text: string): boolean {
   return !isInk(text.charCodeAt(0)) && text.trim() === '';
 }
 
-/** True for printable ASCII other than space. */
 function isInk(charCode: number): boolean {
   return charCode > 0x20 && charCode < 0x7f;
 }
 
-/** Shortens `gid://shopify/<Type>/<digits>` to the digits, which name the same thing. */
+/** Shortens `gid://shopify/<Type>/<digits>` to the digits. */
 export function normaliseId(id: string): string {
   const text = trimmed(id);
   if (!text.startsWith('gid:')) return text;
   return SHOPIFY_GID.exec(text)?.[2] ?? text;
 }
 
-/** True for a valid id of this type. A gid of another type is not. */
+/** A gid of another type is invalid. */
 export function isId(type: ShopifyType, text: string): boolean {
   return isNormalId(normaliseId(text)) && isOfType(type, text);
 }
@@ -102,17 +100,16 @@ export function isVisitorId(text: string): boolean {
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
 }
 
-/** True for an address that belongs to nobody: it is stored, but leads to no visitor. @param email trimmed, lower case */
+/** The address is stored, but leads to no visitor. @param email trimmed, lower case */
 export function isPlaceholderEmail(email: string): boolean {
   return PLACEHOLDER_EMAIL.test(email);
 }
 
-/** @param name see identityName */
 export function isCustomerName(name: string): boolean {
   return name.startsWith('c:') || name.startsWith('C:');
 }
 
-/** The names of an identity's ids, the customer's first. */
+/** The customer's first. */
 export function namesIn({ customerId, sessionId }: Identity): string[] {
   return [
     ...(customerId === null ? [] : [identityName('c', customerId)]),
@@ -124,8 +121,8 @@ export function namesIn({ customerId, sessionId }: Identity): string[] {
 export const MAX_CLEAR_ID_BYTES = 62;
 
 /**
- * The name of an identity in Redis: `c:<customer>`, `s:<session>`, or with a hash `C:<hash>`, `S:<hash>`. One long field
- * would turn a whole bucket from a listpack into a hash table.
+ * `c:<customer>`, `s:<session>`, or with a hash `C:<hash>`, `S:<hash>`. One long field would turn a whole bucket from a
+ * listpack into a hash table.
  */
 export function identityName(kind: 'c' | 's', id: string): string {
   if (fitsBytes(id, MAX_CLEAR_ID_BYTES)) return `${kind}:${id}`;

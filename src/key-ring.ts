@@ -1,14 +1,14 @@
 // A set of secret keys, compared in constant time. Several valid keys allow rotation.
 //
-// A server sends its key with every request, and hashing it would cost more than the rest of the access check. So a key that
-// matched by digest is remembered as text, and compared with that next time. The comparison visits every character, so its
-// time reveals only the length. Only right keys are remembered, so strangers can't add or evict any.
+// Hashing the key of each request would cost more than the rest of the access check. So a key that matched by digest is
+// remembered as text. The comparison visits every character, so its time reveals only the length. Only right keys are
+// remembered, so strangers can't add or evict any.
 
 import { hash, timingSafeEqual } from 'node:crypto';
 
 export class KeyRing {
   readonly #digests: readonly Buffer[];
-  /** Keys that matched before, in the order of the digests. */
+  /** In the order of the digests. */
   readonly #remembered: (string | undefined)[];
 
   constructor(keys: readonly string[]) {
@@ -16,7 +16,7 @@ export class KeyRing {
     this.#remembered = keys.map(() => undefined);
   }
 
-  /** The index of the key, or undefined. Always compares all keys. */
+  /** The index of the key. Always compares all keys. */
   find(key: string): number | undefined {
     let found = this.#recall(key);
     if (found === undefined) {
@@ -37,12 +37,12 @@ export class KeyRing {
   }
 }
 
-/** Compares two secrets of any length in constant time. */
+/** Takes constant time, for secrets of any length. */
 export function isSameSecret(secret: string, other: string): boolean {
   return new KeyRing([secret]).find(other) !== undefined;
 }
 
-/** Compares all characters, without a branch that depends on them. */
+/** No branch depends on the characters. */
 function isSame(text: string, other: string): boolean {
   let difference = text.length ^ other.length;
   if (difference === 0)

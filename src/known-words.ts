@@ -1,5 +1,5 @@
-// Limits the values of columns that figures are grouped by. Devices, sources and channels from browsers are one of these words,
-// or `other`: else strangers could add rows to every figure. Words from servers are kept.
+// Limits the values of columns that figures are grouped by. Words from browsers are one of these, or `other`: else
+// strangers could add rows to every figure. Words from servers are kept.
 
 const DEVICES = ['desktop', 'mobile', 'phone', 'tablet', 'tv', 'app'] as const;
 export const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;

@@ -1,6 +1,5 @@
-// Log lines without personal data or secrets: JSON, or readable on a terminal. Libraries attach data to their errors (ioredis the
-// command's arguments, the ClickHouse client the query), and messages may quote bad input. So only harmless parts of an
-// error are logged.
+// Log lines without personal data or secrets. Libraries attach data to their errors (ioredis the command's arguments,
+// the ClickHouse client the query), and messages may quote bad input, so only harmless parts of an error are logged.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { PinoPretty as pretty } from 'pino-pretty';
@@ -10,20 +9,18 @@ const NOT_WRITTEN = 'not written here: it may quote data';
 interface LoggedError {
   readonly type: string;
   readonly message: string;
-  /** Like `ECONNREFUSED`, or ClickHouse's number. */
   readonly code?: string;
   /** Without the message, with which V8's stack begins. */
   readonly stack?: string;
   readonly causes?: readonly LoggedError[];
 }
 
-/** @param level `trace` to `fatal`, or `silent` @param destination stdout if absent */
+/** @param destination stdout if absent */
 export function createLog(level: string, name: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = { level, name, serializers: { err: describeError } };
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** Readable lines on stdout. */
 export function terminal(): DestinationStream {
   return pretty({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', singleLine: true, sync: true });
 }

@@ -70,7 +70,6 @@ async function run<Name extends CommandName>(name: Name, given: Arguments<Name>)
   return await command(program);
 }
 
-/** @throws UsageError for a further argument */
 function print(text: string, [more]: readonly string[]): number {
   if (more !== undefined) throw new UsageError(`There is nothing to do for ${JSON.stringify(more)}.`);
   process.stdout.write(text);
@@ -123,7 +122,7 @@ function createProgram<Name extends CommandName>(
       try {
         process.kill(pid, signal);
       } catch {
-        // it has ended
+        // It has ended.
       }
     },
   };
@@ -151,7 +150,6 @@ function version(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
-/** @throws StartupError if this Node is too old */
 function checkNode(): void {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const [oldestMajor, oldestMinor] = OLDEST_NODE;
@@ -161,7 +159,7 @@ function checkNode(): void {
   );
 }
 
-/** Reports the error to the parent, or on stderr. @returns the exit code */
+/** @returns the exit code */
 async function explain(error: unknown): Promise<number> {
   if (error instanceof UsageError) {
     process.stderr.write(`wishmeter: ${error.message}\n\n${usage()}`);
@@ -178,14 +176,17 @@ async function report(sentence: string): Promise<number> {
   return 1;
 }
 
-// Node would print all properties of the error: those of a Redis command have a visitor's data.
+// Node would print all properties of the error, and a Redis command has a visitor's data.
 process.on('uncaughtException', (error) => {
   const stderr = { write: (line: string) => void writeSync(2, line) };
   createLog('fatal', 'wishmeter', stderr).fatal({ err: error }, 'a bug; the process ends');
   process.exit(1);
 });
 
-/** Resolves when all output is written, or its reader has gone: process.exit would drop what waits for a full pipe. */
+/**
+ * Resolves when all output is written or its reader has closed: process.exit would drop output that waits for a full
+ * pipe.
+ */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => {
     stream.once('error', () => resolve()).write('', () => resolve());

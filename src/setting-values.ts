@@ -5,7 +5,7 @@ type Check = RegExp | ((value: string) => boolean);
 const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
 
 /**
- * True for variables that Kubernetes sets: next to a Service `clickhouse` every container has
+ * Kubernetes sets such variables: next to a Service `clickhouse` every container has
  * CLICKHOUSE_PORT=tcp://10.0.0.7:8123.
  * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
@@ -27,7 +27,7 @@ export function text(check: Check, sentence: string) {
   };
 }
 
-/** Values, comma-separated. */
+/** Comma-separated. */
 export function list(check: Check, sentence: string) {
   return (given: string): readonly string[] => {
     const values = given.split(',').map((value) => value.trim());
@@ -62,7 +62,7 @@ export function isUrl(...schemes: readonly string[]) {
 
 const isWeb = isUrl('http:', 'https:');
 export const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
-/** A host as in URLs, maybe with a port; `*.` stands for every host below. */
+/** `*.` stands for every host below. */
 export const isHost = (value: string): boolean =>
   /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/.test(value);
 export const anything = (given: string): string => given;

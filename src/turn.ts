@@ -1,11 +1,10 @@
-// The phases of a tick of the event loop. Node reads all readable sockets, one after the other; then we work on all of them:
+// The phases of a tick of the event loop:
 //
 //   read sockets ──▶ write answers ──▶ read sockets ──▶ look up visits ──▶ send batches to Redis ──▶ …
 //
-// A system call evicts our code and data from the processor's caches (and, with the kernel's defence against Meltdown, all
-// address translations). So work without system calls is done for all requests of a tick together. A batch has the fixed
-// cost of many visits, in server and Redis, so sockets are read twice per batch unless the first read took long. If nothing
-// has arrived, this takes microseconds; on a busy server it makes batches half as large again.
+// A system call evicts our code and data from the processor's caches, so other work is done for all requests of a tick
+// together. A batch has the fixed cost of many visits, so sockets are read twice per batch unless the first read took
+// long: on a busy server batches become half as large again.
 
 import { AsyncResource } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
@@ -13,7 +12,7 @@ import { performance } from 'node:perf_hooks'; // the global one is behind a get
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
 
-/** Milliseconds. After a longer read there is no second one: the first requests have waited. */
+/** After a longer read there is no second one: the first requests have waited. */
 const LONG_READ_MS = 1;
 
 /** Undefined while this tick has no work. */
@@ -21,7 +20,6 @@ let lookUps: Task[] | undefined;
 let sends: Task[] = [];
 let answers: Task[] = [];
 let began = 0;
-/** True while the sockets may be read a second time. */
 let readsAgain = false;
 
 function begun(): Task[] {
@@ -64,12 +62,12 @@ function finish(): void {
 }
 
 /**
- * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. During that phase it is for the
- * next tick.
+ * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. During that phase it is
+ * for the next tick.
  */
 export function atEndOfTurn(send: Task): void {
   begun();
-  const context = new AsyncResource('batch'); // AsyncResource.bind takes 16 us
+  const context = new AsyncResource('batch'); // AsyncResource.bind takes 16 µs
   sends.push(() => context.runInAsyncScope(send));
 }
 
@@ -80,7 +78,7 @@ export class TurnQueue<T> {
   readonly #most: number;
   #items: T[] = [];
 
-  /** @param most with one more item, all are handled at once */
+  /** @param most with one more item, all are handled immediately */
   constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
     this.#phase = phase;
     this.#deal = deal;

@@ -1,4 +1,4 @@
-// Opens what `serve` is for: visits, events, wishlists, visitors.
+// Opens the core of `serve`: visits, events, wishlists, visitors.
 
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
@@ -27,7 +27,6 @@ import { shareOperations } from '../wishlist/share-routes.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
 
-/** @param itemIndex of an extra */
 export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex | undefined): Core {
   const { config, store, timing, onClose, onFailed } = host;
   const opened = <T extends { close(): Promise<void> }>(batcher: T): T => {

@@ -1,4 +1,4 @@
-// What an extra plugs into `serve`. The core imports no extra; src/extras/extras.ts lists them.
+// How an extra plugs into `serve`. The core imports no extra; src/extras/extras.ts lists them.
 
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
@@ -15,20 +15,17 @@ import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { ServeConfig } from './settings.js';
 
-/** Time, as tests set it. */
+/** Set by tests; all in milliseconds. */
 export interface Timing {
-  /** Milliseconds: the clock of the rate limits of a worker alone, of the age of `/metrics` and of the log of outages. */
+  /** The clock of rate limits, of the age of `/metrics` and of the log of outages. */
   readonly now?: () => number;
-  /** Milliseconds within which a body must be complete. */
   readonly bodyTimeoutMs?: number;
-  /** Milliseconds for which a repeat takes a request without an answer to be under way. */
+  /** A request without an answer counts as running for so long. */
   readonly requestGraceMs?: number;
-  /** Milliseconds between looks at open compliance requests. */
   readonly compliancePollMs?: number;
-  /** Milliseconds between sweeps, and for which what may be on its way is left. */
+  /** `sweepMs` between sweeps; younger entries than `sweepGraceMs` may be in use. */
   readonly sweepMs?: number;
   readonly sweepGraceMs?: number;
-  /** Milliseconds between looks at products that a process has left half done. */
   readonly productLookMs?: number;
 }
 
@@ -38,21 +35,18 @@ export interface Host {
   readonly log: Logger;
   readonly store: Store;
   readonly timing: Timing;
-  /** Where ClickHouse is now; empty if there is none. */
+  /** '' if there is none. */
   readonly clickhouseUrl: () => string;
-  /** Metrics of this worker. */
   readonly registry: Registry;
-  /** Counts events written to a stream, by type. */
+  /** Counts events written to a stream. */
   readonly recorded: (type: string, events: number) => void;
-  /** For `Store.batcher`. */
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
-  /** Counts and logs a failure of work in the background. */
+  /** Counts and logs a failure of background work. */
   readonly onFailed: (task: Task, error: Error) => void;
   /** Closers run in reverse order. */
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }
 
-/** The core's services. */
 export interface Core extends Host {
   readonly appends: Batcher<Append, unknown>;
   readonly wishlists: WishlistBatch;
@@ -66,14 +60,13 @@ export interface Plug {
   readonly operations?: readonly Operation[];
   /** Operations outside BASE_PATH; /openapi.json leaves them out. */
   readonly unprefixed?: readonly Operation[];
-  /** `webhooks` of /openapi.json. */
   readonly webhooks?: Readonly<Record<string, object>>;
-  /** Registers metrics that are read from Redis at each scrape. */
+  /** Registers metrics that each scrape reads from Redis. */
   readonly metrics?: (registry: Registry) => { refresh(): Promise<void> };
 }
 
 export type Extra = (host: Host) => {
-  /** The core keeps it up to date. At most one extra has one. */
+  /** At most one extra has one. */
   readonly itemIndex?: ItemIndex | undefined;
   plug(core: Core): Plug;
 };

@@ -12,9 +12,9 @@ import type { ServeConfig } from './settings.js';
 
 /** The workers that share a port. */
 export interface Siblings {
-  /** Their number, including this one. */
+  /** Including this one. */
   readonly workers: number;
-  /** Gathers one value per worker, by the worker's name. @param read returns this worker's value */
+  /** Gathers one value per worker, by name. @param read returns this worker's value */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 
@@ -26,7 +26,6 @@ interface Sources {
   readonly siblings: Siblings | undefined;
 }
 
-/** @returns a function that composes an answer */
 export function openFigures({ store, config, metrics, plugs, siblings }: Sources) {
   // Every worker would read the same from Redis, so they are not summed.
   const ofRedis = new Registry();

@@ -33,15 +33,12 @@ export interface Flushing extends Closeable {
 }
 
 export interface FlushOptions {
-  /** CLICKHOUSE_URL by default. */
   readonly clickhouseUrl?: string;
-  /** Waits for both databases; see ServeOptions. */
   readonly waiting?: Waiting | undefined;
-  /** Of an extra. */
   readonly openHandOver?: OpenHandOver;
 }
 
-/** Brings events and visits from Redis to ClickHouse until `close`. @throws StartupError */
+/** @throws StartupError */
 export function flush(
   config: FlushConfig,
   log: Logger,
@@ -81,7 +78,7 @@ export function flush(
     const lost = new Promise<never>((_, reject) => {
       onLost = reject;
     });
-    lost.catch(() => {}); // avoids an unhandled rejection if nobody awaits it
+    lost.catch(() => {}); // avoids an unhandled rejection if nothing awaits it
     const store = await opened(waiting, 'Redis', () =>
       openStore(config, 'wishmeter flush', log, {
         timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
@@ -120,7 +117,6 @@ export function flush(
   });
 }
 
-/** @throws StartupError if the data in ClickHouse come from another deployment */
 function refuseStranger(known: string | undefined, salt: string | undefined): void {
   if (known === undefined || (salt !== undefined && fingerprintOf(salt) === known)) return;
   const what = salt === undefined ? 'is empty' : 'holds another deployment';
@@ -130,10 +126,7 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
   );
 }
 
-/**
- * Migrates the database and stores its settings: those of `config`, else the stored ones. A change is logged.
- * @throws StartupError
- */
+/** Stores the settings of `config`, else keeps the stored ones. */
 async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<KeptSettings> {
   const { CLICKHOUSE_DATABASE: database } = config;
   const clickhouse = createClickHouse(url, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));

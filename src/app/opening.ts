@@ -1,4 +1,4 @@
-// Opens resources and closes them in reverse order, also if a later step fails; and opens Redis for every process.
+// Opens resources and closes them in reverse order, also if a later step fails; opens Redis for every process.
 
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
@@ -17,7 +17,7 @@ export interface Closeable {
 
 type Closer = () => Promise<void> | void;
 
-/** Runs `open`. If it fails, or at `close`, runs the closers in reverse order. */
+/** If `open` fails, or at `close`, runs the closers in reverse order. */
 export async function withClosers<T>(
   open: (onClose: (closer: Closer) => void) => Promise<T>,
 ): Promise<T & Closeable> {
@@ -62,7 +62,7 @@ export async function openStore(
   return store;
 }
 
-/** For a command: opens an existing deployment and never makes a new one. @throws StartupError */
+/** Never makes a new deployment. @throws StartupError */
 export function openKnownStore(
   config: StoreConfig,
   name: string,
@@ -83,7 +83,7 @@ export function openKnownStore(
   });
 }
 
-/** Identity for a process that does not serve: without metrics and visit log. @param itemIndex of an extra */
+/** Identity for a process that does not serve: without metrics and visit log. */
 export function openIdentityAlone(
   store: Store,
   config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
@@ -101,5 +101,5 @@ export function openIdentityAlone(
   return openIdentity({ store, visits, recordings, appends, maxProducts: config.MAX_PRODUCTS, itemIndex });
 }
 
-/** To read a page of a batch, up to a megabyte, takes longer than a request may. */
+/** A page of a batch, up to a megabyte, takes longer than a request may. */
 export const FLUSH_REDIS_TIMEOUT_MS = 10_000;

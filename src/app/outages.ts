@@ -1,5 +1,5 @@
-// Logs outages: one line when an outage begins, one every half minute, and one when it has ended, with its length and the
-// number of 503 answers. A line for each answer would be thousands a second.
+// Logs outages: a line when one begins, every half minute, and when it has ended, with its length and number of 503
+// answers. A line for each answer would be thousands a second.
 
 import type { Logger } from 'pino';
 import { ERRORS, type ErrorCode, type Overload } from '../errors.js';
@@ -7,7 +7,6 @@ import type { MasterState } from '../redis/health.js';
 
 interface Outage {
   readonly describe: () => object;
-  /** Fields of its log lines, set at the first line. */
   fields: object;
   readonly began: number;
   seen: number;
@@ -28,14 +27,14 @@ export class Outages {
   /** By cause. Few, since a cause contains nothing of a request. */
   readonly #outages = new Map<string, Outage>();
 
-  /** @param masters returns their last known states @param now milliseconds */
+  /** @param masters returns their last known states */
   constructor(log: Logger, masters: () => readonly MasterState[], now = () => performance.now()) {
     this.#log = log;
     this.#masters = masters;
     this.#now = now;
   }
 
-  /** Counts a refusal if it is a 503. */
+  /** Counts only 503. */
   refused(code: ErrorCode, overload?: Overload, sentence: string = ERRORS[code].sentence): void {
     if (ERRORS[code].status !== 503) return;
     const isOfRedis = sentence === ERRORS.unavailable.sentence;
@@ -43,7 +42,6 @@ export class Outages {
     this.#saw(`503 ${overload} ${sentence}`, () => ({ code, why: why() })).answers++;
   }
 
-  /** @returns a function that ends it */
   watch(): () => void {
     const timer = setInterval(() => this.#tick(), TICK_MS);
     timer.unref();

@@ -1,5 +1,5 @@
-// Decides whether a balancer should send requests to this `serve`. If every process were unready while one of three masters is
-// away, a partial outage would become a total one. So a process is ready as long as any master answers, and names the others.
+// Decides whether a balancer should send requests to this `serve`: if any master answers. Otherwise the outage of one
+// master would stop all processes.
 
 import type { Readiness } from '../http/operating.js';
 import type { MasterState } from '../redis/health.js';

@@ -24,33 +24,32 @@ import type { ServeConfig } from './settings.js';
 import type { Waiting } from './waiting.js';
 
 /**
- * Share of the time-out of Redis that one turn of the event loop may take. Its answers are read in the turn after the
- * one that asked, so two have to fit. Queueing is cheaper than rejecting, so the share is no less than that.
+ * Share of Redis's time-out for one tick of the event loop. Replies are read one tick after the call, so two ticks have
+ * to fit.
  */
 const TURN_SHARE = 0.4;
 
 export interface Serving extends Closeable {
   readonly port: number;
-  /** The package that uWebSockets.js comes from, and its version. */
+  /** Package and version of uWebSockets.js. */
   readonly uws: string;
   /** `/metrics` made now; over HTTP it may be up to a second old. */
   figures(): Promise<string>;
-  /** See Server.drain; `close` comes after it. */
+  /** Call `close` afterwards. */
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
 export interface ServeOptions {
   readonly extras?: readonly Extra[];
-  /** If others share its port. */
   readonly siblings?: Siblings | undefined;
-  /** Where ClickHouse is now, which only exports ask; empty if there is none. CLICKHOUSE_URL by default. */
+  /** For exports; '' if there is none. CLICKHOUSE_URL by default. */
   readonly clickhouseUrl?: () => string;
   readonly timing?: Timing;
-  /** Waits for Redis; without it one that does not answer is a StartupError. */
+  /** Without it, StartupError if Redis does not answer. */
   readonly waiting?: Waiting | undefined;
 }
 
-/** One HTTP worker. @throws StartupError */
+/** @throws StartupError */
 export function serve(
   config: ServeConfig,
   log: Logger,

@@ -1,4 +1,4 @@
-// Waits for the databases when a process starts: after a reboot they may start later. A wrong setting ends the process at once.
+// Waits for the databases when a process starts: after a reboot they may start later.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -16,15 +16,12 @@ export class Waiting {
     this.#log = log;
   }
 
-  /** Why it waits now, without a full stop. */
+  /** Without a full stop. */
   get why(): string | undefined {
     return this.#why;
   }
 
-  /**
-   * Repeats `open` until it succeeds.
-   * @param onWaiting called once if the first try fails @throws errors of `open` other than AwayError
-   */
+  /** Repeats `open` while it throws AwayError. @param onWaiting called once if the first try fails */
   async until<T>(what: string, open: () => Promise<T>, onWaiting: () => void = () => {}): Promise<T> {
     let logged = Number.NEGATIVE_INFINITY;
     for (let failures = 1; ; failures++) {

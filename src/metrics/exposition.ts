@@ -1,13 +1,12 @@
-// Access to /metrics, and its cache. With METRICS_TOKEN clients must send `Authorization: Bearer <token>`. Metrics name no
-// visitor, but show what a shop sells. They cost milliseconds and calls of Redis, and without a token anyone may ask: they are
-// computed at most once a second.
+// Access to /metrics, and its cache. Metrics name no visitor, but show what a shop sells. They cost milliseconds and
+// calls of Redis, and without a token anyone may ask, so they are computed at most once a second.
 
 import { KeyRing } from '../key-ring.js';
 
 const LAST_MS = 1_000;
 const BEARER = /^Bearer +(\S+) *$/i;
 
-/** The token of an Authorization header; '' if it is not Bearer. */
+/** '' if it is not Bearer. */
 export function bearerOf(authorization: string): string {
   return BEARER.exec(authorization)?.[1] ?? '';
 }
@@ -20,7 +19,6 @@ export class MetricsAccess {
     this.#tokens = token === '' ? undefined : new KeyRing([token]);
   }
 
-  /** @param authorization the header; '' if absent */
   allows(authorization: string): boolean {
     return this.#tokens === undefined || this.#tokens.find(bearerOf(authorization)) !== undefined;
   }

@@ -1,9 +1,8 @@
-// A histogram for the hot path: callers keep a series, and an observation increments a number in an array. (prom-client's own
-// makes objects and a text of the labels for each value, which costs a tenth of a visit.)
+// A histogram for the hot path: an observation increments a number in an array. (prom-client's own makes objects and a
+// text of the labels for each value, which costs a tenth of a visit.)
 
 import type { Metric, Registry } from 'prom-client';
 
-/** Seconds of a request. */
 export const SECONDS_BUCKETS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ] as const;
@@ -12,11 +11,10 @@ export interface HistogramSpec<Label extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly Label[];
-  /** Upper bounds, ascending, in the unit of the name. */
+  /** Upper bounds, ascending. */
   readonly buckets: readonly number[];
 }
 
-/** The observations of one set of labels. */
 export class HistogramSeries {
   readonly labels: Readonly<Record<string, string>>;
   readonly #buckets: readonly number[];
@@ -39,7 +37,7 @@ export class HistogramSeries {
     counts[sum] = (counts[sum] as number) + value;
   }
 
-  /** Cumulative buckets, sum and count; none for labels without observations. */
+  /** Cumulative. None for labels without observations. */
   samples(name: string): { metricName: string; labels: Record<string, string | number>; value: number }[] {
     const buckets = this.#buckets;
     const bounds = [...buckets, '+Inf'];
@@ -60,7 +58,7 @@ export class HistogramSeries {
 
 export class FixedHistogram<Label extends string = never> {
   readonly #spec: HistogramSpec<Label>;
-  /** By labels. Their values come from code, never from a caller. */
+  /** Bounded: labels come from code, never from a caller. */
   readonly #series = new Map<string, HistogramSeries>();
 
   constructor(registry: Registry, spec: HistogramSpec<Label>) {
@@ -72,7 +70,7 @@ export class FixedHistogram<Label extends string = never> {
     registry.registerMetric(metric as unknown as Metric);
   }
 
-  /** One series per set of labels; keep it on the hot path. @param values of the labels, in their order */
+  /** One series per set of labels; keep it on the hot path. @param values in the order of the labels */
   series(...values: readonly string[]): HistogramSeries {
     const key = values.join('\n');
     let series = this.#series.get(key);

@@ -4,7 +4,7 @@ import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import { FixedHistogram, SECONDS_BUCKETS } from './fixed-histogram.js';
 
 /**
- * Left out: gauges with names that only counters may have (promtool refuses them), and the lag of the event loop, which each
+ * Left out: gauges with names that only counters may have (promtool refuses them), and the event loop's lag, which each
  * scrape resets for all other scrapers; the histogram below replaces it.
  */
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
@@ -12,7 +12,7 @@ const POLL_MS = 50;
 /** prom-client's monitor of the event loop can't be turned off. */
 const SELDOM_MS = 60_000;
 
-/** @param version of this package @returns a function that ends the timer */
+/** @returns a function that ends the timer */
 export function collectProcessMetrics(registry: Registry, version: string): () => void {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: SELDOM_MS });
   for (const { name } of registry.getMetricsAsArray())
@@ -26,7 +26,7 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
   return watchEventLoop(registry);
 }
 
-/** A timer is late by as much as a request has to wait. */
+/** A timer is as late as a request has to wait. */
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',

@@ -3,10 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { ServiceError } from '../errors.js';
 
-/**
- * @returns undefined for an empty body
- * @throws ServiceError `invalid_json`
- */
+/** @returns undefined for an empty body @throws ServiceError `invalid_json` */
 export function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
@@ -22,7 +19,7 @@ export function parseJson(bytes: Buffer): unknown {
   }
 }
 
-/** The text of a body, without a byte order mark. */
+/** Without a byte order mark. */
 export function jsonText(bytes: Buffer): string {
   const text = bytes.toString('utf8');
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;

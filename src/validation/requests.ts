@@ -30,8 +30,8 @@ import { compile } from './validator.js';
 
 declare const UNTRUSTED: unique symbol;
 /**
- * A well-formed identity for which the caller may not be authorised yet. It is no Identity, so that no operation can forget that
- * check.
+ * A well-formed identity for which the caller may not be authorised yet. Its own type, so that no operation can forget
+ * that check.
  */
 export interface NamedIdentity {
   readonly [UNTRUSTED]: true;
@@ -49,7 +49,6 @@ export interface VisitRequest {
 
 export interface VisitListRequest {
   readonly identity: NamedIdentity;
-  /** Unique. */
   readonly productHandles: readonly string[];
 }
 
@@ -71,7 +70,6 @@ export interface RemovalRequest {
   readonly event: RemovalEvent;
 }
 
-/** A request with nothing but an identity. */
 export interface IdentityRequest {
   readonly identity: NamedIdentity;
 }
@@ -108,7 +106,6 @@ const checkProfileQuery = compile<RawIdentity>(profileQuery);
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
-/** An id before normalisation. */
 type RawId = string | number;
 
 export function readId(id: RawId): string {
@@ -153,16 +150,15 @@ export function readVisitList(body: unknown): VisitListRequest {
   };
 }
 
-/** The parameters of a query, decoded. */
+/** Decoded. */
 interface Query {
-  /** @returns all values of a repeated parameter; undefined if absent */
+  /** @returns all values of a repeated parameter */
   get(name: string): string | string[] | undefined;
 }
 
 /**
- * A parameter. A blank one counts as absent: links are often made from templates.
+ * A blank parameter counts as absent: links are often made from templates.
  * @param faults receives issues; if absent, they are thrown
- * @throws ServiceError `invalid_request`
  */
 function given(query: Query, name: string, faults?: Issue[]): string | undefined {
   const value = query.get(name);
@@ -183,7 +179,7 @@ function faultOf(value: string | readonly string[]): string | undefined {
   return value.isWellFormed() ? undefined : 'must be UTF-8, percent-encoded';
 }
 
-/** A parameter `true` or `false`; false if absent. @throws ServiceError `invalid_request` */
+/** @throws ServiceError `invalid_request` */
 export function readFlag(query: Query, name: string): boolean {
   const flag = given(query, name) ?? 'false';
   if (flag === 'true' || flag === 'false') return flag === 'true';
@@ -276,7 +272,7 @@ export function readGuest(body: unknown): IdentityRequest {
 const PROFILE_NAMES = ['customerId', 'sessionId', 'email'] as const;
 
 /**
- * @param body of a DELETE; undefined: use the query
+ * @param body undefined: use the query
  * @throws ServiceError also if query and body name different visitors
  */
 export function readProfile(body: unknown, query: Query): IdentityRequest {
@@ -295,7 +291,6 @@ export function readProfile(body: unknown, query: Query): IdentityRequest {
   return { identity };
 }
 
-/** Both ids are present. */
 export function readMerge(body: unknown): IdentityRequest {
   return { identity: readIdentity(checkMerge(body).identity) };
 }

@@ -1,6 +1,5 @@
-// JSON Schemas of requests. The validator compiles them, /openapi.json publishes them. Single fields are in src/field-schemas.ts,
-// an item's in src/wishlist/item-fields.ts. `blankIsNull` turns blank texts of nullable fields into null; `someNonNull` names
-// fields of which at least one must be present and not null.
+// JSON Schemas of requests. The validator compiles them, /openapi.json publishes them. `blankIsNull` turns blank texts
+// of nullable fields into null; `someNonNull` names fields of which at least one must not be null.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import {
@@ -47,7 +46,6 @@ export const visitBody = {
   properties: { identity, productHandle },
 } as const;
 
-/** Maximum visits of a batch. */
 const MAX_VISITS = 500;
 
 export const visitBatchBody = {
@@ -56,7 +54,6 @@ export const visitBatchBody = {
   properties: { visits: { type: 'array', minItems: 1, maxItems: MAX_VISITS, items: visitBody } },
 } as const;
 
-/** Maximum products of a list of counts. */
 const MAX_HANDLES = 100;
 
 export const visitListBody = {
@@ -68,7 +65,6 @@ export const visitListBody = {
   },
 } as const;
 
-/** In a query, for GET, and for a DELETE whose body was dropped by a proxy. */
 export const visitQuery = {
   type: 'object',
   required: ['productHandle'],
@@ -122,7 +118,6 @@ export const itemListBody = {
   properties: { identity },
 } as const;
 
-/** Maximum products of a check. */
 const MAX_CHECKED = 250;
 
 export const itemCheckBody = {
@@ -172,7 +167,6 @@ export const profileBody = {
   properties: { identity: { ...identity, someNonNull: ['customerId', 'sessionId', 'email'] } },
 } as const;
 
-/** An identity, flat. */
 export const guestBody = {
   type: 'object',
   blankIsNull: true,
@@ -269,7 +263,6 @@ const pieces = {
   maximum: 0xffff_ffff,
 } as const;
 
-/** Shopify's states of payment. */
 const FINANCIAL_STATUS = [
   'authorized',
   'expired',

@@ -1,5 +1,5 @@
-// Parses JSON and ids of Shopify's webhooks. Ids are 64-bit numbers, which JSON.parse would round (the test notification is about
-// order 820982911946154508), so long numbers are read as text.
+// Parses JSON and ids of Shopify's webhooks. Ids are 64-bit numbers, which JSON.parse would round, so long numbers are
+// read as text.
 
 import { normaliseId } from '../identity-rules.js';
 import { jsonText, parseJson } from './json.js';
@@ -19,7 +19,7 @@ export function parseExactly(bytes: Buffer): unknown {
   );
 }
 
-/** The normalised id, or null if it is invalid. */
+/** Null if it is invalid. */
 export function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
   const text = typeof value === 'number' ? String(value) : value;
   return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;

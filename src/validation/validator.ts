@@ -1,5 +1,4 @@
-// Compiles schemas, and turns ajv's errors into the contract's issues: every fault, with its path and a sentence that says what is
-// allowed.
+// Compiles schemas, and turns ajv's errors into the contract's issues: every fault, with its path and a sentence.
 
 import { _, Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
@@ -14,8 +13,6 @@ import {
   trimmed,
 } from '../identity-rules.js';
 
-// Formats: rule and sentence. The rules of ids are in src/identity-rules.ts.
-
 const AN_ID = `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`;
 const A_VISITOR = `${AN_ID}, and not a placeholder such as "null" or "0"`;
 const NO_GID = 'and no gid of another type';
@@ -25,7 +22,6 @@ const PRICE = /^\d{1,16}\.\d{2}$/;
 interface Format {
   readonly test: (text: string) => boolean;
   readonly sentence: string;
-  /** If the rule is just a pattern. */
   readonly pattern?: RegExp;
 }
 
@@ -73,14 +69,13 @@ const FORMATS: Record<string, Format> = {
   },
 };
 
-// `verbose` puts the schema into errors, for the sentences of our keywords.
+// `verbose` puts the schema into errors, for our sentences.
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, verbose: true });
 
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
-// Every visit is checked by these three keywords, so they are compiled into the check: for `validate` ajv makes a context object at
-// each call.
+// The keywords of every visit are compiled into the check: for `validate` ajv makes a context object at each call.
 
 // Themes render `"{{ customer.id }}"` of a guest as "". The parsed object is ours to change.
 ajv.addKeyword({
@@ -128,17 +123,14 @@ ajv.addKeyword({
   validate: (max: number, data: object) => !isDeeper(data, max),
 });
 
-/** True if a `format` is ours and not JSON Schema's. */
 export function isOurFormat(format: string): boolean {
   return FORMATS[format] !== undefined;
 }
 
-/** The pattern of one of our formats; undefined if it has none. */
 export function patternOf(format: string): string | undefined {
   return FORMATS[format]?.pattern?.source;
 }
 
-/** The rule of one of our formats, in words. */
 export function sentenceOf(format: string): string {
   return FORMATS[format]?.sentence ?? 'is wrong';
 }
@@ -195,9 +187,7 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
   }
 }
 
-/**
- * Keeps one issue per fault: a value of the wrong type also fails an enum and a maximum; the enum's sentence says most.
- */
+/** Keeps one issue per fault: a value of the wrong type also fails an enum and a maximum. */
 function toIssues(errors: readonly ErrorObject[]): Issue[] {
   const pathsOf = (keyword: string) =>
     new Set(errors.filter((error) => error.keyword === keyword).map(({ instancePath }) => instancePath));
@@ -210,7 +200,7 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
     .map(toIssue);
 }
 
-/** @returns a function that finds every fault, in the order of the fields */
+/** @returns finds every fault, in the order of the fields */
 export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
   const validate = ajv.compile({ ...schema, $async: false });
   const maxima = listMaxima(schema);
@@ -221,8 +211,8 @@ export function issueFinder(schema: object): (data: unknown) => readonly Issue[]
 }
 
 /**
- * @returns a function that returns valid data as T, and else throws `invalid_request` with every fault. Undefined means that no body
- * was sent; `faults` are further issues, found without the schema.
+ * @returns throws `invalid_request` with every fault. Undefined means that no body was sent; `faults` are further
+ * issues, found without the schema.
  */
 export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
   const find = issueFinder(schema);
@@ -238,16 +228,13 @@ export function compile<T>(schema: object): (data: unknown, faults?: readonly Is
 export const EMPTY_BODY = 'The body is empty: it must be a JSON object.';
 const NO_FAULTS: readonly Issue[] = [];
 
-/** The top-level lists of a body, with their maximum lengths. */
 function listMaxima(schema: { readonly properties?: object }): readonly (readonly [string, number])[] {
   return Object.entries(schema.properties ?? {})
     .map(([name, { maxItems }]: [string, { maxItems?: number }]) => [name, maxItems] as const)
     .filter((row): row is readonly [string, number] => row[1] !== undefined);
 }
 
-/**
- * Cuts lists after one entry too many: ajv checks every entry, and a body full of faulty ones would take a second.
- */
+/** Cuts lists after one entry too many: ajv checks every entry, and a body full of faulty ones would take a second. */
 function shortened(body: unknown, maxima: readonly (readonly [string, number])[]): unknown {
   if (typeof body !== 'object' || body === null) return body;
   const cut: Record<string, unknown> = {};
