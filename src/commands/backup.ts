@@ -1,4 +1,4 @@
-// `wishmeter backup <folder>`: copies a running deployment into a new folder and verifies it; see src/extras/backup/.
+// `wishmeter backup <folder>`: copies a running deployment into a new folder and verifies the copy.
 
 import { backUp } from '../extras/backup/backup.js';
 import { totalOf } from '../extras/backup/manifest.js';
@@ -7,7 +7,6 @@ import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 import { progressOn } from './progress.js';
 
-/** @throws StartupError if there is no backup; UsageError */
 export async function backup({ operands, config, stdout, version }: Program<'backup'>): Promise<number> {
   const folder = oneFolder('backup', operands);
   const clickhouseUrl = serviceClickHouse(config);

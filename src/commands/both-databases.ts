@@ -1,4 +1,4 @@
-// Connects `backup` and `restore` to both databases, and turns their errors into sentences.
+// Connects `backup` and `restore` to both databases and rewords their errors.
 
 import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
@@ -10,7 +10,7 @@ import { createKeys } from '../redis/keys.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 
-/** Milliseconds, enough for a value of many megabytes. */
+/** Long enough for a value of many megabytes. */
 const REDIS_TIMEOUT_MS = 60_000;
 
 export interface Where {
@@ -19,13 +19,12 @@ export interface Where {
   readonly clickhouseUrl: string;
 }
 
-/** @throws UsageError */
 export function oneFolder(command: string, [folder, ...more]: readonly string[]): string {
   if (!folder || more.length > 0) throw new UsageError(`${command} takes one folder.`);
   return folder;
 }
 
-/** @param failure start of the sentence if `act` fails @throws StartupError */
+/** @param failure the start of the error's sentence @throws StartupError */
 export async function withDatabases(
   failure: string,
   { config, redisUrls, clickhouseUrl }: Where,

@@ -1,5 +1,4 @@
-// The table of commands, with arguments, settings and an example. Parsing, `--help` and the settings that a command gets follow
-// from it.
+// The table of commands: argument parsing, `--help` and each command's settings derive from it.
 
 import { parseArgs } from 'node:util';
 import {
@@ -16,27 +15,26 @@ import type { Config, SettingName } from '../config.js';
 interface Option {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
-  /** Name of the value of a `string` in the usage. */
   readonly value?: string;
 }
 
 export interface CommandLine {
   readonly about: string;
   readonly options?: Readonly<Record<string, Option>>;
-  /** Other arguments than options, as in the usage; none if absent. */
+  /** As the usage shows them; none if absent. */
   readonly operands?: string;
   readonly settings: readonly SettingName[];
-  /** Defaults that override those of the settings. */
+  /** Override the settings' defaults. */
   readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
-  /** Further ones on a terminal. */
+  /** Fallbacks on a terminal only. */
   readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
   readonly example: string;
 }
 
-/** For logging, and to find the databases of a `start`. */
+/** For logging, and to find the embedded databases. */
 const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
-/** Settings that `start` reads itself; others are for its children. */
+/** Settings that `start` doesn't pass to its children. */
 export const OF_START = ['WORKERS', 'REDIS_FSYNC', 'CLICKHOUSE_PORT', 'ANALYST_MAX_SECONDS'] as const;
 const OF_BACKUPS = [
   'REDIS_URL',
@@ -64,7 +62,7 @@ export const COMMAND_LINES = {
       ...COMMON,
     ],
     fallbacks: { HOST: '127.0.0.1' },
-    // At a terminal no load balancer has to notice the end, and log lines would hide the banner.
+    // On a terminal no load balancer needs time to drain, and log lines would hide the banner.
     atTerminal: { DRAIN_MS: '0', LOG_LEVEL: 'warn' },
     example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
   },
@@ -114,7 +112,7 @@ export const COMMAND_LINES = {
   dashboard: {
     about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
-    // A proxy provides TLS and access from a network.
+    // A proxy provides TLS and network access.
     fallbacks: { HOST: '127.0.0.1' },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
@@ -176,7 +174,7 @@ export type OptionsOf<Name extends CommandName> =
     ? { readonly [O in keyof Options]?: Options[O] extends { type: 'string' } ? string : boolean }
     : unknown;
 
-/** A wrong command line: printed with the usage, exit code 2. */
+/** Printed with the usage; exit code 2. */
 export class UsageError extends Error {
   constructor(sentence: string) {
     super(sentence);
@@ -184,7 +182,6 @@ export class UsageError extends Error {
   }
 }
 
-/** @throws UsageError if there is no such command */
 export function commandNamed(name: string): CommandName {
   if (Object.hasOwn(COMMAND_LINES, name)) return name as CommandName;
   throw new UsageError(`There is no command ${JSON.stringify(name)}.`);
@@ -196,7 +193,6 @@ export interface Arguments<Name extends CommandName> {
   readonly isHelp: boolean;
 }
 
-/** @param args the words after the command's name @throws UsageError */
 export function readArguments<Name extends CommandName>(
   name: Name,
   args: readonly string[],

@@ -1,4 +1,4 @@
-// `wishmeter dashboard`: pages of the shop's figures, from CLICKHOUSE_URL, and of the receivers, from REDIS_URL.
+// `wishmeter dashboard`: serves pages of the shop's figures and its receivers.
 
 import { Waiting } from '../app/waiting.js';
 import { StartupError } from '../errors.js';

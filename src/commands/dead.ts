@@ -1,5 +1,4 @@
-// `wishmeter dead`: dead letters, the events and visits that ClickHouse refused. `list` shows them as JSON lines, `retry` puts
-// them back into the stream, `drop` deletes them: those with the given ids, or --all.
+// `wishmeter dead`: lists, retries or drops dead letters, the rows that ClickHouse refused.
 
 import { pipeline } from 'node:stream/promises';
 import {
@@ -19,7 +18,7 @@ import type { Program } from './program.js';
 const PAGE = 100;
 const TIMEOUT_MS = 5_000;
 
-/** Ids by stream: its number, with `v` before it for visits. */
+/** Ids by stream name: a number, prefixed with `v` for visits. */
 type Selection = Map<string, string[]>;
 
 interface Letters {
@@ -28,7 +27,6 @@ interface Letters {
   readonly streams: readonly string[];
 }
 
-/** @throws StartupError if Redis does not answer */
 export async function dead({ options, operands, config, stdout }: Program<'dead'>): Promise<number> {
   const { all = false } = options;
   const [action = 'list', ...names] = operands;
@@ -59,7 +57,6 @@ export async function dead({ options, operands, config, stdout }: Program<'dead'
   }
 }
 
-/** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */
 async function open(config: Program<'dead'>['config']): Promise<RedisClient> {
   try {
     return await connectRedis(
@@ -71,7 +68,6 @@ async function open(config: Program<'dead'>['config']): Promise<RedisClient> {
   }
 }
 
-/** Names of all streams, of events and of visits. */
 async function namesOf(redis: RedisClient, keys: Keys): Promise<string[]> {
   const numbers = await streamsOf(redis, keys);
   return ['', 'v'].flatMap((kind) => numbers.map((number) => `${kind}${number}`));
@@ -88,7 +84,7 @@ async function list(letters: Letters, stdout: Program<'dead'>['stdout']): Promis
   try {
     await pipeline(lines, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // as with `| head`
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // the reader closed the pipe
   }
 }
 
@@ -108,7 +104,7 @@ async function* each({
   }
 }
 
-/** Collects all ids first: a letter that is refused again comes back with a new id. */
+/** Collects ids first: a letter that is refused again gets a new id. */
 async function everyOne(letters: Letters): Promise<Selection> {
   const selection: Selection = new Map();
   for await (const { stream, letter } of each(letters)) add(selection, stream, letter.id);

@@ -1,4 +1,4 @@
-// `wishmeter deliver`: sends events to receivers. Several processes share the work; see src/extras/receivers/.
+// `wishmeter deliver`: sends events to receivers. Several processes share the work.
 
 import { deliver as startDelivering } from '../extras/receivers/deliver.js';
 import { type Program, requireSettings, startWaiting } from './program.js';
@@ -8,7 +8,7 @@ export async function deliver(program: Program<'deliver'>): Promise<number> {
   requireSettings('deliver', { REDIS_URL: config.REDIS_URL });
   const delivering = await startWaiting(program, (waiting) => startDelivering(config, log, waiting));
   if (delivering === undefined) return 0;
-  const stopped = untilStopped(); // before `ready`: the parent may stop it then
+  const stopped = untilStopped(); // before `ready`, after which the parent may send a signal
   log.info('delivering');
   ready({});
   log.info({ signal: await stopped }, 'stopping');

@@ -1,4 +1,4 @@
-// Finds the databases of a `wishmeter start` on this machine if no URL is given: by the files that they write into DATA_DIR.
+// If no URL is set, finds the embedded databases by the files in DATA_DIR.
 
 import { join, resolve } from 'node:path';
 import type { Config } from '../config.js';
@@ -13,7 +13,7 @@ export function redisFolder(dataDir: string): string {
   return join(resolve(dataDir), 'redis');
 }
 
-/** CLICKHOUSE_URL, or the embedded one with the service's user and password, or ''. */
+/** The embedded one has the service's credentials. '' if there is none. */
 export function serviceClickHouse({
   CLICKHOUSE_URL,
   DATA_DIR,
@@ -21,7 +21,7 @@ export function serviceClickHouse({
   return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
 }
 
-/** REDIS_URL, or the embedded one, which may not run. */
+/** The embedded Redis may not be running. */
 export function redisUrls({
   REDIS_URL,
   DATA_DIR,

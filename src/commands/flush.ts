@@ -1,4 +1,4 @@
-// `wishmeter flush`: moves events, visits and purchases from REDIS_URL to CLICKHOUSE_URL. Several processes share the work.
+// `wishmeter flush`: moves data from Redis to ClickHouse. Several processes share the work.
 
 import { flush as startFlushing } from '../app/flush.js';
 import { openHandOver } from '../extras/receivers/hand-over.js';
@@ -14,7 +14,7 @@ export async function flush(program: Program<'flush'>): Promise<number> {
   );
   if (flushing === undefined) return 0;
   const { close, lost } = flushing;
-  const stopped = untilStopped(); // before `ready`: the parent may stop it then
+  const stopped = untilStopped(); // before `ready`, after which the parent may send a signal
   log.info('flushing');
   ready({});
   try {

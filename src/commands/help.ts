@@ -1,12 +1,10 @@
-// Prints `wishmeter help` (commands and settings) and `--help` of a command (arguments, settings, example).
+// The texts of `wishmeter help` and of a command's `--help`.
 
 import { ALL_SETTINGS, SETTINGS, type SettingName } from '../config.js';
 import { COMMAND_LINES, type CommandLine, type CommandName } from './command-line.js';
 
-/** Tables fit a terminal of so many columns. */
 const COLUMNS = 80;
 
-/** The short form, for a wrong command line. */
 export function usage(): string {
   const rows = [
     ...Object.entries(COMMAND_LINES).map(([name, { about }]) => [name, about]),
@@ -34,7 +32,6 @@ function usageOf(name: string, { options = {}, operands }: CommandLine): string 
   return [name, ...all, operands].filter(Boolean).join(' ');
 }
 
-/** In the order of docs/settings.md. */
 function settingsTable(names: readonly SettingName[], fallbacks: CommandLine['fallbacks'] = {}): string {
   const rows = ALL_SETTINGS.filter((name) => names.includes(name)).map((name) => {
     const fallback = fallbacks[name] ?? SETTINGS[name].fallback;

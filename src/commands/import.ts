@@ -1,4 +1,4 @@
-// `wishmeter import <file>`: wishlists from elsewhere onto the lists of a running service. docs/import.md says what a file may be.
+// `wishmeter import <file>`: imports wishlists into a running service; docs/import.md describes the file.
 
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -12,10 +12,10 @@ import { redisUrls } from './embedded-databases.js';
 import type { Program } from './program.js';
 import { progressOn } from './progress.js';
 
-/** Milliseconds between lines of progress, if they are not for a terminal. */
+/** Between lines of progress in a pipe. */
 const LINE_EVERY_MS = 5_000;
 
-/** @returns 1 where rows were left out, or it was stopped @throws StartupError, UsageError */
+/** @returns 1 if rows were left out or a signal came @throws StartupError, UsageError */
 export async function importItems(program: Program<'import'>): Promise<number> {
   const { operands, options, config, log, stdout } = program;
   const [file, ...more] = operands;
@@ -56,7 +56,6 @@ export async function importItems(program: Program<'import'>): Promise<number> {
   }
 }
 
-/** @throws StartupError */
 async function inputOf({ stdin }: Pick<Program<'import'>, 'stdin'>, file: string): Promise<Input> {
   if (file === '-') return { name: 'Standard input', chunks: stdin };
   try {

@@ -1,5 +1,4 @@
-// `wishmeter migrate`: migrates the database at CLICKHOUSE_URL, to roll out the schema before `flush`, which does the same when
-// it starts. Settings that would change the database need `--yes`.
+// `wishmeter migrate`: migrates ClickHouse before a rollout; `flush` does the same when it starts.
 
 import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
@@ -14,7 +13,6 @@ import { StartupError } from '../errors.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
-/** @throws StartupError if ClickHouse does not answer or refuses, and if settings would change without `--yes` */
 export async function migrate({ config, options, stdout }: Program<'migrate'>): Promise<number> {
   const CLICKHOUSE_URL = serviceClickHouse(config);
   requireSettings('migrate', { CLICKHOUSE_URL });
@@ -31,7 +29,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
     }
     const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
     const ran = await runMigrations(client, database, { cluster, timeZone });
-    // Store no defaults: a backup that is restored after this has its own settings.
+    // Don't store defaults: a backup restored later brings its own settings.
     const { VISIT_RETENTION_DAYS, SHOP_TIMEZONE } = config;
     await keepSettings(client, database, {
       CLICKHOUSE_CLUSTER: cluster,
@@ -49,7 +47,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
   }
 }
 
-/** Describes the effect of changed settings. @param visits number that the given retention would delete */
+/** @param visits the number that the new retention would delete */
 function effectOf({ changes }: SettledSettings, visits: number): string {
   return changes
     .map(({ setting, from, to }) => {

@@ -1,4 +1,4 @@
-// A command is a function from a Program, its view of the process, to an exit code. src/main.ts makes the Program.
+// A Program is a command's view of its process.
 
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
@@ -11,38 +11,32 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
-/** @template Name the command */
 export interface Program<Name extends CommandName> {
   readonly options: OptionsOf<Name>;
-  /** Other arguments than options. */
   readonly operands: readonly string[];
-  /** For child processes. */
   readonly env: Environment;
-  /** The settings of the command. */
   readonly config: ConfigOf<Name>;
   readonly version: string;
   readonly pid: number;
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly log: Logger;
-  /**
-   * Resolves at the first signal. At a second one the process ends. Before the first call signals have their default effect.
-   */
+  /** Resolves at the first signal; a second one ends the process. Signals are caught from the first call on. */
   untilStopped(): Promise<StopSignal>;
   /** @param last called before the process ends at a second signal */
   beforeForcedExit(last: () => void): void;
-  /** Reports to the parent, if there is one, that this process serves. */
+  /** Sends the message to the parent, if any. */
   ready(message: object): void;
-  /** To the parent, if `start` runs this process. */
+  /** Set if `start` runs this process. */
   readonly channel: Channel | undefined;
-  /** Aborts when that parent has died: its successor waits for our port or folder. */
+  /** Aborts when the parent dies: its successor waits for our port or folder. */
   readonly orphaned: AbortSignal;
-  /** Sends a signal to a process, which may have ended. */
+  /** The process may have ended already. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }
 
 /**
- * Starts a process that waits for its databases. A child of `start` does not wait: its parent reports why it can't start.
+ * Waits for the databases, except in a child of `start`: it fails, so that its parent reports why.
  * @returns undefined if a signal came first
  */
 export async function startWaiting<T>(
@@ -57,10 +51,10 @@ export async function startWaiting<T>(
   return await Promise.race([start(new Waiting(log)), stopped]);
 }
 
-/** @returns the exit code */
+/** Resolves to the exit code. */
 export type Command<Name extends CommandName> = (program: Program<Name>) => Promise<number>;
 
-/** @throws StartupError that names the empty ones among required settings */
+/** @throws StartupError */
 export function requireSettings(
   command: CommandName,
   settings: Readonly<Record<string, string | readonly string[]>>,

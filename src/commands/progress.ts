@@ -1,21 +1,18 @@
-// Shows the progress of a long command: one line that is rewritten on a terminal; in a pipe nothing, or a line every few seconds.
+// Shows progress: on a terminal one line that is rewritten, in a pipe a new line now and then or nothing.
 
 import type { Program } from './program.js';
 
 const EVERY_MS = 200;
-/** Erases the line. */
 const ERASE = '\r\u001b[K';
-/** Characters of a bar. */
+/** In characters. */
 const BAR = 24;
 
 export interface Progress {
-  /** @param total shown as a bar, if it is known */
   show(what: string, count: number, total?: number): void;
-  /** Erases the line. */
   end(): void;
 }
 
-/** @param pipeEveryMs milliseconds between lines in a pipe; without it there are none */
+/** @param pipeEveryMs no lines in a pipe if undefined */
 export function progressOn(stdout: Program<'backup'>['stdout'], pipeEveryMs?: number): Progress {
   const isTTY = stdout.isTTY === true;
   const everyMs = isTTY ? EVERY_MS : (pipeEveryMs ?? Number.POSITIVE_INFINITY);

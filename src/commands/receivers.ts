@@ -29,7 +29,6 @@ export async function receivers(program: Program<'receivers'>): Promise<number> 
   }
 }
 
-/** @throws UsageError */
 function actionOf({ config, operands, options }: Program<'receivers'>) {
   const [action = 'list', id = '', types, ...more] = operands;
   const isWhole = more.length === 0 && (action === 'add') === (types !== undefined);
@@ -74,7 +73,7 @@ async function replayTo(
   }
 }
 
-/** Parses a time in ISO 8601, or an age: `90m`, `24h`, `3d`. @throws UsageError */
+/** Parses ISO 8601, or an age: `90m`, `24h`, `3d`. */
 function readSince(text: string): number {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const since = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNIT_MS[unit] ?? 0);

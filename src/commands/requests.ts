@@ -1,5 +1,4 @@
-// `wishmeter requests`: the requests of compliance webhooks. `list` shows open ones as JSON lines; `export` prints the data that a
-// data request asks for; `done` closes an answered data request. `serve` executes and closes erasures.
+// `wishmeter requests`: lists compliance requests, answers and closes data requests. `serve` executes erasures.
 
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../extras/privacy/compliance.js';
@@ -34,7 +33,6 @@ export function requests(program: Program<'requests'>): Promise<number> {
   });
 }
 
-/** @throws StartupError */
 function dataRequest(open: readonly OpenRequest[], id: string): OpenRequest {
   const found = open.find((one) => one.id === id);
   if (found === undefined) throw new StartupError(`There is no open request ${id}.`);

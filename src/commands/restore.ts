@@ -1,4 +1,4 @@
-// `wishmeter restore <folder>`: restores a backup into empty databases, those of the URLs or new ones in DATA_DIR for `start`.
+// `wishmeter restore <folder>`: restores a backup into empty databases: at the URLs, else new ones in DATA_DIR.
 
 import { StartupError } from '../errors.js';
 import { totalOf } from '../extras/backup/manifest.js';
@@ -13,7 +13,7 @@ import { progressOn } from './progress.js';
 import { makeFolder } from './start/folder.js';
 import { lockFolder } from './start/lock.js';
 
-/** @throws StartupError if it fails, or a `start` uses DATA_DIR; UsageError */
+/** @throws StartupError also if a `start` uses DATA_DIR; UsageError */
 export async function restore(program: Program<'restore'>): Promise<number> {
   const { operands, config, stdout } = program;
   const folder = oneFolder('restore', operands);
@@ -36,7 +36,6 @@ export async function restore(program: Program<'restore'>): Promise<number> {
   return 0;
 }
 
-/** @throws UsageError */
 function onlyOf({ only }: Program<'restore'>['options']): 'redis' | 'clickhouse' | undefined {
   if (only === undefined || only === 'redis' || only === 'clickhouse') return only;
   throw new UsageError('--only is redis or clickhouse.');
@@ -44,7 +43,6 @@ function onlyOf({ only }: Program<'restore'>['options']): 'redis' | 'clickhouse'
 
 type Urls = { readonly redisUrls: readonly string[]; readonly clickhouseUrl: string };
 
-/** @throws StartupError */
 async function openDatabases({
   config,
   pid,

@@ -1,4 +1,4 @@
-// Runs the commands for visitors' rights with the code of DELETE and GET /profile.
+// Shared by the commands for visitors' rights.
 
 import { pipeline } from 'node:stream/promises';
 import { ServiceError, StartupError } from '../errors.js';
@@ -7,7 +7,6 @@ import { openRights, type Rights } from '../extras/privacy/rights.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';
 
-/** @throws StartupError if a database does not answer, or there is no data */
 export async function withRights(
   { config, log }: Program<'requests' | 'export' | 'erase'>,
   act: (rights: Rights) => Promise<void>,
@@ -24,7 +23,6 @@ export async function withRights(
   }
 }
 
-/** Streams an export, between `before` and `after`. */
 export async function writeExport(
   stdout: Program<'export'>['stdout'],
   text: Export,
@@ -39,7 +37,7 @@ export async function writeExport(
   try {
     await pipeline(all, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // as with `| head`
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // the reader closed the pipe
   } finally {
     text.close();
   }

@@ -1,4 +1,4 @@
-// `wishmeter serve`: one HTTP worker on REDIS_URL. Several may share a port, one per core.
+// `wishmeter serve`: one HTTP worker. Several may share a port, one per core.
 
 import { serve as startServing } from '../app/serve.js';
 import { EXTRAS } from '../extras/extras.js';
@@ -20,7 +20,7 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   );
   if (serving === undefined) return 0;
   const { port, uws, drain, close } = serving;
-  const stopped = untilStopped(); // before `ready`: the parent may stop it then
+  const stopped = untilStopped(); // before `ready`, after which the parent may send a signal
   log.info({ host: config.HOST, port, uws }, 'serving');
   ready({ port });
   log.info({ signal: await stopped }, 'stopping');

@@ -1,4 +1,4 @@
-// Notes on the environment for the log: misspelt names, settings that this command does not read, values set by Kubernetes.
+// Log notes on misspelt settings, unread settings, and variables set by Kubernetes.
 
 import { ALL_SETTINGS, type SettingName } from '../config.js';
 import { isServiceLink } from '../setting-values.js';
@@ -6,14 +6,14 @@ import { isServiceLink } from '../setting-values.js';
 export interface SettingNote {
   readonly level: 'info' | 'warn';
   readonly message: string;
-  /** Names, never values: they may be keys. */
+  /** Names only: values may be secret. */
   readonly settings: readonly string[];
 }
 
-/** Shorter names are too similar to others: PORT, PATH. */
+/** Shorter names resemble other variables (PORT, PATH). */
 const SHORTEST_MISSPELT = 6;
 
-/** @param read the settings of the command */
+/** @param read the command's settings */
 export function notesOn(
   env: Readonly<Record<string, string | undefined>>,
   command: string,

@@ -1,32 +1,28 @@
-// A scrape of /metrics reaches one of the workers on their shared port, and must show the metrics of all. That worker asks
-// `start`, which asks every worker; see start/relay.ts.
+// A scrape of /metrics reaches one worker, which gathers the metrics of all:
 //
 //   worker ──gather──▶ start ──collect──▶ every worker ──reply──▶ start ──gathered──▶ worker
 
 import { ServiceError } from '../errors.js';
 
-/** Messages to and from the parent process. */
 export interface Channel {
   send(message: object): void;
   listen(onMessage: (message: unknown) => void): void;
 }
 
-/** Messages of a worker, with the number of a question. */
+/** From a worker; the numbers identify a question. */
 export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
-/** Messages of `start`; `gathered` has each worker's reply, by the worker's name. */
+/** From `start`; `values` are by worker name. */
 export type FromRelay =
   | { readonly collect: number }
   | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };
 
-/** Longer than `start` waits for a worker. */
+/** Longer than `start` waits for a worker's reply. */
 const TIMEOUT_MS = 1_500;
 
-/** The workers of one `start`, seen by one of them. */
 export class WorkerSiblings {
-  /** Their number, including this one. */
   readonly workers: number;
   readonly #channel: Channel;
-  /** By question, each for TIMEOUT_MS at most. */
+  /** By question; an entry lives for TIMEOUT_MS at most. */
   readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));
@@ -35,7 +31,7 @@ export class WorkerSiblings {
     this.workers = workers;
     this.#channel = channel;
     channel.listen((received) => {
-      if (typeof received !== 'object' || received === null) return; // from another program
+      if (typeof received !== 'object' || received === null) return;
       const message = received as FromRelay;
       if ('collect' in message) {
         this.#read().then(
@@ -49,9 +45,8 @@ export class WorkerSiblings {
   }
 
   /**
-   * @param read returns this worker's value, whenever any worker gathers
-   * @returns a function that gathers the values of all workers, by name, without workers that do not answer. It throws
-   *   ServiceError `unavailable` if `start` does not answer.
+   * @param read returns this worker's value when any worker gathers
+   * @returns gathers values by worker name, without workers that don't answer; throws ServiceError `unavailable`
    */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
     this.#read = read;

@@ -1,8 +1,5 @@
-// `wishmeter sql "<query>"`: runs one query and streams the answer to stdout: on a terminal as a table, in a pipe as
-// tab-separated values with a header, unless --format or the query say otherwise. Data of visitors may contain escape
-// sequences; on a terminal they are escaped.
-//
-// The user of the embedded ClickHouse is `analyst`, who can only read; with --write it is the service's own.
+// `wishmeter sql "<query>"`: runs one query and streams the answer to stdout. On a terminal it escapes control
+// characters, which visitors' data may contain. The user is the read-only `analyst`; with --write, the service's.
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -18,7 +15,6 @@ import type { Program } from './program.js';
 const TERMINAL_FORMAT = 'PrettyCompactMonoBlock';
 const PIPE_FORMAT = 'TabSeparatedWithNames';
 
-/** @throws StartupError if ClickHouse does not answer, or with its message if it refuses the query */
 export async function sql({ options, operands, config, stdin, stdout }: Program<'sql'>): Promise<number> {
   const { format, write = false } = options;
   const [query, ...more] = operands;
@@ -36,13 +32,13 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
     else await pipeline(answer, untilError, stdout, { end: false });
   } catch (error) {
     if (error instanceof StartupError) throw error;
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0; // as with `| head`
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0; // the reader closed the pipe
     throw new StartupError(`The answer broke off: ${(error as Error).message}.`);
   }
   return 0;
 }
 
-/** A hint for views without their parameters, of which ClickHouse says only that they have no columns; or ''. */
+/** A hint if a parameterized view lacks parameters: ClickHouse only reports missing columns. */
 function missingDays(query: string): string {
   for (const view of loadViews()) {
     const [asked, given = ''] = new RegExp(`\\b${view.name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];
@@ -52,7 +48,7 @@ function missingDays(query: string): string {
   return '';
 }
 
-// Everything that a terminal interprets, except line breaks and tabs: C0, DEL, C1, changes of text direction.
+// C0 except tab and line feed, DEL, C1, changes of text direction.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -65,10 +61,10 @@ async function* harmless(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> 
   for await (const chunk of chunks) yield escapeControls(decoder.decode(chunk, { stream: true }));
 }
 
-/** ClickHouse's error at the end of an answer has up to 16 KiB, plus its frame. */
+/** ClickHouse's error at the end of an answer has at most 16 KiB, plus its frame. */
 const ERROR_BYTES = 20 * 1024;
 
-/** @throws StartupError if the answer ends with an error, since a late error can't change the status */
+/** A late error can't change the status; ClickHouse appends it. @throws StartupError */
 async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
   let end = Buffer.alloc(0);
   for await (const chunk of answer as AsyncIterable<Buffer>) {
@@ -82,7 +78,6 @@ async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
   if (error !== undefined) throw new StartupError(escapeControls(oneLine(error)));
 }
 
-/** CLICKHOUSE_URL, or the embedded one of a `wishmeter start` on this machine. */
 function endpoint(
   { CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR }: Program<'sql'>['config'],
   write: boolean,
@@ -97,13 +92,13 @@ function endpoint(
       );
     return new URL(service);
   }
-  // Prefer the URL file in DATA_DIR; fall back to CLICKHOUSE_PORT if it is unreadable.
+  // DATA_DIR may be unreadable: fall back to CLICKHOUSE_PORT.
   const port = service ? new URL(service).port : CLICKHOUSE_PORT;
   if (!port) throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
   return new URL(`http://analyst@127.0.0.1:${port}`);
 }
 
-/** Not `fetch`, which gives up if the first byte takes more than 300 s. */
+/** Not `fetch`, which fails if the first byte takes more than 300 s. */
 function post(
   url: URL,
   database: string,

@@ -24,7 +24,6 @@ export function exportVisitor(program: Program<'export'>): Promise<number> {
   });
 }
 
-/** @throws UsageError */
 function readIdentity(command: string, { customer, session, email }: Program<'erase'>['options']): Identity {
   const given = new Map(Object.entries({ customerId: customer, sessionId: session, email }));
   try {

@@ -1,4 +1,4 @@
-// Makes an API key and the dashboard's token if no setting has them. They are stored in the data folder.
+// Generates an API key and the dashboard's token, and keeps them in the data folder.
 
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -7,17 +7,15 @@ import { StartupError } from '../../errors.js';
 
 const KEY = /^[\x21-\x2b\x2d-\x7e]{16,}$/; // valid in API_KEYS
 
-/** @throws StartupError if the file holds something else */
 export function ownApiKey(folder: string): Promise<string> {
   return ownSecret(folder, 'api-key', 'sk_');
 }
 
-/** @throws StartupError if the file holds something else */
 export function ownDashboardToken(folder: string): Promise<string> {
   return ownSecret(folder, 'dashboard-token', '');
 }
 
-/** Reads the secret, or makes it. */
+/** @throws StartupError if the file can't be read or doesn't hold a secret */
 async function ownSecret(folder: string, file: string, prefix: string): Promise<string> {
   const path = join(folder, file);
   const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -29,7 +27,7 @@ async function ownSecret(folder: string, file: string, prefix: string): Promise<
     throw new StartupError(`${path} does not hold a key; delete it, and a new one is made.`);
   }
   const key = `${prefix}${randomBytes(32).toString('base64url')}`;
-  // Renamed into place: a crash leaves a whole key or none.
+  // A crash leaves a whole key or none.
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600, flag: 'wx' });
   await rename(`${path}.new`, path);

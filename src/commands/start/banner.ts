@@ -1,4 +1,4 @@
-// The text on a terminal when `start` is ready: addresses, and commands to try.
+// The text that a terminal shows when `start` is ready.
 
 import { resolve } from 'node:path';
 import { SETTINGS } from '../../config.js';
@@ -8,19 +8,17 @@ const { CLICKHOUSE_PORT, DATA_DIR } = SETTINGS;
 export interface BannerFacts {
   readonly version: string;
   readonly afterMs: number;
-  /** With the base path, without a slash at its end. */
+  /** Has no trailing slash. */
   readonly url: string;
-  /** Without credentials. */
+  /** Has no credentials. */
   readonly clickhouseUrl: string;
-  /** Without its token. */
   readonly dashboardUrl: string;
   readonly dashboardToken: string;
-  /** Port of the embedded ClickHouse. */
+  /** Undefined if ClickHouse isn't embedded. */
   readonly clickhousePort: number | undefined;
   readonly database: string;
-  /** DATA_DIR. */
   readonly folder: string;
-  /** The generated key; undefined if API_KEYS has keys, which are not shown. */
+  /** Undefined if API_KEYS has keys, which the banner doesn't show. */
   readonly key: string | undefined;
 }
 
@@ -30,7 +28,7 @@ export function banner(facts: BannerFacts): string {
   const visit = '{"identity":{"sessionId":"s-1","device":"desktop"},"productHandle":"red-shoe"}';
   const event =
     '{"identity":{"sessionId":"s-1","device":"desktop"},"type":"add","payload":{"productId":"1001","source":"pdp"}}';
-  // The reader's shell may have another working directory: `sql` then needs DATA_DIR or CLICKHOUSE_PORT.
+  // The user's shell may be in another folder, from which `sql` needs DATA_DIR or CLICKHOUSE_PORT.
   const ports = [undefined, Number(CLICKHOUSE_PORT.fallback)];
   const port = ports.includes(clickhousePort) ? '' : `CLICKHOUSE_PORT=${clickhousePort} `;
   const where = folder === DATA_DIR.fallback ? port : `DATA_DIR=${quoted(resolve(folder))} `;
@@ -56,7 +54,6 @@ Ctrl-C stops everything; no acknowledged data is lost.
 `;
 }
 
-/** Quotes for a shell. */
 function quoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

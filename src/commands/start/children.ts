@@ -1,4 +1,4 @@
-// The child processes of `start`, by name. Starting and stopping may overlap (Ctrl-C while Redis loads its data).
+// The child processes of `start`. Starting and stopping may overlap (Ctrl-C while Redis loads its data).
 
 import type { Logger } from 'pino';
 import type { ChildState } from '../../extras/embedded/child.js';
@@ -14,7 +14,7 @@ interface Member {
 }
 
 export class Children {
-  /** Bounded: a child that is started again keeps its name. */
+  /** Bounded: a restarted child keeps its name. */
   readonly #members = new Map<string, Member>();
   readonly #log: Logger;
   readonly #kill: (pid: number, signal: NodeJS.Signals) => void;
@@ -25,10 +25,7 @@ export class Children {
     this.#kill = kill;
   }
 
-  /**
-   * @param run starts the child and reports its states
-   * @throws errors of `run`, and Error after `close`
-   */
+  /** @throws errors of `run`, and Error after `close` */
   async start<T extends Stoppable>(
     name: string,
     run: (onState: (state: ChildState) => void) => Promise<T>,
@@ -43,18 +40,17 @@ export class Children {
     return started;
   }
 
-  /** Starts no more children. */
   close(): void {
     this.#closing = true;
   }
 
-  /** Stops all children called `name` or `name <number>` concurrently, also those that are still starting. */
+  /** Stops all children named `name` or `name <number>`, even if they are still starting. */
   async stop(name: string): Promise<void> {
     const all = [...this.#members].filter(([key]) => key === name || key.startsWith(`${name} `));
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));
   }
 
-  /** Kills every process. Acknowledged writes are in Redis's append-only file. */
+  /** Loses no acknowledged write: Redis's append-only file has it. */
   kill(): void {
     this.#closing = true;
     for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');
@@ -62,7 +58,7 @@ export class Children {
 
   async #stopOne(member: Member): Promise<void> {
     if (!member.up && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
-    // A child that never started has rejected `start` already.
+    // If it failed to start, `start` rejected.
     const child = await member.child?.catch(() => undefined);
     await child?.stop();
   }
@@ -71,7 +67,7 @@ export class Children {
     const what = state.state;
     if (state.state === 'starting') member.pid = state.pid;
     if (what === 'died' || what === 'stopped') member.pid = undefined;
-    // `stop` was called before the process existed.
+    // `stop` came before the process existed.
     if (what === 'starting' && this.#closing && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
 
     const log = this.#log.child({ child: name });

@@ -1,13 +1,10 @@
-// Makes DATA_DIR. Only its owner may read it: the append-only file has the salt and e-mail addresses.
+// Creates DATA_DIR. Only its owner may read it: the append-only file holds the salt and e-mail addresses.
 
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StartupError } from '../../errors.js';
 
-/**
- * Makes the folder, or removes other users' rights to read it.
- * @throws StartupError if that fails, or if others may write it: its content may be theirs
- */
+/** @throws StartupError also if other users may write the folder: its content may be theirs */
 export async function makeFolder(folder: string): Promise<void> {
   try {
     await makeWithParents(resolve(folder));
@@ -27,7 +24,7 @@ export async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Like `mkdir` with `recursive`, which never ends below a folder that accepts none: /proc. */
+/** `mkdir` with `recursive` never returns below a folder that allows no subfolders, such as /proc. */
 async function makeWithParents(folder: string): Promise<void> {
   const parent = dirname(folder);
   if (parent !== folder && !(await isThere(parent))) await makeWithParents(parent);

@@ -1,8 +1,6 @@
-// Locks a data folder for one `wishmeter start`. The lock is a unix socket on which the owner listens, not a file with a pid:
-// the kernel closes it when the owner dies, and a pid may be reused (in a container pids are small).
-//
-// A shared socket of a killed owner could not be removed safely: it may belong to a new owner by then. So each contender
-// listens on its own socket, `start.<random>.sock`, and then asks the others. Of two contenders at least one sees the other:
+// Locks a data folder for one `wishmeter start`. The owner listens on a unix socket, which the kernel closes when it
+// dies; a pid in a file could be reused. One shared socket can't be removed safely: it may already belong to a new
+// owner. So each contender listens on its own socket first and then asks the others:
 //
 //   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
 //     ▲               ├─ an owner ──▶ refused
@@ -20,7 +18,7 @@ import { StartupError } from '../../errors.js';
 
 /** Older versions used `start.sock`. */
 const SOCKET = /^start(\.[0-9a-f]+)?\.sock$/;
-/** An owner that does not answer in that time is frozen, and still the owner. */
+/** An owner that doesn't answer within this time is frozen, but remains the owner. */
 const ANSWER_MS = 5_000;
 const CONTEND_MS = 10_000;
 const PAUSE_MS = 10;
@@ -29,14 +27,14 @@ export interface Lock {
   release(): Promise<void>;
 }
 
-/** @throws StartupError with the owner's pid if the folder is in use */
+/** @throws StartupError if the folder is in use */
 export async function lockFolder(folder: string, pid: number): Promise<Lock> {
   const inUse = (owner: string) =>
     new StartupError(
       `Another \`wishmeter start\` (pid ${owner}) uses ${folder}; stop it or set another DATA_DIR.`,
     );
   const deadline = performance.now() + CONTEND_MS;
-  // Paths of sockets have a limit of about 100 bytes, so use a short link.
+  // A socket's path is limited to about 100 bytes, so use a short link.
   const link = await mkdtemp(join(tmpdir(), 'wm-lock-'));
   try {
     const near = join(link, 'd');
@@ -65,11 +63,11 @@ class OwnedError extends Error {
 }
 
 interface Contender extends Lock {
-  /** Tries to become the owner. False: another contender goes first. @throws OwnedError */
+  /** False if another contender goes first. @throws OwnedError */
   isFirst(deadline: number): Promise<boolean>;
 }
 
-/** Listens on a socket, and then gives it its name. @param near a short link to `folder` */
+/** Renames the socket once it listens: a renamed socket that refuses is dead. @param near a short link to `folder` */
 async function listen(near: string, folder: string, pid: number): Promise<Contender> {
   let owns = false;
   const server = createServer((asking) => {
@@ -100,7 +98,7 @@ async function listen(near: string, folder: string, pid: number): Promise<Conten
       }
     },
     async release() {
-      await unlink(join(folder, name)).catch(() => {}); // the folder may have been removed
+      await unlink(join(folder, name)).catch(() => {});
       await new Promise((done) => server.close(done));
     },
   };
@@ -114,7 +112,7 @@ async function ask(path: string): Promise<string | undefined> {
     return await text(socket);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ECONNRESET') return ''; // it just ended or stepped back; the caller asks again
+    if (code === 'ECONNRESET') return ''; // it closes; the caller asks again
     return code === 'ECONNREFUSED' || code === 'ENOENT' ? undefined : 'unknown';
   } finally {
     clearTimeout(late);

@@ -1,14 +1,13 @@
-// Checks ports before anything starts. Workers share a port (SO_REUSEPORT), so another program's workers could share it without
-// an error. Port 0 is not checked: the process that listens takes a free one itself.
+// Checks ports before workers start: their SO_REUSEPORT could silently share another program's port.
 
 import { createServer, type Server } from 'node:net';
 import { StartupError } from '../../errors.js';
 
 export interface Wanted {
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 means any free port. */
   readonly port: number;
-  /** For the error: the setting to change. */
+  /** Named in the error. */
   readonly setting: string;
 }
 
@@ -21,7 +20,7 @@ const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
   ENOTFOUND: ({ host }) => `${host} is not an address of this machine; set another HOST.`,
 };
 
-/** @throws StartupError if a port is taken, or wanted twice, or its address is not of this machine */
+/** @throws StartupError also if a port is wanted twice */
 export async function checkPorts(wanted: readonly Wanted[]): Promise<void> {
   const held = await Promise.allSettled(wanted.map(hold));
   await Promise.all(

@@ -1,9 +1,9 @@
-// The processes of `start`, their order and their settings, which children get through the environment.
+// Starts the processes of `start`, which get their settings through the environment.
 //
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
 //
-// If Redis is new, flush starts before serve: it knows from ClickHouse whether Redis lost its data.
+// If Redis is empty, flush starts before serve: it fails if ClickHouse shows that Redis lost its data.
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
@@ -26,18 +26,18 @@ import type { ShutdownStep } from './shutdown.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
-/** Milliseconds from SIGTERM to SIGKILL; longer than `deliver` waits for an answer, and `flush` for an insert. */
+/** From SIGTERM to SIGKILL; longer than `deliver` waits for an answer and `flush` for an insert. */
 const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
 
-/** The message of a child that is ready. A child that took a free port keeps it when it starts again. */
+/** A child's message when it is ready. A restarted child reuses its port. */
 interface Listening {
   readonly ready: true;
   readonly port: number;
 }
 
-/** Loses nothing: stops requests, then the processes that move pending data, then the databases. */
+/** Requests stop first, then the processes that move pending data, then the databases. */
 export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep, 'run'>[] {
   return [
     { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
@@ -54,16 +54,13 @@ export interface Running {
   /** The generated key, if API_KEYS is empty. */
   readonly key: string | undefined;
   readonly clickhouseUrl: string;
-  /** Of the embedded ClickHouse. */
+  /** Undefined if ClickHouse isn't embedded. */
   readonly clickhousePort: number | undefined;
   readonly dashboardPort: number;
   readonly dashboardToken: string;
 }
 
-/**
- * Resolves when every process serves.
- * @throws StartupError of the first that fails; others may still be starting or running
- */
+/** @throws StartupError of the first process that fails; others may still be starting or running */
 export async function startProcesses(
   config: StartConfig,
   env: Environment,
@@ -90,7 +87,7 @@ export async function startProcesses(
             startRedis({ dir: redisFolder(DATA_DIR), fsync: config.REDIS_FSYNC, onState }),
           )
           .then(({ url }) => url);
-  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // each start has a new password
+  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // the password changes
   const clickhouseUrl = CLICKHOUSE_URL
     ? Promise.resolve(CLICKHOUSE_URL)
     : children
@@ -140,12 +137,12 @@ export async function startProcesses(
         (child) => relay.join(`${n}`, child),
       );
     const first = worker(1, PORT);
-    // All workers share one port: a free one is chosen by the first.
+    // For port 0 the first worker chooses the port that all share.
     const port = PORT || (await first).ready.port;
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;
   });
-  // After the flusher, which makes the views, and after `serve` if that takes a free port.
+  // The dashboard needs the views, which `flush` creates.
   const showing = Promise.all([clickhouseUrl, redisUrl, flushing, PORT || serving]).then(
     ([url, redis, , port]) =>
       own('dashboard', 'dashboard', (last) => ({
@@ -156,7 +153,7 @@ export async function startProcesses(
         DASHBOARD_TOKEN: dashboardToken,
       })),
   );
-  // After the flusher, which refuses a Redis that lost its data.
+  // `flush` fails if Redis lost its data.
   const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>
     own('deliver', 'deliver', () => ({ REDIS_URL: redis })),
   );
@@ -173,7 +170,7 @@ export async function startProcesses(
   };
 }
 
-/** False if Redis does not answer: `serve` will report that. */
+/** False if Redis doesn't answer; `serve` reports that. */
 async function isNew(redisUrl: string, { KEY_PREFIX }: StartConfig): Promise<boolean> {
   try {
     return !(await holdsDeployment(redisUrl.split(','), createKeys(KEY_PREFIX)));

@@ -1,21 +1,20 @@
-// Gathers a value from every worker for the one that asks; see ../siblings.ts.
+// Gathers a value from every worker; see ../siblings.ts.
 
 import type { ChildProcess } from 'node:child_process';
 import type { FromRelay, ToRelay } from '../siblings.js';
 
-/** A worker that does not answer within so many milliseconds is left out. */
+/** A worker that doesn't answer in time is left out. */
 const ANSWER_TIMEOUT_MS = 1_000;
 
 type OnReply = (name: string, value: unknown) => void;
 
 export class Relay {
-  /** Running workers, by name. */
   readonly #workers = new Map<string, ChildProcess>();
-  /** By number, each for ANSWER_TIMEOUT_MS at most. */
+  /** By question; an entry lives for ANSWER_TIMEOUT_MS at most. */
   readonly #questions = new Map<number, OnReply>();
   #count = 0;
 
-  /** Adds a worker until it exits. @param name a worker that is started again keeps it */
+  /** A restarted worker keeps its name. */
   join(name: string, worker: ChildProcess): void {
     this.#workers.set(name, worker);
     worker.on('message', (received) => {
@@ -48,5 +47,5 @@ export class Relay {
 }
 
 function send(worker: ChildProcess, message: FromRelay): void {
-  worker.send(message, () => {}); // ignore errors: a worker may have just ended
+  worker.send(message, () => {}); // ignores errors: the worker may have ended
 }

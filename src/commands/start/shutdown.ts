@@ -1,27 +1,22 @@
-// Runs the steps of a shutdown in order, each with a deadline: a step that hangs or fails does not stop the next ones.
-// Left out on purpose: concurrent steps. A step may stop several things itself.
+// Runs shutdown steps in order. A step that hangs or fails doesn't prevent the next.
 
 export interface ShutdownStep {
   readonly name: string;
-  /** Milliseconds after which the next step begins. */
+  /** Milliseconds before the next step begins anyway. */
   readonly withinMs: number;
   readonly run: () => Promise<void>;
 }
 
-/** A step that timed out may still run; it is not awaited. */
 export interface ShutdownOutcome {
   readonly name: string;
   readonly result: 'done' | 'failed' | 'timed out';
   readonly ms: number;
-  /** Of a failed step. */
   readonly error?: unknown;
 }
 
-/** For tests. */
 export interface Clock {
-  /** Milliseconds, monotonic. */
   now(): number;
-  /** Calls `then` after `ms` milliseconds. @returns a function that cancels it */
+  /** @returns a function that cancels it */
   after(ms: number, then: () => void): () => void;
 }
 
@@ -33,7 +28,7 @@ const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** Runs every step, in order. Never rejects. */
+/** Never rejects. */
 export async function shutdown(
   steps: readonly ShutdownStep[],
   clock: Clock = SYSTEM_CLOCK,
@@ -51,7 +46,7 @@ function runStep({ name, withinMs, run }: ShutdownStep, clock: Clock): Promise<S
       cancel();
       resolve({ name, ms: clock.now() - start, ...how });
     };
-    // Catches errors that `run` throws synchronously, too.
+    // Inside `then` an error that `run` throws synchronously rejects, too.
     Promise.resolve()
       .then(run)
       .then(

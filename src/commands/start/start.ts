@@ -1,5 +1,4 @@
-// `wishmeter start`: runs everything on this machine, each process as a child that is started again when it dies. Redis and
-// ClickHouse are embedded if no URL is given.
+// `wishmeter start`: runs everything on this machine. Children are restarted when they die.
 //
 //   folder ──▶ lock ──▶ processes ──▶ ready ──first signal──▶ shutdown in order
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
@@ -12,7 +11,7 @@ import { lockFolder } from './lock.js';
 import { type Running, startProcesses, stopOrder } from './processes.js';
 import { shutdown } from './shutdown.js';
 
-/** @throws StartupError if a process can't start; nothing is left running then */
+/** @throws StartupError if a process can't start, after stopping the others */
 export async function start(program: Program<'start'>): Promise<number> {
   const { config, env, log, stdout } = program;
   const began = performance.now();
@@ -37,7 +36,7 @@ export async function start(program: Program<'start'>): Promise<number> {
   try {
     const chosen = { HOST: config.HOST, DRAIN_MS: String(config.DRAIN_MS), LOG_LEVEL: config.LOG_LEVEL };
     const starting = startProcesses(config, { ...env, ...chosen }, children);
-    starting.catch(() => {}); // fails if a signal comes first, and is not awaited then
+    starting.catch(() => {}); // may reject after a signal
     const running = await Promise.race([starting, stopped.then(() => undefined)]);
     if (running) announce(program, running, performance.now() - began);
     const signal = await stopped;
@@ -52,14 +51,14 @@ export async function start(program: Program<'start'>): Promise<number> {
   return code;
 }
 
-/** Reports that it is ready: on a terminal with the banner, in a log without secrets. */
+/** Shows secrets on a terminal, never in the log. */
 function announce(
   { config, log, ready, stdout, version }: Program<'start'>,
   running: Running,
   afterMs: number,
 ): void {
   const url = httpUrl(config.HOST, running.port) + config.BASE_PATH;
-  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
+  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // drops the credentials
   const dashboardUrl = httpUrl(config.HOST, running.dashboardPort);
   const database = config.CLICKHOUSE_DATABASE;
   if (stdout.isTTY) {
@@ -81,7 +80,6 @@ function announce(
   ready({ url, clickhouseUrl, dashboardUrl });
 }
 
-/** The URL for a browser on this machine. */
 function httpUrl(host: string, port: number): string {
   const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
   return `http://${name}:${port}`;
