@@ -1,9 +1,6 @@
-// A backup of a running deployment: Redis first, then ClickHouse.
-//
-// An event is in Redis until ClickHouse has confirmed it. In this order it is in one of the two, or in both, and there it has
-// the same name, so it is one row after the restore. In the other order an event that is flushed in between is in neither.
-// So everything that was acknowledged before the backup began is in it. What comes while it runs is in it, or is not: rows of
-// it may be in ClickHouse whose counts are not in Redis.
+// Backs up a running deployment: Redis first, then ClickHouse. An event stays in Redis until ClickHouse confirms it, so
+// it is in one or both, and its id makes it one row. In the other order an event flushed in between is in neither.
+// Everything acknowledged before the backup began is in it; later data may be missing, or in ClickHouse only.
 
 import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,7 +18,6 @@ import { dumpTable } from './dump-tables.js';
 import { type BackupFile, type Manifest, writeManifest } from './manifest.js';
 import { answerOf, TABLES } from './tables.js';
 
-/** All keys, and profiles that were dumped again. */
 const REDIS_FILES = ['redis.gz', 'redis-merged.gz'] as const;
 export const redisPaths = (folder: string): [string, string] => [
   join(folder, REDIS_FILES[0]),
@@ -32,18 +28,14 @@ export const fileOf = (table: string) => `${table}.tsv.gz`;
 export interface Databases {
   readonly redis: RedisClient;
   readonly keys: Keys;
-  /** KEY_PREFIX. */
   readonly prefix: string;
   readonly clickhouse: ClickHouseClient;
-  /** The same without a database: that may not exist yet. */
+  /** Without a database, which may not exist yet. */
   readonly server: ClickHouseClient;
   readonly database: string;
 }
 
-/**
- * @param folder new or empty @param version of this program
- * @throws StartupError, and the errors of both databases and the disk: then the folder has no manifest, and is no backup
- */
+/** @param folder new or empty @throws StartupError, database and disk errors; the folder then has no manifest */
 export async function backUp(
   { redis, keys, prefix, clickhouse, server, database }: Databases,
   folder: string,
@@ -101,7 +93,6 @@ export function newestMigration(): number {
   return Math.max(...loadMigrations().map(({ version }) => version));
 }
 
-/** @throws StartupError if the schema is not this program's */
 async function refuseUnready(server: ClickHouseClient, database: string): Promise<void> {
   if ((await answerOf(server, `EXISTS TABLE ${database}.schema_migrations`)) !== '1')
     throw new StartupError(`ClickHouse has no database ${database} of wishmeter: check CLICKHOUSE_DATABASE.`);
@@ -112,7 +103,6 @@ async function refuseUnready(server: ClickHouseClient, database: string): Promis
     );
 }
 
-/** @throws StartupError if the folder has files, or can't be made */
 async function makeEmpty(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });

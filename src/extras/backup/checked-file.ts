@@ -1,4 +1,4 @@
-// Files of a backup: gzip, readable by their owner alone, with the SHA-256 of what is on the disk.
+// A backup's files: gzip, readable by their owner only, with the SHA-256 of the compressed bytes.
 
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -14,13 +14,13 @@ export interface FileSum {
 }
 
 export interface CheckedFile {
-  /** Resolves when more may be written. @throws the disk's error */
+  /** Waits while the buffer is full. @throws the disk's error */
   write(bytes: Buffer): Promise<void>;
-  /** Resolves when all of it is on the disk. @throws the disk's error */
+  /** Resolves after fsync. @throws the disk's error */
   close(): Promise<FileSum>;
 }
 
-/** A new file. */
+/** Fails if the file exists. */
 export function createChecked(path: string): CheckedFile {
   const hash = createHash('sha256');
   let bytes = 0;
@@ -33,7 +33,7 @@ export function createChecked(path: string): CheckedFile {
   });
   const gzip = createGzip({ level: 1 });
   const done = pipeline(gzip, sum, createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }));
-  done.catch(() => {}); // told to whoever writes or closes
+  done.catch(() => {}); // `write` and `close` throw it
   let drained: Promise<unknown> | undefined;
   return {
     async write(chunk) {
@@ -51,7 +51,6 @@ export function createChecked(path: string): CheckedFile {
   };
 }
 
-/** Reads all of a file. @throws the disk's error */
 export async function sumOf(path: string): Promise<FileSum> {
   const hash = createHash('sha256');
   let bytes = 0;
@@ -62,7 +61,7 @@ export async function sumOf(path: string): Promise<FileSum> {
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** What was written into a file. @throws the disk's error, or zlib's */
+/** @throws the disk's error, or zlib's */
 export async function* readChecked(path: string): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   const reading = pipeline(createReadStream(path), gunzip);

@@ -1,12 +1,9 @@
-// All keys of a deployment into a file, while the service runs. Works wherever SCAN, DUMP and scripts do, so also on a managed
-// Redis, which has no PSYNC for its clients. Keys of other programs, under another prefix, are left alone.
+// Dumps all keys while the service runs. It uses SCAN, DUMP and scripts: a managed Redis has no PSYNC.
 //
-//   names of profiles' keys (SCAN) ──▶ each profile, all of its keys in one step ──▶ once more: profiles that a merge changed
-//   meanwhile (merged-dump.ts) ──▶ names of all other keys (SCAN) ──▶ each of them
+//   each profile, atomically ──▶ again: profiles that a merge changed (merged-dump.ts) ──▶ all other keys
 //
-// A profile is whole. What spans slots is not of one moment, and looks as it does after a failover that made some slots forget
-// the last minutes; src/profiles/links.ts mends that. A share link, an index of addresses or wishers is written before the
-// profile that it is for, and so read after it.
+// A profile is consistent. Data across slots looks as after a failover that lost the last minutes of some slots, which
+// src/profiles/links.ts repairs. Share links and indexes are written before their profile, so they are read after it.
 
 import { mkdir, rm } from 'node:fs/promises';
 import pLimit from 'p-limit';
@@ -21,25 +18,21 @@ import { MergedDump } from './merged-dump.js';
 import { NameSpool } from './name-spool.js';
 
 const DUMP_KEYS = loadScript('extras/backup/dumpKeys');
-/** Places that one SCAN looks at. */
 const SCAN_COUNT = 1_000;
-/** Calls under way at once. */
 const AT_ONCE = 64;
-/** Members of one ZSCAN. */
 const PAGE_SIZE = 250;
 
 export type OnProgress = (what: string, count: number) => void;
 
 export interface DumpedKeys {
   readonly files: readonly [all: FileSum, again: FileSum];
-  /** By kind. Those of profiles that were dumped again count each time. */
   readonly keys: Readonly<Record<string, number>>;
   readonly masters: number;
 }
 
 /**
- * @param paths of new files: of all keys, and of profiles that were dumped again; see key-records.ts
- * @throws StartupError if slots of a cluster moved meanwhile; Redis's errors, and the disk's
+ * @param paths new files, as `readDump` takes them
+ * @throws StartupError if cluster slots moved; Redis's or the disk's error
  */
 export async function dumpRedis(
   client: RedisClient,
@@ -62,7 +55,7 @@ export async function dumpRedis(
     files = [await all.close(), await again.close()];
     await rm(folder, { recursive: true, force: true });
   }
-  // A key of a slot that moves may be at neither node when its names are read.
+  // SCAN may miss a key while its slot moves.
   if ((await slotsOf(client)) !== slots)
     throw new StartupError('Slots of the Redis Cluster moved during the backup: make another one.');
   return { files, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
@@ -71,7 +64,6 @@ export async function dumpRedis(
 interface DumpParts {
   readonly client: RedisClient;
   readonly keys: Keys;
-  /** With its colon. */
   readonly prefix: string;
   readonly file: CheckedFile;
   readonly onProgress: OnProgress;
@@ -87,7 +79,7 @@ class Dump {
     this.#parts = parts;
   }
 
-  /** @returns the sources of merges that were pending before the first profile was read */
+  /** @returns the sources of merges that were pending before it read a profile */
   async profiles(spool: NameSpool): Promise<Set<string>> {
     const pending = new Set<string>();
     for await (const key of this.#names()) {
@@ -113,7 +105,6 @@ class Dump {
     return sources;
   }
 
-  /** @param key of pending operations, see src/profiles/pending.ts */
   async #addMerging(key: string, sources: Set<string>): Promise<void> {
     let cursor = '0';
     do {
@@ -185,7 +176,7 @@ class Dump {
     return kindOf(key.slice(this.#parts.prefix.length));
   }
 
-  /** @throws the first error, once nothing is under way */
+  /** @throws the first error, after all calls of the page have ended */
   async #each<T>(all: Iterable<T>, dump: (one: T) => Promise<void>): Promise<void> {
     const page: T[] = [];
     const work = async () => {
@@ -201,7 +192,7 @@ class Dump {
     await work();
   }
 
-  /** @returns for each key the moment at which it ends and its value, see lua/extras/backup/dumpKeys.lua */
+  /** Reads atomically. @returns per key its expiry and its payload or null */
   async #read(names: readonly string[]): Promise<unknown[]> {
     const list = [names.length, ...names];
     try {
@@ -215,7 +206,7 @@ class Dump {
   async #write(file: CheckedFile, names: readonly string[], values: readonly unknown[]): Promise<void> {
     for (const [i, key] of names.entries()) {
       const [endsAt, payload] = [Number(values[2 * i]), values[2 * i + 1] as Buffer | null];
-      if (payload === null) continue; // it is gone
+      if (payload === null) continue; // deleted or expired
       await writeRecord(file, { key, endsAt, payload });
       const kind = this.#kindOf(key)?.kind as string;
       this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
@@ -224,7 +215,7 @@ class Dump {
   }
 }
 
-/** Milliseconds since 1970, by the clock that is behind the others. */
+/** Milliseconds since 1970, by the slowest clock. */
 async function earliestTime(client: RedisClient): Promise<number> {
   const times = await Promise.all(mastersOf(client).map((node) => node.time()));
   return Math.min(...times.map(([seconds]) => Number(seconds) * 1_000));

@@ -1,18 +1,16 @@
-// A table of ClickHouse into a file: its columns' names, and a line for each row. Repeated rows are read once (FINAL). Text and
-// not Native: it can be cut between rows, and the embedded ClickHouse takes inserts of 64 MiB at most.
-//
-// On a cluster it is the Distributed table, so the file has the rows of all shards.
+// Dumps a ClickHouse table: a line of column names, then a line per row. Not in Native, which a restore couldn't split
+// into inserts of less than 64 MiB, the embedded ClickHouse's limit.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../../errors.js';
 import { createChecked, type FileSum } from './checked-file.js';
 import type { OnProgress } from './dump-redis.js';
 
-/** Behind the last row of a whole answer. No row has it: what begins a value is escaped otherwise. */
+/** Ends a complete answer. No row contains it, since values are escaped. */
 const END = '\\wishmeter end of table\n';
 const LINE_FEED = 0x0a;
 
-/** @throws StartupError if the answer ends before its end; ClickHouse's or the connection's error, and the disk's */
+/** @throws StartupError if the answer is incomplete; ClickHouse's or the disk's error */
 export async function dumpTable(
   client: ClickHouseClient,
   table: string,
@@ -28,7 +26,7 @@ export async function dumpTable(
       clickhouse_settings: {
         format_custom_escaping_rule: 'Escaped',
         format_custom_result_after_delimiter: END,
-        // Rows that replace each other are of one partition: it begins their sort key.
+        // Rows that replace each other are in one partition: its key begins their sort key.
         do_not_merge_across_partitions_select_final: 1,
         max_execution_time: 0,
         max_result_rows: '0',
@@ -42,7 +40,7 @@ export async function dumpTable(
       lines += await write(bytes.subarray(0, ready));
       held = bytes.subarray(ready);
     }
-    // An error after the first rows can't change the status any more, and not every ClickHouse breaks the connection off.
+    // A late error can't change the status, and not every ClickHouse closes the connection.
     if (held.toString('latin1') !== END)
       throw new StartupError(
         `ClickHouse broke off its answer with the rows of ${table}: there is no backup.`,

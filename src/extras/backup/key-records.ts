@@ -1,5 +1,5 @@
-// The files of Redis's keys: for each its name, when it ends, and what DUMP gives, each text behind its length. A second file has
-// profiles that were dumped again: before the keys of each dump a record without a value, under the profile's id.
+// The files of Redis keys. The second one has profiles that were dumped again: a record without payload, named by the
+// profile's id, precedes each dump.
 
 import { StartupError } from '../../errors.js';
 import { type CheckedFile, readChecked } from './checked-file.js';
@@ -7,12 +7,12 @@ import { kindOf } from './key-kinds.js';
 
 export interface KeyRecord {
   readonly key: string;
-  /** Milliseconds since 1970; -1: never. */
+  /** Milliseconds since 1970; -1 if never. */
   readonly endsAt: number;
   readonly payload: Buffer;
 }
 
-/** Length of the name, length of the payload, the moment. */
+/** Name length, payload length, expiry. */
 const HEAD_BYTES = 4 + 4 + 8;
 
 export async function writeRecord(file: CheckedFile, { key, endsAt, payload }: KeyRecord): Promise<void> {
@@ -24,15 +24,11 @@ export async function writeRecord(file: CheckedFile, { key, endsAt, payload }: K
   await file.write(Buffer.concat([head, name, payload]));
 }
 
-/** Before the keys of a profile that is dumped again. */
 export function writeDumpOf(file: CheckedFile, profileId: string): Promise<void> {
   return writeRecord(file, { key: profileId, endsAt: -1, payload: Buffer.alloc(0) });
 }
 
-/**
- * Each key of a backup once: of a profile that was dumped again, the keys of its last dump.
- * @param prefix with its colon @throws StartupError if a file's last record is not whole; the disk's error
- */
+/** Yields each key once, from its profile's last dump. @param prefix includes the colon @throws as `readRecords` */
 export async function* readDump(
   [all, again]: readonly [string, string],
   prefix: string,
@@ -53,7 +49,7 @@ export async function* readDump(
   }
 }
 
-/** @throws StartupError if the last record is not whole */
+/** @throws StartupError if the last record is incomplete; the disk's error */
 async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   let parts: Buffer[] = [];
   let size = 0;
@@ -61,7 +57,7 @@ async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   for await (const chunk of readChecked(path)) {
     parts.push(chunk);
     size += chunk.length;
-    if (size < wanted) continue; // a large value comes in many chunks
+    if (size < wanted) continue; // concatenate a large value's chunks only once
     const bytes = Buffer.concat(parts);
     let at = 0;
     for (;;) {

@@ -1,5 +1,5 @@
-// The file that makes a folder a backup: what is in it, from where, and the checksum of each file. It is written last, once
-// all files were read back. A folder without it is none.
+// Describes a backup, with each file's checksum. It is written last, after all files were read back: a folder without
+// it is no backup.
 
 import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -16,28 +16,25 @@ export interface BackupFile extends FileSum {
 
 export interface Manifest {
   readonly format: typeof FORMAT;
-  /** Version of the program that made it. */
   readonly wishmeter: string;
-  /** ISO 8601: all that was acknowledged before is in it. */
+  /** ISO 8601. The backup has everything that was acknowledged before. */
   readonly beganAt: string;
   readonly endedAt: string;
   readonly keyPrefix: string;
-  /** Of the salt; see src/clickhouse/deployment.ts. */
+  /** See src/clickhouse/deployment.ts. */
   readonly fingerprint: string;
   readonly redis: {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** Keys by their kind, see key-kinds.ts; those of a profile that was dumped again count each time. */
+    /** By kind. A key that was dumped again counts each time. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {
     readonly version: string;
-    /** The latest migration. */
     readonly migration: number;
     readonly timeZone: string;
     readonly visitRetentionDays: number;
-    /** Rows by table, repeated ones once. */
     readonly rows: Readonly<Record<string, number>>;
   };
   readonly files: readonly BackupFile[];
@@ -47,7 +44,7 @@ export type Contents = Omit<Manifest, 'format'>;
 
 const digestOf = (manifest: unknown) => createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
 
-/** Reads the files back and makes the folder a backup. @throws StartupError if a file is not what was written */
+/** Reads the files back first. @throws StartupError if a checksum differs */
 export async function writeManifest(folder: string, contents: Contents): Promise<Manifest> {
   const manifest: Manifest = { format: FORMAT, ...contents };
   await checkFiles(folder, manifest);
@@ -58,7 +55,7 @@ export async function writeManifest(folder: string, contents: Contents): Promise
   return manifest;
 }
 
-/** @throws StartupError if the folder is no backup, a damaged one, or one that this program does not read */
+/** @throws StartupError */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, NAME), 'utf8').catch((error: NodeJS.ErrnoException) => {
     const why =
@@ -73,7 +70,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return manifest;
 }
 
-/** @throws StartupError that names the first damaged file */
+/** @throws StartupError for the first damaged file */
 export async function checkFiles(
   folder: string,
   { files }: Pick<Manifest, 'files'>,
@@ -90,7 +87,6 @@ export async function checkFiles(
   }
 }
 
-/** Of counts by kind or table. */
 export function totalOf(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }

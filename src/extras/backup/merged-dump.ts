@@ -1,31 +1,26 @@
-// Profiles that a merge changed while the backup read them. A merge moves what a source has to its target, at another node maybe:
-// of the first pass one of the two may be older than the merge and the other younger, so that what was moved is in both or in
-// neither. Here such profiles are dumped once more, each source before its target. Then what was moved is in the source's
-// journal, and the restored deployment goes on with the merge, or it is in the target.
-//
-// A target that is dumped again may have got something from another merge by now: its members name that source. It is
-// dumped, too, and then the target once more. All is done one after the other: the last dump of a profile counts.
+// Dumps profiles again that a merge changed during the first pass: if it read one before the merge and the other after,
+// both or neither have the moved data. Here a source is dumped before its target, so the data is in the target, or in
+// the source's journal, from which the restored deployment resumes the merge. If a target has received another source,
+// that one is dumped too, and then the target again. The last dump of a profile counts.
 
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 
-/** Milliseconds that clocks of nodes may differ by, and that a merge takes from its id to its line in `pending`. */
+/** Covers clock skew between nodes, and the time from a merge's id to its entry in `pending`. */
 const MARGIN_MS = 60_000;
-/** Fields of one HSCAN. */
 const PAGE_SIZE = 250;
-/** Members that are merged profiles; others are identities, digests and share codes. */
 const IS_PROFILE = /^[0-9a-z]+\.[^:]+$/;
 
-/** Dumps keys of one profile in one step. */
+/** Reads keys atomically. */
 export interface ProfileDump {
   read(names: readonly string[]): Promise<unknown[]>;
   write(profileId: string, names: readonly string[], values: readonly unknown[]): Promise<void>;
 }
 
 export interface FirstPass {
-  /** Before it, by the nodes' clocks. */
+  /** The earliest of the nodes' clocks, in milliseconds. */
   readonly began: number;
-  /** Sources of merges that were pending then. */
+  /** Sources of merges that were pending before. */
   readonly wasPending: ReadonlySet<string>;
 }
 
@@ -33,12 +28,12 @@ export class MergedDump {
   readonly #client: RedisClient;
   readonly #keys: Keys;
   readonly #dump: ProfileDump;
-  /** Milliseconds of the nodes' clocks: an older merge was finished before the first pass, unless it was pending then. */
+  /** An older merge ended before the first pass, unless it was pending then. */
   readonly #since: number;
   readonly #wasPending: ReadonlySet<string>;
-  /** Sources that were dumped after the merge had begun; about 100 bytes for each merge of the backup's time. */
+  /** Sources dumped since their merge began; about 100 bytes for each merge during the backup. */
   readonly #settled = new Set<string>();
-  /** Targets of these that were not dumped since. */
+  /** Their targets, unless dumped since. */
   readonly #targets = new Set<string>();
   readonly #open = new Set<string>();
 
@@ -50,13 +45,13 @@ export class MergedDump {
     this.#wasPending = wasPending;
   }
 
-  /** @param target as a profile names it: `<profile> <generation> <nonce>`, `!` before it until the merge is finished */
+  /** @param target `<profile> <generation> <nonce>`, prefixed with `!` until the merge ends */
   isRecent(source: string, target: string): boolean {
     const nonce = target.slice(target.lastIndexOf(' ') + 1);
     return target.startsWith('!') || this.#isRecent(source, nonce);
   }
 
-  /** @param nonce begins with the time of the merge; empty, or another note, until the target has all */
+  /** @param nonce begins with the merge's time; empty or another note while the merge is pending */
   #isRecent(source: string, nonce: string): boolean {
     const [, time] = /^(\d+)\./.exec(nonce) ?? [];
     return time === undefined || Number(time) >= this.#since || this.#wasPending.has(source);
@@ -87,7 +82,7 @@ export class MergedDump {
       const [before, settled] = [sources, this.#settled.size];
       sources = await this.#sourcesOf(profileId);
       for (const source of sources) await this.source(source);
-      // Sources whose merge had not begun when they were dumped have given nothing to what was read before.
+      // Read again: `values` may have data of a source that was dumped later, or lack a new source's note.
       if (this.#settled.size > settled || ![...sources].every((source) => before.has(source))) continue;
       await this.#dump.write(profileId, names, values);
       this.#targets.delete(profileId);
@@ -96,7 +91,7 @@ export class MergedDump {
     }
   }
 
-  /** Profiles whose merge into this one, or into one that was merged into it, the first pass may have missed. */
+  /** Profiles whose merge, direct or not, the first pass may have missed. */
   async #sourcesOf(profileId: string): Promise<Set<string>> {
     const sources = new Set<string>();
     for (const key of [this.#keys.members(profileId), this.#keys.journal('g', profileId)]) {

@@ -1,13 +1,12 @@
-// Names of keys on the disk, in parts that each fit into memory. SCAN may give a name twice, and the keys of a profile in any
-// order: a part has each name once, and all those of a profile.
+// Spools key names to disk, in parts that fit into memory. A part has all names of an owner, once each.
 
 import { createHash } from 'node:crypto';
 import { appendFile, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** 100 million names are 100 MB in each. */
+/** Of 100 million names a part has about 100 MB. */
 const PARTS = 64;
-/** Bytes of a part that are held back. */
+/** Buffered characters of a part. */
 const HELD = 64 * 1024;
 
 export class NameSpool {
@@ -18,14 +17,13 @@ export class NameSpool {
     this.#folder = folder;
   }
 
-  /** @param owner names of one owner are in one part @throws the disk's error */
   async add(owner: string, name: string): Promise<void> {
     const part = createHash('md5').update(owner).digest().readUInt8() % PARTS;
     this.#held[part] += `${name}\n`;
     if ((this.#held[part] as string).length > HELD) await this.#write(part);
   }
 
-  /** Each part once, and it is gone from the disk. @throws the disk's error */
+  /** Deletes each part from the disk. */
   async *parts(): AsyncGenerator<ReadonlySet<string>> {
     for (let part = 0; part < PARTS; part++) {
       await this.#write(part);

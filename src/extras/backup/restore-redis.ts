@@ -1,11 +1,8 @@
-// A backup's keys into an empty Redis, of any shape: the tag in a key's name says its slot. Streams come with their consumer
-// groups, and are found by the marks that `meta` names, wherever their slots are (src/redis/marks.ts).
+// Restores keys into an empty Redis with any number of nodes. `meta` comes last, so that no half-restored deployment
+// runs: without it `flush` fails, and a `serve` creates its own, which makes the restore fail.
 //
-// `meta` comes last. Until then there is no deployment: `flush` refuses to run, and a `serve` that is started begins one of its
-// own, which is then in the way. So a half-restored deployment is never served.
-//
-// The lists of pending operations were read later than the profiles. So a merge or an erasure that a profile shows is listed
-// again: the first `serve` completes it.
+// The backup read pending operations after the profiles, so some may be missing: each merge or erasure that a profile
+// shows is added, and the first `serve` completes it.
 
 import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
@@ -15,12 +12,10 @@ import type { OnProgress } from './dump-redis.js';
 import { kindOf } from './key-kinds.js';
 import { type KeyRecord, readDump } from './key-records.js';
 
-/** Commands under way at once. */
 const AT_ONCE = 128;
-/** Bytes of payloads under way at once. */
+/** Bytes of payloads in flight. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const SCAN_COUNT = 1_000;
-/** Whether there are keys of this prefix. @throws Redis's errors */
 export async function hasKeys(client: RedisClient, prefix: string): Promise<boolean> {
   for (const node of mastersOf(client)) {
     let cursor = '0';
@@ -37,12 +32,11 @@ export interface RestoreOfKeys {
   readonly client: RedisClient;
   readonly keys: Keys;
   readonly prefix: string;
-  /** The files of keys, see key-records.ts. */
   readonly paths: readonly [all: string, again: string];
   readonly onProgress: OnProgress;
 }
 
-/** @throws StartupError if something else wrote to this Redis, or it does not take the values; Redis's errors */
+/** @throws StartupError if another program wrote to this Redis or it is older than the backup's; Redis's errors */
 export async function restoreRedis(spec: RestoreOfKeys): Promise<void> {
   const { client, keys, prefix, onProgress } = spec;
   let meta: KeyRecord | undefined;
@@ -69,10 +63,7 @@ export async function restoreRedis(spec: RestoreOfKeys): Promise<void> {
   await restoreKey(client, meta);
 }
 
-/**
- * Looks for every key of the backup.
- * @returns how many there are, and have ended since @throws StartupError if one is missing that has not; Redis's errors
- */
+/** @returns how many keys exist or have expired @throws StartupError if another key is missing; Redis's errors */
 export async function verifyRedis(
   spec: Omit<RestoreOfKeys, 'keys'>,
 ): Promise<{ keys: number; ended: number }> {
@@ -92,7 +83,6 @@ export async function verifyRedis(
   return found;
 }
 
-/** @throws the first error, once nothing is under way */
 async function eachRecord(
   { paths, prefix }: Omit<RestoreOfKeys, 'keys'>,
   take: (record: KeyRecord) => Promise<void>,
@@ -116,7 +106,7 @@ async function eachRecord(
 
 async function restoreKey(client: RedisClient, { key, endsAt, payload }: KeyRecord): Promise<void> {
   try {
-    // 0 is never.
+    // 0 means no expiry.
     await client.restore(key, Math.max(endsAt, 0), payload, 'ABSTTL');
   } catch (error) {
     const { message } = error as Error;

@@ -1,4 +1,4 @@
-// A backup's tables into an empty, migrated database. Feeds run as they do for `flush`: what is fed from rows comes with them.
+// Restores a backup's tables into an empty, migrated database. Materialized views run as for `flush`.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { localTable, onCluster } from '../../clickhouse/cluster.js';
@@ -6,23 +6,23 @@ import { insertRows } from '../../clickhouse/insert.js';
 import { readChecked } from './checked-file.js';
 import type { OnProgress } from './dump-redis.js';
 
-/** Bytes of one insert; the embedded ClickHouse takes 64 MiB. */
+/** Bytes of one insert. */
 const INSERT_BYTES = 16 * 1024 * 1024;
 
 interface TableDump {
   readonly table: string;
   readonly path: string;
-  /** Name; empty for one server. */
+  /** Empty for one server. */
   readonly cluster: string;
 }
 
-/** @throws ClickHouse's or the connection's error, and the disk's */
+/** @throws ClickHouse's or the disk's error */
 export async function restoreTable(
   client: ClickHouseClient,
   { table, path, cluster }: TableDump,
   onProgress: OnProgress,
 ): Promise<void> {
-  // Its feed said that all visits came in now, so that every day would be open again.
+  // The restored visits have just filled it with the current time, which would reopen every day.
   if (table === 'visit_hours')
     await client.command({ query: `TRUNCATE TABLE ${localTable(table, cluster)}${onCluster(cluster)}` });
   let columns: readonly string[] | undefined;

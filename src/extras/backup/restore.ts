@@ -1,5 +1,5 @@
-// A backup into an empty deployment of any shape. ClickHouse first, with the fingerprint of the deployment, then Redis, whose
-// `meta` comes last: until then `flush` refuses to run there. One that was interrupted is begun again on emptied databases.
+// Restores a backup into empty databases, ClickHouse first: `flush` refuses to run until Redis has its `meta`, which
+// comes last. After an interruption empty the databases and start again.
 
 import { join } from 'node:path';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../../clickhouse/deployment.js';
@@ -16,22 +16,19 @@ import { answerOf, anyTable, countRows, FED_AS_WELL, TABLES } from './tables.js'
 
 export interface Restored {
   readonly manifest: Manifest;
-  /** Keys that were restored. */
   readonly keys: number;
-  /** Keys that had ended since the backup. */
+  /** Keys that expired since the backup. */
   readonly ended: number;
 }
 
 export interface RestoreSpec {
   readonly folder: string;
-  /** The database that was lost, if the other one is as it should be. */
+  /** The database to restore if the other one still holds the deployment. */
   readonly only: 'redis' | 'clickhouse' | undefined;
-  /** CLICKHOUSE_CLUSTER of the target. */
   readonly cluster: string;
   readonly onProgress: OnProgress;
 }
 
-/** @throws StartupError, and the errors of both databases and the disk */
 export async function restore(databases: Databases, spec: RestoreSpec): Promise<Restored> {
   const { redis, prefix } = databases;
   const { folder, only, onProgress } = spec;
@@ -73,7 +70,6 @@ async function restoreTables(
   }
 }
 
-/** @throws StartupError */
 function refuseForeign({ keyPrefix, clickhouse, redis, wishmeter }: Manifest, prefix: string): void {
   if (keyPrefix !== prefix)
     throw new StartupError(
@@ -85,7 +81,6 @@ function refuseForeign({ keyPrefix, clickhouse, redis, wishmeter }: Manifest, pr
     );
 }
 
-/** @throws StartupError if there are data */
 async function refuseUsedRedis({ redis, prefix }: Databases): Promise<void> {
   if (await hasKeys(redis, prefix))
     throw new StartupError(
@@ -93,7 +88,6 @@ async function refuseUsedRedis({ redis, prefix }: Databases): Promise<void> {
     );
 }
 
-/** @throws StartupError if there are data */
 async function refuseUsedClickHouse({ server, database }: Databases): Promise<void> {
   const table = await anyTable(server, database);
   if (table !== undefined)
@@ -102,14 +96,12 @@ async function refuseUsedClickHouse({ server, database }: Databases): Promise<vo
     );
 }
 
-/** @throws StartupError if its rows would not be of the visitors whose counts are in Redis */
 async function refuseOtherRedis({ redis, keys }: Databases, { fingerprint }: Manifest): Promise<void> {
   const salt = await redis.hget(keys.meta, 'salt');
   if (salt === null || fingerprintOf(salt) !== fingerprint)
     throw new StartupError('Redis does not hold the deployment of this backup. Nothing was changed.');
 }
 
-/** @throws StartupError as `refuseOtherRedis` */
 async function refuseOtherClickHouse(
   { clickhouse, server, prefix, database }: Databases,
   { fingerprint }: Manifest,

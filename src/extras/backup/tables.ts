@@ -1,13 +1,11 @@
-// The tables of a backup, in the order in which they are read and written.
+// The tables of a backup, in the order of dump and restore. Tables that materialized views fill (merges, steps,
+// purchases) are left out: inserting the source rows fills them again. Two such tables are included, since they hold
+// more than the source rows: products of erased events, and when an hour's last row was inserted.
 //
-// Only tables that nothing feeds, and two that are fed and remember more than their feeds' rows: facts of products whose events
-// were erased, and when a row of an hour came in last. What is fed from rows (merges, steps, purchases) is fed again by their
-// insert, so it never says anything else than the rows.
-//
-// - products after events, hours after visits: the later table says what the rows say, but for an insert that was between its
-//   table and its feed. The restore's own feed says that again.
-// - closed days after visits: visits are deleted once their day is sealed. If they are gone, the seal is in the backup.
-// - totals after closed days: a day is closed once its totals are there.
+// - Products follow events and hours follow visits, so that they cover all those rows. The restore's own views add rows
+//   that the dump missed.
+// - Days follow visits: visits are deleted after their day is sealed, so if the dump lacks them, it has the seal.
+// - Totals follow days: a day's row is written after its totals.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 
@@ -22,18 +20,18 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** Fed as well: these may have more rows after a restore than in the backup. */
+/** Filled by views, too: after a restore they may have more rows than the backup. */
 export const FED_AS_WELL: ReadonlySet<string> = new Set(['products_stored', 'visit_hours'] satisfies Table[]);
 
-/** Fed from others, and empty before a restore as well. */
+/** Filled by views only. */
 const FED = ['profile_merges_stored', 'steps_stored', 'purchases_stored'] as const;
 
-/** Rows of a table, repeated ones once. @throws ClickHouse's or the connection's error */
+/** Counts repeated rows once. */
 export async function countRows(client: ClickHouseClient, table: string): Promise<number> {
   return Number(await answerOf(client, `SELECT count() FROM ${table} FINAL`));
 }
 
-/** A table that has rows; undefined if all are empty, or the database is not there. @throws as `countRows` */
+/** @returns a table with rows; undefined if there is none or no database */
 export async function anyTable(client: ClickHouseClient, database: string): Promise<string | undefined> {
   for (const table of [...TABLES, ...FED]) {
     const name = `${database}.${table}`;
@@ -43,7 +41,6 @@ export async function anyTable(client: ClickHouseClient, database: string): Prom
   return undefined;
 }
 
-/** The one value that a statement answers with. @throws as `countRows` */
 export async function answerOf(client: ClickHouseClient, query: string): Promise<string> {
   const answer = await client.query({ query, format: 'TabSeparated' });
   return (await answer.text()).trim();

@@ -1,8 +1,8 @@
-// Restricts receivers to `https:` URLs whose host resolves only to public addresses, against server-side request forgery. A
-// connection resolves its host once, through `guardedLookup`, and uses the checked addresses: DNS can't change in between.
+// Prevents server-side request forgery: a receiver's host may only resolve to public addresses. A connection uses the
+// addresses that `guardedLookup` checked, so DNS can't change in between.
 //
-// Public IPv4: all except IANA's special-purpose blocks (RFC 6890 and successors), multicast and reserved. Public IPv6: global
-// unicast (2000::/3) without its special blocks and those that embed an IPv4 address (6to4, Teredo).
+// Not public: IANA's special-purpose blocks (RFC 6890 and successors), multicast, reserved blocks, IPv6 outside global
+// unicast (2000::/3), and IPv6 that embeds IPv4 (6to4, Teredo).
 
 import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
@@ -45,20 +45,19 @@ export function isPublic(address: string): boolean {
   return globalUnicast.check(address, 'ipv6') && !special.check(address, 'ipv6');
 }
 
-/** Explains to the caller why a URL is refused. */
+/** The message is for the caller. */
 export class AddressError extends Error {}
 
 export class Addresses {
   readonly #isPrivateAllowed: boolean;
   readonly #resolve: Resolve;
 
-  /** @param isPrivateAllowed RECEIVERS_PRIVATE @param resolve another name server in tests */
   constructor(isPrivateAllowed: boolean, resolve = createResolve()) {
     this.#isPrivateAllowed = isPrivateAllowed;
     this.#resolve = resolve;
   }
 
-  /** Checks a URL without DNS. @throws AddressError */
+  /** Without DNS. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
@@ -71,7 +70,6 @@ export class Addresses {
     return url;
   }
 
-  /** The message of `parse`, or undefined. */
   faultOf(text: string): string | undefined {
     try {
       this.parse(text);
@@ -81,14 +79,14 @@ export class Addresses {
     }
   }
 
-  /** Checks a URL, also with DNS. @throws AddressError */
+  /** With DNS. @throws AddressError */
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);
     if (hostname.startsWith('[') || isIP(hostname) !== 0) return;
     await this.#addressesOf(hostname);
   }
 
-  /** For connections: fails if any address of the host is not public. */
+  /** Fails if any address of the host isn't public. */
   readonly guardedLookup: LookupFunction = (host, options, callback) => {
     this.#addressesOf(host).then(
       ([first, ...others]) =>
@@ -97,7 +95,6 @@ export class Addresses {
     );
   };
 
-  /** @throws AddressError */
   async #addressesOf(host: string): Promise<[LookupAddress, ...LookupAddress[]]> {
     const [first, ...others] = await this.#resolve(host).catch((error: NodeJS.ErrnoException) => {
       throw new AddressError(`does not resolve (${error.code})`);

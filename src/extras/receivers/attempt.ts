@@ -1,4 +1,4 @@
-// One attempt to deliver: builds the body, posts it, and decides on success, retry or dead letter.
+// One attempt to deliver, which ends in success, a retry or a dead letter.
 
 import { erasedUnder, isErasedRow, untilOf } from '../../clickhouse/erased-rows.js';
 import type { Redirects } from '../../profiles/redirects.js';
@@ -9,16 +9,14 @@ import type { DeliveryQueue, Settled } from './queue.js';
 import { type Receiver, signedHeaders } from './receiver.js';
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
-/** Waits after the first failed attempt, the second, …; after the last one the delivery becomes a dead letter. */
+/** Waits after each failed attempt; after the last one the delivery becomes a dead letter. */
 const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
-/** Waits are longer by a random share up to this, so that retries spread. */
+/** Waits are longer by up to this random share, to spread retries. */
 const JITTER = 0.1;
 const GONE = 410;
-/** Statuses whose Retry-After is respected, up to a limit. */
 const BUSY = [429, 503];
 const MAX_RETRY_AFTER_MS = 24 * H;
 
-/** A delivery in flight. */
 export interface Held {
   readonly id: string;
   readonly attempts: number;
@@ -28,9 +26,8 @@ export interface Held {
 export interface AttemptSpec {
   readonly store: Store;
   readonly redirects: Pick<Redirects, 'placeOf'>;
-  /** Other than RETRIES_MS in tests. */
   readonly retriesMs?: readonly number[] | undefined;
-  /** Awaited after each step: tests stop the process there. */
+  /** Tests stop the process here. */
   readonly onStep?: ((step: DeliverStep) => void | Promise<void>) | undefined;
 }
 
@@ -43,11 +40,10 @@ export interface Destination {
 export type DeliverStep = 'read' | 'sent' | 'settled';
 
 export interface Attempted extends Settled {
-  /** The receiver answered 410. */
   readonly isGone?: boolean;
 }
 
-/** @returns undefined if the connection was closed @throws ServiceError `unavailable` */
+/** @returns undefined after `close` of the connection @throws ServiceError `unavailable` */
 export async function attempt(
   { store, redirects, retriesMs = RETRIES_MS, onStep }: AttemptSpec,
   { queue, connection, receiver }: Destination,
@@ -88,7 +84,6 @@ function settle(id: string, attempts: number, outcome: Outcome, retriesMs: reado
   return waitMs === undefined ? { ...failed, outcome: 'dead' } : again(attempts, waitMs);
 }
 
-/** True if an erasure covers the line. */
 async function isErasedNow(store: Store, line: Line): Promise<boolean> {
   const keys = erasedUnder(line);
   const held = await store.call((client) => client.hmget(store.keys.erasures, ...keys));

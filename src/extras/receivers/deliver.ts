@@ -1,4 +1,4 @@
-// Composition of `deliver`, and of what `wishmeter receivers` needs.
+// Composes `wishmeter deliver` and `wishmeter receivers`.
 
 import type { Logger } from 'pino';
 import {
@@ -17,7 +17,7 @@ import { Addresses } from './address.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
 
-/** Sends deliveries to receivers until `close`. @param waiting see `serve` @throws StartupError */
+/** Runs until `close`. @throws StartupError */
 export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): Promise<Closeable> {
   return withClosers(async (onClose) => {
     const store = await opened(waiting, 'Redis', () =>
@@ -37,7 +37,7 @@ export interface OpenReceivers extends Closeable {
   readonly receivers: Receivers;
 }
 
-/** The receivers of a deployment, to list and change them. @param urls of Redis @throws StartupError */
+/** @param urls of Redis @throws StartupError */
 export function openReceivers(
   config: ReceiversConfig,
   log: Logger,

@@ -1,5 +1,4 @@
-// `wishmeter deliver`: runs a sender for each enabled receiver and stream of events. Several processes may run without knowing
-// each other: a queue leases each delivery to one of them (sender.ts).
+// Runs a sender for each enabled receiver and stream. Several processes may run: a delivery is leased to one of them.
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
@@ -7,7 +6,6 @@ import { pause } from '../../backoff.js';
 import { ANSWER_MS } from './post.js';
 import { ReceiverSender, type SenderSpec } from './sender.js';
 
-/** Interval at which receivers are listed. */
 const POLL_MS = 250;
 
 export interface DelivererSpec extends SenderSpec {
@@ -15,15 +13,14 @@ export interface DelivererSpec extends SenderSpec {
 }
 
 export interface Deliverer {
-  /** Takes no more deliveries and waits for those in flight. After `deadlineMs` the rest is due again when its lease ends. */
+  /** Waits for deliveries in flight; after `deadlineMs` the rest is due again when its lease ends. */
   close(deadlineMs?: number): Promise<void>;
 }
 
-/** Never throws: errors are logged and retried until `close`. */
 export function startDeliverer(spec: DelivererSpec): Deliverer {
   const stop = new AbortController();
   const abort = new AbortController();
-  setMaxListeners(0, abort.signal); // one for each sender
+  setMaxListeners(0, abort.signal); // one per sender
   const running = run(spec, stop.signal, abort.signal);
   return {
     async close(deadlineMs = ANSWER_MS) {
@@ -35,10 +32,10 @@ export function startDeliverer(spec: DelivererSpec): Deliverer {
   };
 }
 
-/** Runs senders until `drain`, and waits for their deliveries in flight until `abort`. */
+/** `drain` stops leasing; `abort` drops deliveries in flight. */
 async function run(spec: DelivererSpec, drain: AbortSignal, abort: AbortSignal): Promise<void> {
   const { receivers, log } = spec;
-  /** By stream and receiver. Bounded by MAX_RECEIVERS per stream. */
+  /** By stream and receiver; bounded by MAX_RECEIVERS per stream. */
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   while (!drain.aborted) {
     try {

@@ -1,4 +1,4 @@
-// Describes a receiver to callers: without its secret, unless that is new.
+// Describes a receiver to callers, with its secret only if that is new.
 
 import type { Receiver } from './receiver.js';
 import type { Stand } from './stand.js';

@@ -1,6 +1,5 @@
-// Queues the events of a flushed batch for receivers of their types, before the batch leaves its stream. After a crash they are
-// queued again with the same ids. Without receivers this costs one HVALS per batch. No receiver gets
-// imported items: they are old news.
+// Queues a flushed batch's events for receivers, before the batch leaves its stream; a crash queues them again with the
+// same ids. Imported items are left out, since they are old. Without receivers a batch costs one HVALS.
 
 import type { Logger } from 'pino';
 import { eventTypeOf, isImport } from '../../events/row.js';

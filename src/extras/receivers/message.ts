@@ -1,7 +1,6 @@
-// Builds the body of a delivery from a line: the event or purchase as analysts see it, with the visitor's present profile. Queued
-// lines have no names and e-mail addresses; these are added when a delivery is sent.
+// Builds a delivery's body from a queued line. Lines have no personal data; it is added when the delivery is sent.
 
-/** Columns of a line; see src/events/row.ts and src/clickhouse/columns.ts. */
+/** See src/events/row.ts. */
 export interface Line {
   readonly event_id: string;
   readonly type: string;
@@ -13,11 +12,10 @@ export interface Line {
   readonly session_id?: string | null;
   readonly device?: string;
   readonly locale?: string;
-  /** Parsed. In the line it is JSON within JSON. */
+  /** Parsed; the line has a string of JSON. */
   readonly payload?: unknown;
 }
 
-/** For receivers with `includePersonal`. */
 export interface PersonalData {
   readonly email: string | null;
   readonly firstName: string | null;
@@ -27,7 +25,7 @@ export interface PersonalData {
 const LINE_OF_ORDER = 'order';
 const ALERT = 'alert';
 
-/** @returns undefined for a line that is no event: another program may have written it */
+/** @returns undefined if the line is no event: another program may have written it */
 export function parseLine(text: string): Line | undefined {
   try {
     const line = JSON.parse(text) as Line;
@@ -41,7 +39,7 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId the visitor's present profile */
+/** @param profileId after merges */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
   const data = dataOf(line, timestamp, profileId);
@@ -53,7 +51,6 @@ function dataOf(line: Line, timestamp: string, profileId: string): object {
   return line.origin === ALERT ? alertOf(line, profileId) : eventOf(line, timestamp, profileId);
 }
 
-/** For its payload see src/extras/alerts/teller.ts. */
 function alertOf(line: Line, profileId: string): object {
   const { customer_id: customerId = null, session_id: sessionId = null } = line;
   return { profileId, customerId, sessionId, ...(line.payload as object) };
@@ -72,7 +69,7 @@ function eventOf(line: Line, occurredAt: string, profileId: string): object {
   };
 }
 
-/** Its payload is a row of the view `purchases`, plus `line` and `version`; see src/events/row.ts. */
+/** The payload is a row of the view `purchases`, plus two fields. */
 function purchaseOf(row: Line, profileId: string): object {
   const { line: _line, version: _version, ...purchase } = row.payload as Record<string, unknown>;
   const { customer_id: customerId = null, session_id: sessionId = null } = row;

@@ -1,4 +1,4 @@
-// Metrics of receivers, read at each scrape from Redis, where `deliver` counts.
+// Metrics of receivers. Each scrape reads them from Redis, where `deliver` counts.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Receivers } from './receivers.js';
@@ -10,7 +10,6 @@ export class ReceiverMetrics {
   readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes' | 'late', Gauge<'receiver'>>>;
   readonly #counts: Readonly<Record<'delivered' | 'failures' | 'dead', Counter<'receiver'>>>;
 
-  /** @param highWater RECEIVERS_HIGH_WATER */
   constructor(registry: Registry, receivers: Receivers, highWater: number) {
     this.#receivers = receivers;
     const registers = [registry];
@@ -42,7 +41,7 @@ export class ReceiverMetrics {
     }).set(highWater);
   }
 
-  /** Where Redis does not answer, nothing is shown rather than what was. */
+  /** Shows no stale values if Redis fails. */
   async refresh(): Promise<void> {
     const all = await this.#read().catch(() => []);
     for (const one of [...Object.values(this.#figures), ...Object.values(this.#counts)]) one.reset();

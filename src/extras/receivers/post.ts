@@ -1,5 +1,4 @@
-// Posts to a receiver. A redirect is a failure, an answer has to begin within 15 s, and at most 1 KB of it is read. With Node's
-// client, since each connection has to use `guardedLookup`.
+// Posts to a receiver. A redirect is a failure. Not `fetch`: each connection has to use `guardedLookup`.
 
 import {
   type ClientRequest,
@@ -12,19 +11,17 @@ import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
-/** Concurrent deliveries of one process to one receiver. */
+/** Per sender, so per process, stream and receiver. */
 export const MAX_CONCURRENT = 16;
 
-/** The status of a receiver's answer, or the reason why there was none. */
 export type Outcome =
   | {
       readonly status: number;
-      /** Milliseconds, from its Retry-After; undefined without a valid one. */
+      /** Undefined without a valid Retry-After. */
       readonly retryAfterMs: number | undefined;
     }
   | { readonly error: string };
 
-/** The connections to one receiver. */
 export class Connection {
   readonly #addresses: Addresses;
   readonly #answerMs: number;
@@ -32,7 +29,6 @@ export class Connection {
   readonly #https: HttpsAgent;
   #isClosed = false;
 
-  /** @param answerMs other than ANSWER_MS in tests */
   constructor(addresses: Addresses, answerMs = ANSWER_MS) {
     this.#addresses = addresses;
     this.#answerMs = answerMs;
@@ -41,7 +37,7 @@ export class Connection {
     this.#https = new HttpsAgent(options);
   }
 
-  /** Never throws. @returns undefined after `close` */
+  /** Never rejects. @returns undefined after `close` */
   async post(
     url: string,
     headers: Readonly<Record<string, string>>,
@@ -91,7 +87,7 @@ export class Connection {
       try {
         return await answerOf(sent, body);
       } catch (error) {
-        // The receiver closed a kept-alive connection in the moment when it was used again: try another one.
+        // The receiver closed a kept-alive connection just as we reused it: try another one.
         const { code } = error as NodeJS.ErrnoException;
         if (!sent.reusedSocket || code !== 'ECONNRESET' || this.#isClosed) throw error;
       }
@@ -111,13 +107,13 @@ function answerOf(request: ClientRequest, body: string): Promise<Outcome> {
   });
 }
 
-/** Seconds, or a date (RFC 9110, 10.2.3) -> milliseconds from now. */
+/** See RFC 9110, 10.2.3. */
 function readRetryAfter(text = ''): number | undefined {
   const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.now();
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** Reads a short body, so that the connection can be reused; closes the connection of a long one. */
+/** A connection is reused only if its body was read. */
 function discard(answer: IncomingMessage): void {
   let bytes = 0;
   answer.on('error', () => {});

@@ -1,4 +1,4 @@
-// The queue of one receiver at one stream of events. Any process may use it: its scripts are atomic.
+// The delivery queue of one receiver at one stream of events. Its scripts are atomic.
 
 import type { ErasedUntil } from '../../clickhouse/erased-rows.js';
 import { isErased } from '../../flush/erasures.js';
@@ -12,7 +12,7 @@ const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
 const SETTLE = loadScript<number>('extras/receivers/resolveDeliveries');
 
 const PAGE = 100;
-/** Lines added by one call, which takes Redis a few milliseconds. */
+/** Lines per script call, which blocks Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
 
 export interface Taken {
@@ -21,17 +21,16 @@ export interface Taken {
   readonly line: string;
 }
 
-/** The result of an attempt. */
 export interface Settled {
   readonly id: string;
-  /** `drop`: its visitor was erased; `forget`: a dead letter whose visitor was erased */
+  /** `drop`, and `forget` for a dead letter: its visitor was erased. */
   readonly outcome: 'done' | 'again' | 'dead' | 'drop' | 'forget';
   readonly attempts?: number;
-  /** Milliseconds until the retry. */
   readonly againInMs?: number;
   readonly why?: string;
 }
 
+/** Methods throw Redis's errors. */
 export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
@@ -51,7 +50,7 @@ export class DeliveryQueue {
     this.highWater = highWater;
   }
 
-  /** @returns the number of pending deliveries that became dead letters @throws Redis's errors */
+  /** @returns how many pending deliveries became dead letters */
   async add(lines: readonly string[]): Promise<number> {
     const { queue, taken, state, dead } = this.#keys;
     let deadLetters = 0;
@@ -59,12 +58,11 @@ export class DeliveryQueue {
       const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
       deadLetters += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
     }
-    // The receiver may have been removed concurrently.
+    // A concurrent removal may have cleared the queue before.
     if ((await this.#exists()) === 0) await this.clear();
     return deadLetters;
   }
 
-  /** Leases deliveries for `leaseMs`. @throws Redis's errors */
   async take(count: number, leaseMs: number): Promise<Taken[]> {
     const { queue, taken, state } = this.#keys;
     const flat = await runScript(this.#redis, TAKE, [queue, taken, state], [count, leaseMs]);
@@ -74,16 +72,11 @@ export class DeliveryQueue {
     return found;
   }
 
-  /** False once the delivery has ended. @throws Redis's errors */
   async holds(id: string): Promise<boolean> {
     return (await this.#redis.xrange(this.#keys.queue, id, id)).length > 0;
   }
 
-  /**
-   * Records the results of attempts.
-   * @returns time since which every attempt has failed, milliseconds since 1970; 0 if the last one succeeded
-   * @throws Redis's errors
-   */
+  /** @returns since when every attempt has failed, milliseconds since 1970; 0 if the last one succeeded */
   settle(settled: readonly Settled[]): Promise<number> {
     const { queue, taken, state, dead } = this.#keys;
     const args: ScriptArg[] = settled.flatMap(({ id, outcome, attempts = 0, againInMs = 0, why = '' }) => [
@@ -92,7 +85,6 @@ export class DeliveryQueue {
     return runScript(this.#redis, SETTLE, [queue, taken, state, dead], [this.highWater, ...args]);
   }
 
-  /** @throws Redis's errors */
   async state(): Promise<QueueState> {
     const { queue, taken, state } = this.#keys;
     const [pending, fields, [, again]] = await Promise.all([
@@ -107,17 +99,14 @@ export class DeliveryQueue {
     return { ...fields, pending: String(pending), dueAt: String(Math.min(addedAt, againAt)) };
   }
 
-  /** Resets the time since which attempts fail. @throws Redis's errors */
   async forgive(): Promise<void> {
     await this.#redis.hdel(this.#keys.state, 'failingSince');
   }
 
-  /** Deletes all keys. @throws Redis's errors */
   async clear(): Promise<void> {
     await this.#redis.unlink(...Object.values(this.#keys));
   }
 
-  /** Drops deliveries and dead letters about erased visitors. @throws Redis's errors */
   async erase(erased: ErasedUntil): Promise<void> {
     for (const [key, outcome] of [
       [this.#keys.queue, 'drop'],

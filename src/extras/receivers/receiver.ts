@@ -1,8 +1,8 @@
-// A receiver: the URL of one of the shop's tools, the types of its deliveries, and the secrets that sign them.
+// A receiver: URL, delivery types, and the secrets that sign deliveries.
 
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 
-/** Types of deliveries. (`test` is sent only on request.) */
+/** `test` is sent only on request. */
 export const DELIVERY_TYPES = [
   'add',
   'remove',
@@ -16,26 +16,24 @@ export const DELIVERY_TYPES = [
 export const EVERY_TYPE = '*';
 export type ReceiverType = (typeof DELIVERY_TYPES)[number] | typeof EVERY_TYPE;
 
-/** Stored in Redis with secrets in clear, since they have to sign. */
+/** Stored with plain secrets, which signing needs. */
 export interface Receiver {
   readonly id: string;
   readonly url: string;
   readonly types: readonly ReceiverType[];
-  /** Deliveries contain e-mail address and names. */
   readonly includePersonal: boolean;
   readonly isEnabled: boolean;
-  /** Why `deliver` disabled it; absent if it is enabled, or paused by a caller. */
+  /** Set if `deliver` disabled it. */
   readonly disabledWhy?: string | undefined;
   /** ISO 8601. */
   readonly createdAt: string;
   readonly secret: string;
-  /** Previous secrets, latest first. Each also signs until `until`, milliseconds since 1970. */
+  /** Latest first. Each also signs until `until`, milliseconds since 1970. */
   readonly previous: readonly { readonly secret: string; readonly until: number }[];
 }
 
 export type NewReceiver = Pick<Receiver, 'url' | 'types' | 'includePersonal'>;
 
-/** Undefined fields stay. */
 export interface ReceiverChange {
   readonly url?: string | undefined;
   readonly types?: readonly ReceiverType[] | undefined;
@@ -47,7 +45,7 @@ export interface ReceiverChange {
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ROTATION_MS = 24 * 60 * 60_000;
-/** A caller may repeat a rotation whose answer was lost; the header has to stay small. */
+/** A caller may repeat a rotation whose answer was lost; the header must stay small. */
 const MAX_PREVIOUS = 4;
 
 export function createReceiver(
@@ -81,10 +79,7 @@ function newSecret(): string {
   return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
 }
 
-/**
- * The headers of a delivery, by Standard Webhooks 1.0.0, "Signature scheme".
- * @param id the same for each attempt @param now milliseconds since 1970
- */
+/** See Standard Webhooks 1.0.0, "Signature scheme". @param id stays the same across attempts */
 export function signedHeaders(
   { secret, previous }: Pick<Receiver, 'secret' | 'previous'>,
   id: string,

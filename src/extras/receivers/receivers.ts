@@ -1,4 +1,4 @@
-// The receivers of a deployment, in one hash, changed by compare-and-set; and the status of each, summed over all streams.
+// The receivers of a deployment, in one hash, changed by compare-and-set.
 
 import { ServiceError } from '../../errors.js';
 import { changeField } from '../../redis/hash.js';
@@ -21,30 +21,30 @@ import {
 import { type Stand, standOf } from './stand.js';
 
 const MAX_RECEIVERS = 20;
-/** Each failed round means a concurrent change of the same receiver. */
+/** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 const UNKNOWN = 'There is no receiver of this id.';
 
+/** Methods throw ServiceError `unavailable` if Redis fails. */
 export class Receivers {
   readonly #store: Store;
   readonly addresses: Addresses;
   readonly #highWater: number;
 
-  /** @param highWater see DeliveryQueue */
   constructor(store: Store, addresses: Addresses, highWater: number) {
     this.#store = store;
     this.addresses = addresses;
     this.#highWater = highWater;
   }
 
-  /** Oldest first. @throws ServiceError `unavailable` */
+  /** Oldest first. */
   async list(): Promise<Receiver[]> {
     const { receivers } = this.#store.keys;
     const kept = await this.#store.call((client) => client.hvals(receivers));
     return kept.map(parse).sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
   }
 
-  /** @throws ServiceError `not_found`, `unavailable` */
+  /** @throws ServiceError `not_found` */
   async get(id: string): Promise<Receiver> {
     const kept = await this.#kept(id);
     if (kept === null) throw new ServiceError('not_found', UNKNOWN);
@@ -52,8 +52,8 @@ export class Receivers {
   }
 
   /**
-   * @param id the same for a repeated request, which then makes no second receiver
-   * @throws ServiceError `invalid_request` for a refused URL or too many receivers; `unavailable`
+   * Idempotent for the same `id`.
+   * @throws ServiceError `invalid_request` for a refused URL or too many receivers
    */
   async add(asked: NewReceiver, id?: string): Promise<Receiver> {
     await this.#checkUrl(asked.url);
@@ -64,7 +64,7 @@ export class Receivers {
     return reply === 1 ? receiver : this.get(receiver.id);
   }
 
-  /** @throws ServiceError `invalid_request`, `not_found`, `unavailable` */
+  /** @throws ServiceError `invalid_request` for a refused URL, `not_found` */
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
     if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
@@ -73,15 +73,15 @@ export class Receivers {
     return parse(changed);
   }
 
-  /** Removes a receiver and its queues. @throws ServiceError `not_found`, `unavailable` */
+  /** @throws ServiceError `not_found` */
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
-    // Even if it does not exist: an earlier removal may have failed at this step.
+    // Also if the receiver doesn't exist: an earlier removal may have failed here.
     for (const queue of await this.queues(id)) await queue.clear();
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
 
-  /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
+  /** @throws ServiceError `not_found` */
   async test(id: string): Promise<{ readonly status: number } | { readonly error: string }> {
     const receiver = await this.get(id);
     const connection = new Connection(this.addresses);
@@ -96,20 +96,16 @@ export class Receivers {
     }
   }
 
-  /** Describes a new receiver, without a call of Redis: a failure would lose the secret. */
+  /** Doesn't call Redis: a failure would lose the secret. */
   describeNew(receiver: Receiver): object {
     return describeReceiver(receiver, standOf([]), true);
   }
 
-  /**
-   * Describes a receiver with its status.
-   * @param isSecretNew shows the secret @throws ServiceError `unavailable`
-   */
+  /** @param isSecretNew shows the secret */
   async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
     return describeReceiver(receiver, await this.standOf(receiver.id), isSecretNew);
   }
 
-  /** Status over all streams. @throws ServiceError `unavailable` */
   async standOf(id: string): Promise<Stand> {
     const states = await this.#store.call(async () =>
       Promise.all((await this.queues(id)).map((queue) => queue.state())),
@@ -117,12 +113,10 @@ export class Receivers {
     return standOf(states);
   }
 
-  /** Its queue at each stream. @throws ServiceError `unavailable` */
   async queues(id: string): Promise<DeliveryQueue[]> {
     return (await this.streams()).map((stream) => this.queueAt(stream, id));
   }
 
-  /** Numbers of the streams of events. @throws ServiceError `unavailable` */
   streams(): Promise<number[]> {
     return this.#store.call((redis) => streamsOf(redis, this.#store.keys));
   }
@@ -136,7 +130,7 @@ export class Receivers {
     return this.#store.call((client) => client.hget(receivers, id));
   }
 
-  /** @param to returns the new value, or '' to remove it @returns the new value; undefined if it does not exist @throws ServiceError `unavailable` */
+  /** @param to returns the new value, or '' to remove it @returns the new value, or undefined if there was none */
   async #replace(id: string, to: (kept: string) => string): Promise<string | undefined> {
     for (let round = 0; round < ROUNDS; round++) {
       const kept = await this.#kept(id);

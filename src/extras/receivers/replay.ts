@@ -1,5 +1,4 @@
-// Replays events and purchases from ClickHouse: puts them into a receiver's queue again, with the same ids, page by page and
-// below the high-water mark.
+// Replays events and purchases from ClickHouse: queues them again with the same ids.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -11,7 +10,7 @@ import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
 import { standOf } from './stand.js';
 
-/** Columns of Line in message.ts. (ClickHouse searches the sorting key by the condition on the time alone.) */
+/** Selects the fields of Line. The condition on the time alone lets ClickHouse use the sorting key. */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
     session_id, device, locale, origin, payload
   FROM events_stored AS events
@@ -33,17 +32,15 @@ export interface Replay {
   readonly clickhouse: ClickHouseClient;
   readonly store: Store;
   readonly receivers: Receivers;
-  /** Of the receiver. */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly since: number;
-  /** Rows of one query; PAGE by default. */
   readonly page?: number;
 }
 
 /**
  * @returns the number of queued deliveries
- * @throws StartupError if the receiver is disabled, ServiceError `not_found`, Redis's and ClickHouse's errors
+ * @throws StartupError if the receiver is disabled; ServiceError `not_found`; Redis's and ClickHouse's errors
  */
 export async function replay({
   clickhouse,
@@ -60,7 +57,7 @@ export async function replay({
   for (let [at, after] = [since, NO_EVENT]; ; ) {
     const receiver = await untilRoom(receivers, id, queue);
     const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
-    // Read before the rows: a later erasure drops queued deliveries after 10 s at the earliest (row-eraser.ts).
+    // Read before the rows: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
     const erasures = await readErasures(store.client, store.keys);
     const answer = await clickhouse.query({
       query: QUERY,
@@ -77,7 +74,7 @@ export async function replay({
   }
 }
 
-/** Waits until a page fits below the high-water mark: else deliveries would become dead letters. */
+/** Waits until a page fits below the high-water mark, beyond which deliveries become dead letters. */
 async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
   for (;;) {
     const receiver = await receivers.get(id);

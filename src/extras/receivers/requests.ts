@@ -8,13 +8,12 @@ import { receiverBody, receiverChangeBody } from './schemas.js';
 const checkReceiver = compile<Omit<NewReceiver, 'includePersonal'> & Partial<NewReceiver>>(receiverBody);
 const checkReceiverChange = compile<ReceiverChange>(receiverChangeBody);
 
-/** @param faultOfUrl checks that no schema can express */
+/** @param faultOfUrl checks what a schema can't */
 export function readReceiver(body: unknown, faultOfUrl: FaultOfUrl): NewReceiver {
   const { url, types, includePersonal = false } = checkReceiver(body, receiverFaults(body, faultOfUrl));
   return { url, types: [...new Set(types)], includePersonal };
 }
 
-/** @param faultOfUrl see readReceiver */
 export function readReceiverChange(body: unknown, faultOfUrl: FaultOfUrl): ReceiverChange {
   const faults = receiverFaults(body, faultOfUrl);
   const { url, types, isEnabled, rotateSecret } = checkReceiverChange(body, faults);

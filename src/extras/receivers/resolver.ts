@@ -1,7 +1,5 @@
-// Resolves host names with /etc/hosts, and with c-ares and the search list of /etc/resolv.conf. Node's dns.lookup blocks one of
-// the few threads of a process, so a silent name server would delay all other receivers.
-//
-// Both files are read for each name, as the system does.
+// Resolves host names with /etc/hosts, then c-ares and the search list of /etc/resolv.conf. With Node's dns.lookup,
+// which blocks one of few threads, a silent name server would delay all receivers.
 
 import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
@@ -14,18 +12,17 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 export interface ResolverOptions {
   readonly hostsFile?: string;
   readonly resolvConf?: string;
-  /** Name servers, as `address:port`, instead of those in /etc/resolv.conf. */
+  /** `address:port`; replaces those of /etc/resolv.conf. */
   readonly servers?: readonly string[];
-  /** Milliseconds until a query is repeated, with twice the time. */
+  /** For the first query; the second one gets twice as long. */
   readonly questionMs?: number;
-  /** Milliseconds for a name in total. */
+  /** For a name in total. */
   readonly limitMs?: number;
 }
 
 const LIMIT_MS = 10_000;
 const QUESTION_MS = 2_000;
 const TRIES = 2;
-/** The name, or the record type, does not exist: try the next name of the search list. */
 const ABSENT = ['ENOTFOUND', 'ENODATA'];
 
 export function createResolve(options: ResolverOptions = {}): Resolve {

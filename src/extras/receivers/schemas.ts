@@ -1,4 +1,4 @@
-// JSON Schemas of /receivers: they validate bodies, and document bodies and answers in /openapi.json.
+// JSON Schemas of /receivers, for validation and for /openapi.json.
 
 import { boolean, text, textOrNull, time, timeOrNull, word } from '../../field-schemas.js';
 import { answerOf } from '../../http/answer-schemas.js';

@@ -1,9 +1,5 @@
-// Sends the deliveries of one receiver at one stream, up to MAX_CONCURRENT at a time:
-//
-//   lease ──▶ send ──▶ record: delivered, retry, or dead letter
-//
-// It leases only deliveries that it sends right away, for longer than an attempt takes. If the process dies, any other process
-// sends them again when the lease has ended.
+// Sends the deliveries of one receiver at one stream. Leases are longer than attempts; if the process dies, another one
+// resends when the lease ends.
 
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../../backoff.js';
@@ -14,19 +10,16 @@ import type { DeliveryQueue, Taken } from './queue.js';
 import type { Receiver } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
-/** A lease exceeds the time for an answer by so much, for calls of Redis before and after. */
+/** For Redis calls before and after the request. */
 const LEASE_GRACE_MS = 15_000;
-/** Interval of the check for new deliveries. */
 const POLL_MS = 200;
 const FAILING_MS = 5 * 24 * 60 * 60_000;
 
 export interface SenderSpec extends AttemptSpec {
   readonly receivers: Receivers;
-  /** Other than ANSWER_MS in tests. */
   readonly answerMs?: number | undefined;
-  /** Milliseconds of a lease, other than the default in tests. */
   readonly leaseMs?: number | undefined;
-  /** A receiver is disabled after so many milliseconds without a success; other than FAILING_MS in tests. */
+  /** A receiver is disabled after this long without a success. */
   readonly failingMs?: number | undefined;
 }
 
@@ -39,7 +32,7 @@ export class ReceiverSender {
   #receiver: Receiver;
   #isEnding = false;
   #inFlight = 0;
-  /** Results that are not recorded yet. */
+  /** Not recorded yet. */
   readonly #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
@@ -56,26 +49,26 @@ export class ReceiverSender {
     return this.#receiver;
   }
 
-  /** Changes URL, secret or state of the receiver for the next attempts. Ends if it is disabled. */
+  /** Applies to later attempts. Ends the sender if the receiver is disabled. */
   update(receiver: Receiver): void {
     this.#receiver = receiver;
     if (!receiver.isEnabled) this.end();
   }
 
-  /** Leases no more; `run` ends when all results are recorded. */
+  /** Stops leasing; `run` ends when all results are recorded. */
   end(): void {
     this.#isEnding = true;
     this.#wake();
   }
 
-  /** Never throws. @param abort drops deliveries in flight */
+  /** Never rejects. @param abort drops deliveries in flight */
   async run(abort: AbortSignal): Promise<void> {
     const drop = () => this.#connection.close();
     abort.addEventListener('abort', drop);
     let failures = 0;
     while (!abort.aborted && (!this.#isEnding || this.#inFlight + this.#settled.length > 0)) {
       try {
-        // Results first: a delivery that is not recorded when its lease ends would be sent again.
+        // A delivery whose result isn't recorded when its lease ends is sent again.
         const [hasSettled, hasTaken] = await Promise.all([this.#settle(), this.#take()]);
         failures = 0;
         if (!hasSettled && !hasTaken) await this.#nap();
@@ -89,7 +82,6 @@ export class ReceiverSender {
     this.#connection.close();
   }
 
-  /** Waits for a result, or for POLL_MS. */
   #nap(): Promise<void> {
     if (this.#settled.length > 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -101,7 +93,6 @@ export class ReceiverSender {
     });
   }
 
-  /** Fills the free slots. @returns false if there was nothing to send */
   async #take(): Promise<boolean> {
     const room = MAX_CONCURRENT - this.#inFlight;
     if (room === 0 || this.#isEnding) return false;
@@ -131,7 +122,6 @@ export class ReceiverSender {
       });
   }
 
-  /** Records results. @returns false if there were none */
   async #settle(): Promise<boolean> {
     const settled = [...this.#settled];
     if (settled.length === 0) return false;
@@ -146,7 +136,7 @@ export class ReceiverSender {
     return true;
   }
 
-  /** Disables the receiver if no stream has had a success for so long. */
+  /** Another stream may have had a success. */
   async #disableFailing(failingMs: number): Promise<void> {
     const { lastSuccessAt } = await this.#spec.receivers.standOf(this.#receiver.id);
     if (Date.now() - lastSuccessAt > failingMs) await this.#disable('no delivery succeeded for five days');
@@ -159,7 +149,7 @@ export class ReceiverSender {
       await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false, disabledWhy: why });
       this.#log.error({ why }, 'a receiver is disabled: it is sent nothing until it is resumed');
     } catch (error) {
-      // It was removed, or Redis is away: the next failure disables it.
+      // Removed, or Redis failed: the next failed delivery tries again.
       this.#log.warn({ err: error }, 'a receiver was not disabled');
     }
   }

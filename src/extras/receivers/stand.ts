@@ -1,26 +1,26 @@
-// The status of a receiver, summed over its queues at all streams, whose states are written by lua/extras/receivers/.
+// The status of a receiver, summed over its queues.
 
-/** Times are milliseconds since 1970, 0 for never. */
+/** Times are milliseconds since 1970, or 0 for never. */
 export interface Stand {
   readonly pending: number;
   readonly bytes: number;
   readonly delivered: number;
   readonly failures: number;
   readonly dead: number;
-  /** In the last 60 to 65 minutes, as are `failuresInHour`. */
+  /** Like `failuresInHour`, of the last 60 to 65 minutes. */
   readonly deliveredInHour: number;
   readonly failuresInHour: number;
   readonly lastSuccessAt: number;
   readonly lastFailureAt: number;
   readonly lastError: string;
-  /** Milliseconds since the oldest due delivery was due; 0 if none is. */
+  /** How long the oldest due delivery has been due; 0 if none is due. */
   readonly lateMs: number;
 }
 
-/** The fields of a queue's state, with its length as `pending`, and the time of its next delivery, or `Infinity`, as `dueAt`. */
+/** Fields of the state hash, plus `pending` and the next delivery's `dueAt`, or `Infinity`. */
 export type QueueState = Readonly<Record<string, string>>;
 
-/** The last hour is counted in steps of five minutes: twelve, and the current one. */
+/** The last hour has twelve steps of five minutes, plus the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
 
@@ -45,7 +45,7 @@ export function standOf(states: readonly QueueState[]): Stand {
   };
 }
 
-/** `[step, delivered, failures]` of the last hour's steps. Older ones stay in their slot until it is reused. */
+/** `[step, delivered, failures]`, without slots that still hold an older step. */
 function stepsOfHour(state: QueueState): number[][] {
   const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
   const slots = Array.from({ length: STEPS }, (_, i) => (state[`recent${i}`] ?? '').split(' ').map(Number));

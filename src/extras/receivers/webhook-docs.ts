@@ -1,4 +1,4 @@
-// The `webhooks` of /openapi.json: schemas of deliveries to receivers. src/extras/receivers/message.ts makes the bodies.
+// The `webhooks` of /openapi.json: schemas of the bodies that message.ts makes.
 
 import {
   boolean,
@@ -21,7 +21,6 @@ const PERSONAL = {
   lastName: textOrNull,
 };
 
-/** Adds optional personal data. */
 const dataOf = (properties: Record<string, object>) => {
   const all = answerOf(properties);
   return { ...all, properties: { ...all.properties, ...PERSONAL } };
