@@ -1,9 +1,8 @@
--- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once and then
--- answers alike.
+-- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once.
 -- KEYS[1] lane
 -- ARGV[1..3] see includes/lane.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] TTL of a guest, seconds   ARGV[8] maximum items of a profile; 0: no limit
--- ARGV[9] maximum bytes of items (`itemBytes` of the profile); 0: no limit, not counted
+-- ARGV[9] maximum of the profile's `itemBytes`; 0: no limit, not counted
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
 -- ARGV[11] operations, in lines: letter and profile's key; items; identity, link, generation (see
 --   includes/redirect.lua); record or empty; after a record its TTL in seconds; then
@@ -14,7 +13,7 @@
 --   c  share: code, or empty to read it; 1 if it is new
 -- ARGV[12] a line per event of a, m, t, c   ARGV[13...] per a and m `<updated at>\n<content>`
 -- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts. Its first line stays.
--- After an imported item is removed, `gone:<field>` of the profile keeps the same import from restoring it.
+-- After the removal of an imported item, `gone:<field>` of the profile prevents the same import.
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
 --   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`
 --     `new`, `there` (on the list), `again` (imported before), `gone` (imported and removed before); else empty
@@ -50,7 +49,7 @@ local function json(value)
 end
 
 local function filled(given, names, stored)
-  -- cjson may not be able to parse `properties`.
+  -- cjson may fail to parse `properties`.
   local content = string.gsub(string.match(stored, '\n({[^\n]*)$'), ',"properties":.*', '}')
   local item, columns, payload = cjson.decode(content), {}, {}
   for name in string.gmatch(names, '%S+') do

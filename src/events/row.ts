@@ -106,7 +106,7 @@ export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
 }
 
-/** Never true for a payload, whose quotes are escaped. */
+/** A payload can't match, because its quotes are escaped. */
 export function isImport(line: string): boolean {
   return line.includes(',"origin":"import"');
 }
@@ -182,7 +182,7 @@ export interface OrderHead {
   readonly isTest: boolean;
 }
 
-/** A repeated state has the same event_id. @param at arrival @param line undefined if the order has no lines */
+/** A repeated state has the same event_id. @param at arrival */
 export function encodeOrderLine(
   at: number,
   { profileId, identity }: { readonly profileId: string; readonly identity: Identity },

@@ -13,7 +13,7 @@ import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { VisitKind } from './visit-batch.js';
 
 const PATH = '/product/visit';
-/** So that they stay in the processor's cache. */
+/** Few, to stay in the processor's cache. */
 const LOOKED_UP_TOGETHER = 64;
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
@@ -161,7 +161,7 @@ class RequestedCount extends CountRequest {
   }
 }
 
-/** A signed request names its customer in the signature. */
+/** A storefront's signature may name the customer. */
 function readQuery(request: Request): VisitRequest {
   return readVisitQuery(request.query(), request.caller.customerId);
 }
