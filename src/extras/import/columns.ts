@@ -1,18 +1,17 @@
-// Which column of a file has which field. Exports name the same thing in many ways: case, spaces, underscores, hyphens and dots
-// do not count, and each field has its usual names. Names that may mean something else in an export (`name`, `customer`,
-// `country`) are left out on purpose.
+// Maps a file's columns to fields. Case and separators are ignored. Ambiguous names (`name`, `customer`, `country`) are
+// left out on purpose.
 
 import type { ListedItem } from '../../wishlist/item-fields.js';
 
 export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email' | 'productUrl' | 'addedAt';
 
-/** A row's values, by what they are. Of CSV all are text. */
+/** CSV has only texts. */
 export type Values<Field extends string> = { [F in Field]?: unknown };
 
-/** Field -> its names, without case and separators. If a file has several of them, the first one counts. */
+/** In lower case, without separators. The first name in a file counts. */
 export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
 
-// `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby` are those of Swym's API.
+// Swym's API has `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby`.
 export const IMPORT_NAMES: Names<ImportField> = {
   customerId: ['customerid', 'shopifycustomerid', 'userid'],
   sessionId: ['sessionid', 'guestid', 'visitorid', 'anonymousid'],
@@ -38,17 +37,15 @@ export const IMPORT_NAMES: Names<ImportField> = {
   ],
 };
 
-/** Of the file that leads from e-mail addresses to customers. */
+/** For the file of --emails. */
 export const EMAIL_NAMES = {
   email: IMPORT_NAMES.email,
   customerId: [...IMPORT_NAMES.customerId, 'id'],
 } as const satisfies Names<'email' | 'customerId'>;
 
 export interface Columns<Field extends string> {
-  /** Of each column of the file. */
   readonly fields: readonly (Field | undefined)[];
   readonly found: ReadonlySet<Field>;
-  /** Columns that have no field, as the file names them. */
   readonly unused: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-// The customers behind e-mail addresses, from a file with both, such as a shop's export of its customers.
+// Finds customers by e-mail address, from a file such as a shop's customer export.
 
 import { StartupError } from '../../errors.js';
 import { isCustomerId, normaliseId } from '../../identity-rules.js';
@@ -9,12 +9,11 @@ import { plainId } from './row.js';
 
 export type CustomerOf = (email: string) => { readonly id: string } | { readonly fault: string };
 
-/** Without such a file. */
 export const NO_CUSTOMERS: CustomerOf = (email) => ({
   fault: `only an e-mail address names the visitor, ${email}: --emails <file> says whose it is`,
 });
 
-/** An address that leads to two customers leads to none. It takes some 150 B of memory for each address. @throws StartupError */
+/** An address of two customers finds neither. 150 B of memory per address. @throws StartupError */
 export async function readEmails(input: Input): Promise<CustomerOf> {
   const customers = new Map<string, string | undefined>();
   const records = readRecords(input, EMAIL_NAMES, ({ found }) => {

@@ -1,9 +1,9 @@
-// Brings wishlists from elsewhere onto the lists of this service, in two passes:
+// Imports wishlists in two passes:
 //
-//   file ──▶ records ──▶ rows, or faults ──▶ spool      nothing has changed so far
-//   spool ──▶ a visitor's rows, one after the other ──▶ lua/wishlist/changeItems.lua, item and event in one step
+//   file ──▶ records ──▶ rows, or faults ──▶ spool      changes nothing
+//   spool ──▶ a visitor's rows in sequence ──▶ lua/wishlist/changeItems.lua, item and event in one step
 //
-// An item is imported once, and says so itself: so it may end anywhere, and begin anew. Several visitors are under way at once.
+// Each imported item is marked as such, so an import can be repeated after an abort.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs } from '../../backoff.js';
@@ -20,13 +20,13 @@ import { type Input, readRecords } from './records.js';
 import { type ImportRow, readRow } from './row.js';
 import { Spool } from './spool.js';
 
-/** Visitors whose rows are written at the same time: a script has about so many items, and no caller waits for it long. */
+/** Concurrent visitors: their items fill about one script call. */
 const AT_ONCE = 500;
-/** A part of a small file has few visitors: parts are taken together up to here. */
+/** Small parts are combined up to this. */
 const ROWS_AT_ONCE = 20_000;
-/** Visitors between two looks at whose data are being erased. */
+/** Visitors between two checks for erasures. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
-/** Milliseconds for which Redis, or the stream of events, may take nothing. */
+/** Milliseconds to wait for Redis or the stream of events. */
 const PATIENCE_MS = 300_000;
 const WAITING_MS = 2_000;
 
@@ -35,33 +35,27 @@ export interface ImportSpec {
   readonly visitors: Visitors;
   readonly items: Items;
   readonly customerOf: CustomerOf;
-  /** Only says what would be done. */
   readonly isDry: boolean;
-  /** Aborts when the command is asked to stop: rows that were begun are finished. */
+  /** Aborts the import after the current rows. */
   readonly stop: AbortSignal;
-  /** Called with each fault, which leaves its row out. */
+  /** A row with a fault is left out. */
   readonly onFault: (line: number, fault: string) => void;
-  /** Called with the columns of CSV that are not taken. */
   readonly onUnused: (columns: readonly string[]) => void;
-  /** Called after each row of a pass. @param total unknown in the first pass */
+  /** @param total only in the second pass */
   readonly onRow: (pass: 'read' | 'imported', rows: number, total?: number) => void;
-  /** Called when it has to wait, with why. */
   readonly onWait: (why: string) => void;
 }
 
-/** Rows, by what became of them. */
 export interface ImportCounts extends Record<ImportOutcome, number> {
   rows: number;
-  /** Rows of the same item of a visitor as an earlier one, or a later date. */
   repeated: number;
   leftOut: number;
-  /** Visitors with rows that were read. */
   visitors: number;
 }
 
 type StoredRow = ImportRow & { readonly visitor: string; readonly field: string };
 
-/** @returns also what was done before it was stopped @throws StartupError: what is done by then stays, and is not done again */
+/** If aborted, returns the counts so far. @throws StartupError; finished rows stay and are not repeated */
 export async function importWishlists(input: Input, spec: ImportSpec): Promise<ImportCounts> {
   const counts: ImportCounts = {
     ...{ rows: 0, new: 0, there: 0, again: 0, gone: 0 },
@@ -108,7 +102,7 @@ async function readFile(input: Input, spec: ImportSpec, spool: Spool, counts: Im
   }
 }
 
-/** @throws StartupError where every row would lack a field */
+/** @throws StartupError if all rows lack a field */
 function assertRequired(name: string, { found, unused }: Columns<ImportField>): void {
   const needed: readonly (readonly ImportField[])[] = [
     ['customerId', 'sessionId', 'email'],
@@ -138,7 +132,6 @@ class Importer {
     this.#total = counts.rows - counts.leftOut;
   }
 
-  /** @param rows all rows of these visitors */
   async bring(rows: readonly StoredRow[]): Promise<void> {
     const lists = [...listsOf(rows).values()];
     this.#counts.visitors += lists.length;
@@ -152,7 +145,6 @@ class Importer {
     }
   }
 
-  /** The rows of one visitor. */
   async #bringList({ first, items, rows }: List): Promise<void> {
     const { stop, isDry, onFault, onRow } = this.#spec;
     const counts = this.#counts;
@@ -194,7 +186,7 @@ class Importer {
     return new Set((await readErasures(client, keys)).keys());
   }
 
-  /** Waits while Redis is away, or as much waits for ClickHouse as may. @throws ServiceError, StartupError */
+  /** Retries while Redis is down or the stream of events is full. @throws ServiceError, StartupError */
   async #persistently<T>(act: () => Promise<T>): Promise<T> {
     const { onWait, stop } = this.#spec;
     const began = performance.now();
@@ -225,12 +217,11 @@ const BEING_ERASED = new ServiceError(
 
 interface List {
   readonly first: StoredRow;
-  /** By field, each with its earliest date. */
+  /** The earliest row of each item. */
   readonly items: Map<string, StoredRow>;
   rows: number;
 }
 
-/** Visitor -> rows, in the order of the file. */
 function listsOf(rows: readonly StoredRow[]): Map<string, List> {
   const lists = new Map<string, List>();
   for (const row of rows) {

@@ -1,4 +1,4 @@
-// What `serve` has for items, for the command line.
+// Opens the item services for the command line.
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from '../../app/opening.js';
@@ -16,7 +16,6 @@ export interface Importing extends Closeable {
   readonly items: Items;
 }
 
-/** @param urls of Redis @throws StartupError */
 export function openImport(config: ImportConfig, log: Logger, urls: readonly string[]): Promise<Importing> {
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter import', log, { urls });

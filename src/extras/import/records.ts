@@ -1,6 +1,5 @@
-// The records of a file: CSV (commas, semicolons or tabs) or NDJSON, as it begins. It is read as it comes, so it may be of any
-// size. What is wrong with one record is its own fault; a file that can't be read on (not UTF-8, a quote without an end) is
-// refused.
+// Streams a file's records: CSV (commas, semicolons or tabs) or NDJSON. An invalid record has a fault; a file that
+// can't be read on (not UTF-8, an open quote) is refused.
 
 import { isUtf8 } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -10,26 +9,24 @@ import { StartupError } from '../../errors.js';
 import { type Columns, findColumns, type Names, type Values } from './columns.js';
 
 export interface Input {
-  /** As messages call it. */
   readonly name: string;
   readonly chunks: AsyncIterable<Buffer>;
 }
 
-/** A record of a file. */
 export interface FileRecord<Field extends string> {
-  /** From 1; of a record of several lines the first one. */
+  /** First line of the record, from 1. */
   readonly line: number;
   readonly values: Values<Field>;
-  /** What is wrong with it as a record: then it has no values. */
+  /** If set, there are no values. */
   readonly fault?: string;
 }
 
-/** Characters of one record: a quote without an end takes the rest of the file for one value. */
+/** In characters. An open quote would take the rest of the file. */
 const MAX_RECORD = 1024 * 1024;
 
 /**
- * @param onColumns called with the header of CSV before its records; may refuse it
- * @throws StartupError where the file can't be read, or is in another format
+ * @param onColumns called with the header of CSV; may throw
+ * @throws StartupError if the file can't be read or has another format
  */
 export async function* readRecords<Field extends string>(
   input: Input,
@@ -38,7 +35,6 @@ export async function* readRecords<Field extends string>(
 ): AsyncGenerator<FileRecord<Field>> {
   const chunks = decoded(input);
   let head = '';
-  // The first line says what it is. (Of a header with a line break in it, its begin does.)
   for (let isWhole = false; !isWhole; ) {
     const { value, done } = await chunks.next();
     head += value ?? '';
@@ -59,7 +55,6 @@ async function* joined(head: string, rest: AsyncGenerator<string>): AsyncGenerat
   yield* rest;
 }
 
-/** As text, without a byte order mark. */
 async function* decoded({ name, chunks }: Input): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let line = 1;
@@ -92,7 +87,7 @@ function linesBeforeFault(chunk: Buffer): number {
   let lines = 0;
   for (let from = 0; from < chunk.length; lines++) {
     const stop = chunk.indexOf(0x0a, from);
-    // The first line may begin within a character, which the chunk before has begun.
+    // The first line may continue a character of the chunk before.
     if (lines > 0 && !isUtf8(chunk.subarray(from, stop < 0 ? undefined : stop))) return lines;
     if (stop < 0) break;
     from = stop + 1;
@@ -112,7 +107,7 @@ async function* readJson<Field extends string>(
   names: Names<Field>,
 ): AsyncGenerator<FileRecord<Field>> {
   let [rest, line] = ['', 0];
-  // Lines of one program have the same keys.
+  // Most lines have the same keys.
   let [known, columns] = ['', findColumns([], names)];
   const read = (text: string): FileRecord<Field> | undefined => {
     line++;
@@ -148,7 +143,7 @@ async function* readJson<Field extends string>(
 interface Csv<Field extends string> {
   readonly texts: AsyncIterable<string>;
   readonly names: Names<Field>;
-  /** The first line. */
+  /** Begins with the whole first line. */
   readonly head: string;
   readonly onColumns: (columns: Columns<Field>) => void;
 }
@@ -162,13 +157,13 @@ async function* readCsv<Field extends string>(
     record_delimiter: ['\r\n', '\n', '\r'],
     max_record_size: MAX_RECORD,
     info: true,
-    // A record of another length is a fault of that line alone; a quote within a value, as in 19", is a character.
+    // Another number of values is one record's fault. A quote within a value, as in 19", is a character.
     relax_column_count: true,
     relax_quotes: true,
     skip_empty_lines: true,
     skip_records_with_empty_values: true,
   });
-  const piped = pipeline(Readable.from(texts), parser).catch(() => {}); // the parser has the error, too
+  const piped = pipeline(Readable.from(texts), parser).catch(() => {}); // `parser` throws it, too
   let columns: Columns<Field> | undefined;
   try {
     for await (const { record, info } of parser as AsyncIterable<Parsed>) {
@@ -199,7 +194,6 @@ interface Parsed {
   readonly info: { readonly lines: number };
 }
 
-/** Of the header: the one that is most in it. */
 function delimiterOf(head: string): string {
   const [line = ''] = head.trimStart().split(/[\n\r]/, 1);
   const bare = line.replace(/"[^"]*"/g, '');

@@ -1,5 +1,5 @@
-// A record of a file -> an item of a visitor, or all that is wrong with it. Its fields are checked as those of POST /item/add;
-// before that they are made of what exports write: `19.9`, `yes`, `2024-03-01 10:15:00 +0100`.
+// Converts a record to an item of a visitor, or lists its faults. Normalises values of exports (`19.9`, `yes`,
+// `2024-03-01 10:15:00 +0100`), then checks them like POST /item/add.
 
 import { ServiceError } from '../../errors.js';
 import { fitsBytes, type Identity, isBlank } from '../../identity-rules.js';
@@ -10,26 +10,23 @@ import type { ImportField, Values } from './columns.js';
 
 export interface ImportRow {
   readonly line: number;
-  /** Has one id: of a row with both the customer's. */
+  /** Only one id; the customer's if the row has both. */
   readonly identity: Identity;
-  /** When it was wished for, milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly at: number;
   readonly content: ItemContent;
-  /** Whether the row says if it was in stock. */
+  /** True if the row has inventoryAvailable. */
   readonly isStockKnown: boolean;
 }
 
-/** Bytes of `properties`, as of POST /item/add. */
+/** As in POST /item/add. */
 const MAX_PROPERTIES = 16 * 1024;
-/** Milliseconds that clocks may differ. */
+/** Tolerated clock difference. */
 const AHEAD_MS = 60_000;
-/** What a spreadsheet leaves of an id: 6.94E+12. */
+/** As spreadsheets write long ids: 6.94E+12. */
 const LOST_DIGITS = /^\d([.,]\d+)?E\+?\d+$/i;
 
-/**
- * @param customerOf the customer of an e-mail address, or why there is none
- * @returns what is wrong, in words, where anything is
- */
+/** @returns the faults if there are any */
 export function readRow(
   line: number,
   values: Values<ImportField>,
@@ -63,7 +60,7 @@ export function readRow(
   const stock = truthOf(given('inventoryAvailable'));
   const source = given('source');
   const body = {
-    // A stand-in, where that fault is told already.
+    // '-': a missing id is a fault already.
     identity:
       ids.customerId !== undefined ? { customerId: ids.customerId } : { sessionId: ids.sessionId ?? '-' },
     productId: id('productId'),
@@ -94,7 +91,7 @@ export function readRow(
   }
 }
 
-/** As spreadsheets and data frames write ids: `'6940095348933`, `6940095348933.0`. */
+/** Spreadsheets and data frames write `'6940095348933`, `6940095348933.0`. */
 export function plainId(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   const text = value.trim();
@@ -105,10 +102,9 @@ const TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i;
 const NOT_A_TIME = 'addedAt must be a time of ISO 8601, like "2026-03-02T10:15:00Z"';
 
-/** Without a zone it is UTC. @returns milliseconds since 1970, or what is wrong */
+/** UTC without a zone. @returns milliseconds since 1970, or a fault */
 function timeOf(value: unknown): number | string {
   if (value === undefined) return 'addedAt is required';
-  // Milliseconds since 1970, as APIs write them.
   const isCount = /^\d{13}$/.test(String(value));
   const at = isCount ? Number(value) : parseTime(String(value).trim());
   if (at === undefined) return NOT_A_TIME;
@@ -123,11 +119,11 @@ function parseTime(text: string): number | undefined {
   const offset = sign === '' ? 'Z' : `${sign}${hours}:${minutes ?? '00'}`;
   const at = Date.parse(`${day}T${time}:${seconds}.${fraction.padEnd(3, '0').slice(0, 3)}${offset}`);
   if (Number.isNaN(at)) return undefined;
-  // JavaScript takes February 30 for March 1.
+  // JavaScript reads February 30 as March 1.
   return new Date(Date.parse(day)).toISOString().startsWith(day) ? at : undefined;
 }
 
-/** Two decimals, if there are at most two that say something; a comma is one before one or two digits. */
+/** Formats with two decimals, unless there are more. A comma before one or two digits is a decimal point. */
 function amountOf(value: unknown): unknown {
   if (typeof value !== 'string' && typeof value !== 'number') return value;
   const [, whole, point, comma] =

@@ -1,14 +1,14 @@
-// Lines that wait in parts, all of one visitor in the same part, so that a file of any size is looked at visitor by visitor in
-// bounded memory. What is in memory at most goes to files without a name, which end with the process, however that ends.
+// Keeps lines by key in parts, to group a file of any size by visitor in bounded memory. Parts overflow into unlinked
+// files, which vanish with the process.
 
 import { hash } from 'node:crypto';
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A part of a file of 10 GB has 40 MB. */
+/** A file of 10 GB has parts of 40 MB. */
 const PARTS = 256;
-/** Characters of a part that wait in memory. */
+/** Characters per part in memory. */
 const HELD = 256 * 1024;
 
 interface Part {
@@ -20,7 +20,6 @@ interface Part {
 export class Spool {
   readonly #parts = Array.from({ length: PARTS }, (): Part => ({ held: [], size: 0 }));
 
-  /** @param line without a line break */
   async add(key: string, line: string): Promise<void> {
     const part = this.#parts[Number.parseInt(hash('md5', key).slice(0, 4), 16) % PARTS] as Part;
     part.held.push(line);
@@ -31,7 +30,7 @@ export class Spool {
     [part.held, part.size] = [[], 0];
   }
 
-  /** The lines of each part, in the order in which they were added. Each part is there once. */
+  /** Each part once, its lines in the order of `add`. */
   async *parts(): AsyncGenerator<readonly string[]> {
     for (const part of this.#parts) {
       const { held, file } = part;
