@@ -23,7 +23,7 @@ const UNKNOWN_AUTHORITY = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** Undefined if the error is about something else. */
+/** Undefined for other errors. */
 export function certificateFault(error: unknown): string | undefined {
   const { code } = error as { code?: unknown };
   if (typeof code !== 'string') return undefined;

@@ -1,4 +1,4 @@
-// Reads the environment into a frozen Config. An error never contains a value, which may be a key. docs/settings.md and
+// Reads the environment into a frozen Config. Errors contain no value, which may be a key. docs/settings.md and
 // `wishmeter help` are generated from the three groups below.
 
 import { StartupError } from './errors.js';
@@ -25,7 +25,6 @@ import {
 } from './setting-values.js';
 
 interface Setting<T> {
-  /** @throws Error that says what is allowed */
   readonly parse: (given: string) => T;
   readonly about: string;
   readonly fallback: string;

@@ -1,5 +1,4 @@
-// Errors with a sentence for people: of requests and of an operator's start. Imports nothing, so that every layer can
-// throw them.
+// Errors with a sentence for people. Imports nothing, so that every layer can throw them.
 
 /** `path` is a JSON pointer into the body or the query. */
 export interface Issue {
@@ -71,18 +70,18 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 export interface ServiceErrorOptions extends ErrorOptions {
-  /** `Retry-After` in seconds; default 1. */
+  /** Default 1. */
   readonly retryAfterS?: number;
   readonly overload?: Overload;
 }
 
 /**
- * A stream of events is at its high-water mark, too many calls wait for Redis, Redis is at its `maxmemory`, the event
- * loop is late, slow readers leave too many bytes unread, or too many bodies arrive at the same time.
+ * The bottleneck: a stream of events at its high-water mark, calls that wait for Redis, Redis at its `maxmemory`, a
+ * late event loop, unread answers, unread bodies.
  */
 export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
 
-/** An error of the contract's table. Any other error is a bug, answered with 500. */
+/** Any other error is a bug, answered with 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;

@@ -1,5 +1,4 @@
-// JSON Schemas of single fields. `format` names a rule of src/validation/validator.ts, `maxBytes` counts bytes of
-// UTF-8, `maxLevels` counts nested objects and lists.
+// JSON Schemas of single fields. `format` names a rule of src/validation/validator.ts.
 
 /** JSON.parse rounds larger integers. */
 export const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
@@ -10,7 +9,6 @@ export const title = { type: 'string', format: 'title', maxBytes: 1_024 } as con
 export const titleOrNull = { ...title, type: ['string', 'null'] } as const;
 export const price = { type: 'string', format: 'price' } as const;
 export const priceOrNull = { ...price, type: ['string', 'null'] } as const;
-/** The range of UInt32. */
 export const quantity = { type: 'integer', minimum: 1, maximum: 0xffff_ffff } as const;
 export const currencyCode = { type: ['string', 'null'], format: 'currency-code' } as const;
 export const countryCode = { type: ['string', 'null'], format: 'country-code' } as const;

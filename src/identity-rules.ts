@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto';
 
-/** Validated and normalised. */
 export interface Identity {
   readonly customerId: string | null;
   readonly sessionId: string | null;
@@ -16,7 +15,7 @@ export interface Identity {
 /** In place of a profile id: an erasure of all profiles. */
 export const EVERY_PROFILE = '*';
 
-/** Of an id or a product handle, in UTF-8. */
+/** In UTF-8. */
 export const MAX_ID_BYTES = 255;
 
 // Broken clients send these as ids. Each would merge many visitors into one profile.
@@ -33,20 +32,19 @@ const JUNK = new Set([
   'true',
   'false',
 ]);
-// Forms and scripts send these as e-mail addresses. Each would lead to many visitors.
+// Forms and scripts send these. Each would lead to many visitors.
 const PLACEHOLDER_EMAIL =
   /^(?:(?:none|null|undefined|nan|no-?reply|do-?not-?reply)@|test@test\.|[^@]*@example\.)/;
 
 const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
 
 const CONTROL = /\p{Cc}/u;
-/** Nearly all texts are printable ASCII: one check instead of two. */
+/** Nearly all texts: one check instead of two. */
 const PRINTABLE = /^[ -~]*$/;
 const SHOPIFY_GID = /^gid:\/\/shopify\/([A-Za-z]+)\/(\d+)$/;
 
 export type ShopifyType = 'Customer' | 'Product' | 'ProductVariant' | 'Order';
 
-/** Counts bytes of UTF-8. */
 export function fitsBytes(text: string, max: number): boolean {
   return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
 }
@@ -94,13 +92,13 @@ export function isCustomerId(text: string): boolean {
   return isVisitorId(text) && isOfType('Customer', text);
 }
 
-/** Rules for session ids, and for customer ids apart from the type of a gid. */
+/** Does not check the type of a gid. */
 export function isVisitorId(text: string): boolean {
   const id = normaliseId(text);
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
 }
 
-/** The address is stored, but leads to no visitor. @param email trimmed, lower case */
+/** Such an address is stored, but leads to no visitor. @param email trimmed, lower case */
 export function isPlaceholderEmail(email: string): boolean {
   return PLACEHOLDER_EMAIL.test(email);
 }
@@ -109,7 +107,6 @@ export function isCustomerName(name: string): boolean {
   return name.startsWith('c:') || name.startsWith('C:');
 }
 
-/** The customer's first. */
 export function namesIn({ customerId, sessionId }: Identity): string[] {
   return [
     ...(customerId === null ? [] : [identityName('c', customerId)]),
@@ -117,13 +114,13 @@ export function namesIn({ customerId, sessionId }: Identity): string[] {
   ];
 }
 
-/** Longer ids are hashed, so that names fit the longest field of a listpack (hash-max-listpack-value, 64). */
+/**
+ * Longer ids are hashed: one field above hash-max-listpack-value (64) would turn a whole bucket from a listpack into a
+ * hash table.
+ */
 export const MAX_CLEAR_ID_BYTES = 62;
 
-/**
- * `c:<customer>`, `s:<session>`, or with a hash `C:<hash>`, `S:<hash>`. One long field would turn a whole bucket from a
- * listpack into a hash table.
- */
+/** `c:<customer>`, `s:<session>`, or with a hash `C:<hash>`, `S:<hash>`. */
 export function identityName(kind: 'c' | 's', id: string): string {
   if (fitsBytes(id, MAX_CLEAR_ID_BYTES)) return `${kind}:${id}`;
   return `${kind.toUpperCase()}:${createHash('sha256').update(id).digest('base64url')}`;

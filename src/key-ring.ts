@@ -1,14 +1,13 @@
-// A set of secret keys, compared in constant time. Several valid keys allow rotation.
+// Secret keys, compared in constant time. Several valid keys allow rotation.
 //
 // Hashing the key of each request would cost more than the rest of the access check. So a key that matched by digest is
 // remembered as text. The comparison visits every character, so its time reveals only the length. Only right keys are
-// remembered, so strangers can't add or evict any.
+// remembered, so strangers can't evict any.
 
 import { hash, timingSafeEqual } from 'node:crypto';
 
 export class KeyRing {
   readonly #digests: readonly Buffer[];
-  /** In the order of the digests. */
   readonly #remembered: (string | undefined)[];
 
   constructor(keys: readonly string[]) {
@@ -16,7 +15,7 @@ export class KeyRing {
     this.#remembered = keys.map(() => undefined);
   }
 
-  /** The index of the key. Always compares all keys. */
+  /** Always compares all keys. */
   find(key: string): number | undefined {
     let found = this.#recall(key);
     if (found === undefined) {
@@ -37,12 +36,11 @@ export class KeyRing {
   }
 }
 
-/** Takes constant time, for secrets of any length. */
+/** Takes constant time. */
 export function isSameSecret(secret: string, other: string): boolean {
   return new KeyRing([secret]).find(other) !== undefined;
 }
 
-/** No branch depends on the characters. */
 function isSame(text: string, other: string): boolean {
   let difference = text.length ^ other.length;
   if (difference === 0)

@@ -1,5 +1,5 @@
-// Limits the values of columns that figures are grouped by. Words from browsers are one of these, or `other`: else
-// strangers could add rows to every figure. Words from servers are kept.
+// Known devices, sources and channels. Other words from browsers become `other`: else strangers could add rows to every
+// statistic. Words from servers are kept.
 
 const DEVICES = ['desktop', 'mobile', 'phone', 'tablet', 'tv', 'app'] as const;
 export const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
@@ -15,7 +15,7 @@ const SPELLINGS = {
   channel: spellings(CHANNELS),
 } as const;
 
-/** One of the column's words, `other`, or '' for a blank text. */
+/** '' for a blank text. */
 export function knownWord(column: keyof typeof SPELLINGS, text: string): string {
   const words = SPELLINGS[column];
   return words.get(text) ?? words.get(text.trim().toLowerCase()) ?? (text.trim() === '' ? '' : OTHER);

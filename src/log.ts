@@ -15,7 +15,6 @@ interface LoggedError {
   readonly causes?: readonly LoggedError[];
 }
 
-/** @param destination stdout if absent */
 export function createLog(level: string, name: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = { level, name, serializers: { err: describeError } };
   return destination === undefined ? pino(options) : pino(options, destination);
@@ -42,7 +41,7 @@ function describeError(error: unknown): LoggedError {
 function harmless(error: Error): string {
   switch (error.constructor.name) {
     case 'SyntaxError': // JSON.parse quotes its input
-    case 'ClickHouseError': // quotes values, rows and queries; its number is logged
+    case 'ClickHouseError': // quotes values, rows and queries
       return NOT_WRITTEN;
     default:
       // Redis quotes the arguments of an unknown command.

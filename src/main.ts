@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// The command line: arguments, environment, signals, exit codes. Only this file and src/extras/embedded/ use `process`.
+// The command line. Only this file and src/extras/embedded/ use `process`.
 //
-// 0 success · 1 failure (one sentence on stderr) · 2 wrong command line · 128+n second signal.
+// Exit codes: 0 success · 1 failure (one sentence on stderr) · 2 wrong command line · 128+n second signal.
 //
 // Commands are imported on demand: `sql` should not wait for a web server to load.
 
@@ -84,7 +84,7 @@ function createProgram<Name extends CommandName>(
   const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
   const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
   const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined);
-  // Not for a command, whose stdout is its result, nor for a child of `start`, whose parent has logged it.
+  // A command's stdout is its result; a child's parent has logged it.
   if (PROCESSES.has(name) && process.send === undefined)
     for (const { level, message, settings } of notesOn(process.env, name, line.settings))
       log[level]({ settings }, message);
@@ -159,7 +159,6 @@ function checkNode(): void {
   );
 }
 
-/** @returns the exit code */
 async function explain(error: unknown): Promise<number> {
   if (error instanceof UsageError) {
     process.stderr.write(`wishmeter: ${error.message}\n\n${usage()}`);
@@ -176,7 +175,7 @@ async function report(sentence: string): Promise<number> {
   return 1;
 }
 
-// Node would print all properties of the error, and a Redis command has a visitor's data.
+// Node would print all properties of the error; a Redis command has a visitor's data.
 process.on('uncaughtException', (error) => {
   const stderr = { write: (line: string) => void writeSync(2, line) };
   createLog('fatal', 'wishmeter', stderr).fatal({ err: error }, 'a bug; the process ends');
@@ -184,7 +183,7 @@ process.on('uncaughtException', (error) => {
 });
 
 /**
- * Resolves when all output is written or its reader has closed: process.exit would drop output that waits for a full
+ * Resolves when all output is written or its reader has closed. process.exit would drop output that waits for a full
  * pipe.
  */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {

@@ -1,12 +1,11 @@
-// Parses the texts of settings. An error says what is allowed and never repeats the value, which may be a key.
+// Parses the texts of settings. Errors never repeat the value, which may be a key.
 
 type Check = RegExp | ((value: string) => boolean);
 
 const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
 
 /**
- * Kubernetes sets such variables: next to a Service `clickhouse` every container has
- * CLICKHOUSE_PORT=tcp://10.0.0.7:8123.
+ * Next to a Service `clickhouse` Kubernetes sets CLICKHOUSE_PORT=tcp://10.0.0.7:8123 in every container.
  * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
 export function isServiceLink(name: string, given: string): boolean {
@@ -19,7 +18,6 @@ export function unquoted(given: string): string {
   return given;
 }
 
-/** One value, or ''. */
 export function text(check: Check, sentence: string) {
   return (given: string): string => {
     if (given !== '' && !passes(given, check)) throw new Error(sentence);
@@ -27,7 +25,6 @@ export function text(check: Check, sentence: string) {
   };
 }
 
-/** Comma-separated. */
 export function list(check: Check, sentence: string) {
   return (given: string): readonly string[] => {
     const values = given.split(',').map((value) => value.trim());
@@ -75,7 +72,6 @@ export function shopAddress(given: string): string {
   return given.replace(/\/+$/, '');
 }
 
-/** A web address with a placeholder, or ''. */
 export function addressWith(placeholder: string) {
   return text(
     (value) => isWeb(value) && value.includes(placeholder),
@@ -94,13 +90,12 @@ export function visitDays(given: string): number {
   return days;
 }
 
-/** @returns upper case, or '' */
 export function currency(given: string): string {
   if (!/^([A-Za-z]{3})?$/.test(given)) throw new Error('must be three letters, like EUR');
   return given.toUpperCase();
 }
 
-/** @returns the canonical spelling: names in ClickHouse are case-sensitive */
+/** @returns the canonical spelling: ClickHouse is case-sensitive */
 export function timeZone(given: string): string {
   try {
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions();

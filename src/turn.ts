@@ -15,7 +15,6 @@ type Phase = 'look-up' | 'answer';
 /** After a longer read there is no second one: the first requests have waited. */
 const LONG_READ_MS = 1;
 
-/** Undefined while this tick has no work. */
 let lookUps: Task[] | undefined;
 let sends: Task[] = [];
 let answers: Task[] = [];
@@ -32,7 +31,6 @@ function begun(): Task[] {
   return lookUps;
 }
 
-/** Schedules the rest after all readable sockets have been read. */
 function onceRead(): void {
   setImmediate(lookUp);
   // A separate immediate, so that reactions of promises run in between.

@@ -8,13 +8,13 @@ const RETRY = loadScript('flush/retryDeadLetters');
 
 export interface DeadLetter {
   readonly id: string;
-  /** ClickHouse's error code; 0 for an entry that was not sent to it. */
+  /** ClickHouse's error code; 0 for a foreign entry. */
   readonly code: number;
   readonly reason: string;
   readonly time: number;
   /** Without its newline. */
   readonly line: string;
-  /** A foreign entry as JSON instead of a line; it can only be dropped. */
+  /** A foreign entry, as JSON; it can only be dropped. */
   readonly entry?: string;
 }
 

@@ -1,6 +1,5 @@
-// Erasures whose rows may still be in streams, dead letters or ClickHouse. The flusher omits covered lines, and
-// row-eraser.ts deletes the rows in ClickHouse before it forgets the erasure: a batch inserted again brings nothing
-// back.
+// Erasures whose rows may still be in streams, dead letters or ClickHouse. row-eraser.ts deletes the rows in ClickHouse
+// before it forgets the erasure, so a batch inserted again brings nothing back.
 
 import {
   type ErasedUntil,
@@ -21,7 +20,6 @@ export interface Erasure {
 const PAGE = 1_000;
 const NEWLINE = 0x0a;
 
-/** By profile id, identity name, or EVERY_PROFILE. */
 export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
   const erasures = new Map<string, Erasure>();
   if ((await redis.hlen(keys.erasures)) === 0) return erasures;
@@ -37,10 +35,7 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
   return erasures;
 }
 
-/**
- * False for a line that can't be parsed.
- * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, line number, profile, …)
- */
+/** @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, line number, profile, …) */
 export function isErased(line: string, erasures: ErasedUntil): boolean {
   if (!line.startsWith('{')) {
     const [seconds, , , , profile_id] = line.split('\t', 5);

@@ -8,7 +8,6 @@ import { streamsOf } from '../redis/marks.js';
 import { flushStream, type Signals, type StreamFlusherSpec } from './stream-flusher.js';
 import { eventStreams, visitStreams } from './streams.js';
 
-/** Interval of the check for new streams. */
 const POLL_MS = 500;
 const CLOSE_MS = 10_000;
 

@@ -28,7 +28,6 @@ export interface Refused {
 
 const NOT_OURS = 'not a batch of events: another program put it into the stream';
 
-/** All methods throw Redis's errors. */
 export class StreamGroup {
   readonly #redis: RedisClient;
   readonly #source: Source;
@@ -70,7 +69,6 @@ export class StreamGroup {
 
   async #claim(idleMs: number, from: string, count: number): Promise<[next: string, StreamEntry[]]> {
     const { stream } = this.#source;
-    // Not typed in ioredis.
     const reply = await this.#redis.callBuffer(
       ...(['XAUTOCLAIM', stream, GROUP, CONSUMER, idleMs, from, 'COUNT', count] as const),
     );
@@ -90,7 +88,7 @@ export class StreamGroup {
     return kept === entries.length;
   }
 
-  /** @param refused become dead letters with the first chunk, like `foreignEntries`; after a crash perhaps twice */
+  /** @param refused become dead letters, like `foreignEntries`; after a crash perhaps twice */
   async ack(
     entries: readonly Entry[],
     refused: readonly Refused[],
@@ -124,7 +122,7 @@ export class StreamGroup {
   }
 }
 
-/** @param reply of XREADGROUP of one stream: pairs in RESP2, a map in RESP3 */
+/** @param reply of XREADGROUP: pairs in RESP2, a map in RESP3 */
 function entriesIn(reply: unknown): unknown {
   if (Array.isArray(reply)) return Array.isArray(reply[0]) ? reply[0][1] : reply[1];
   return reply instanceof Map ? [...reply.values()][0] : Object.values(reply as object)[0];

@@ -1,4 +1,4 @@
-// Lets an extra handle a flushed batch before it leaves its stream, and erasures.
+// An extra's part in flushing: it gets each batch before the batch leaves its stream, and each erasure.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
@@ -7,10 +7,7 @@ import type { Keys } from '../redis/keys.js';
 import type { Refused } from './group.js';
 
 export interface HandOver {
-  /**
-   * May come again after a crash.
-   * @param refused lines that come again when their dead letters are retried
-   */
+  /** Called again after a crash. @param refused lines that come again when their dead letters are retried */
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
   erase(erased: ErasedUntil): Promise<void>;
 }

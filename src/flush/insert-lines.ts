@@ -1,5 +1,5 @@
-// Inserts a batch, with retries. If the server is at fault, it retries for ever: a repeated row is shown once. If a row
-// is at fault, it halves the batch until that row is alone.
+// Inserts a batch. If the server is at fault, it retries for ever. If a row is at fault, it halves the batch until that
+// row is alone.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -38,7 +38,6 @@ export async function insertLines(lines: Buffer, inserter: Inserter): Promise<re
   return [{ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, ...refusal }];
 }
 
-/** @returns undefined when the lines are stored */
 async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 'line'> | undefined> {
   const { log, onError, confirm, signal, backoff } = inserter;
   for (let failures = 1; ; failures++) {

@@ -19,7 +19,6 @@ export interface FlushServerSpec {
   readonly token: string;
   readonly registry: Registry;
   readonly log: Logger;
-  /** Without a full stop. */
   readonly whyNotReady?: () => string | undefined;
 }
 

@@ -1,5 +1,5 @@
-// Collects entries of a stream into a batch for ClickHouse. Lines of visits get a unique name as prefix: Redis's time,
-// stream, entry, line number. A foreign entry becomes a dead letter: an error would block the stream for ever.
+// Collects entries of a stream into a batch for ClickHouse. Lines of visits get a unique prefix: Redis's time, stream,
+// entry, line number. A foreign entry becomes a dead letter: an error would block the stream for ever.
 
 import { isUtf8 } from 'node:buffer';
 import { ENTRY } from '../events/stream.js';
@@ -57,7 +57,7 @@ const EMPTY = Buffer.alloc(0);
 
 /**
  * If a later page fails, the batch ends with the entries read so far.
- * @param memory `bounds.bytes` and PAGE_BYTES; reused, because allocation costs more CPU than reading
+ * @param memory reused, because allocation costs more CPU than reading
  * @returns undefined if there are no entries
  * @throws the error of the first page
  */
@@ -117,9 +117,8 @@ function whole(id: string, fields: readonly Buffer[], rows: number, lines: Buffe
 }
 
 /**
- * Unique among the stream's entries of this time. If the clock is set back, an id's time differs: such an entry gets a
- * number of the upper half.
- * @param id `<milliseconds>-<number in that millisecond>`
+ * Unique among the stream's entries of the same `time`. If the clock is set back, ids still ascend: an id with another
+ * time gets a number of the upper half.
  */
 function numberOf(id: string, time: string): number {
   const at = id.indexOf('-');
@@ -151,7 +150,6 @@ class Collected {
     return this.#rows >= bounds.rows || this.#size >= bounds.bytes;
   }
 
-  /** Entries until a bound, by average size. */
   nextPage(bounds: Bounds): number {
     const left = Math.min(
       (bounds.bytes - this.#size) / Math.max(this.#size, 1),
@@ -176,10 +174,7 @@ class Collected {
     this.#entries.push({ id, rows, bytes: lines.length });
   }
 
-  /**
-   * Byte by byte: rows are short, and calls would cost more.
-   * @returns bytes written; 0 unless `rows` is exact
-   */
+  /** Byte by byte: rows are short, and calls would cost more. @returns 0 unless `rows` is exact */
   #spread(rows: number, lines: Buffer, prefix: string): number {
     const memory = this.#memory;
     const before = Buffer.from(prefix, 'latin1');
@@ -213,7 +208,6 @@ class Collected {
   }
 }
 
-/** @returns the offset after the digits */
 function writeDigits(memory: Buffer, from: number, number: number): number {
   let digits = 1;
   for (let rest = number; rest >= 10; rest = Math.floor(rest / 10)) digits++;

@@ -1,5 +1,5 @@
-// Executes erasures in ClickHouse, dead letters and deliveries, every ERASURE_INTERVAL_S, in every flusher. All steps
-// are idempotent; an erasure is forgotten only after all its parts.
+// Executes erasures in ClickHouse, dead letters and deliveries. Every flusher does, and all steps are idempotent; an
+// erasure is forgotten only after all its parts.
 // An erasure is due once all entries present when it was read have left the streams. Compares stream ids, not clocks:
 // ids run ahead of a clock that was set back.
 
@@ -38,10 +38,7 @@ export interface EraserSpec {
 
 type Due = readonly (readonly [what: string, erasure: Erasure])[];
 
-/**
- * @returns the number of erased profiles and identities
- * @throws Redis's errors if erasures can't be read
- */
+/** @returns the number of erased profiles and identities */
 export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS): Promise<number> {
   const { redis, keys, log, clickhouse, cluster } = spec;
   const attempt = (work: Promise<unknown>) =>
@@ -56,7 +53,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
   const isDue = await areFlushed(spec, inFlightMs);
-  // No lines of due erasures are in streams, so all their dead letters exist.
+  // Erasures that are due have no lines in streams, so all their dead letters exist.
   let isWhole = true;
   for (const [kind, stream] of await allStreams(spec))
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
@@ -71,7 +68,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   for (const page of pagesOf(due)) {
     const areNames = isIdentityName(page[0]?.[0] ?? '');
     const isErased = await attempt(eraseRows(clickhouse, new Map(page), cluster));
-    // Identities first: a compliance request is closed once its visitor's profiles are forgotten.
+    // Identities first: forgetting the profiles closes a compliance request.
     const isDone =
       isErased && isWhole && (areNames || areNamesDone) && (await attempt(forget(redis, keys, page)));
     if (isDone) done += page.length;
@@ -102,7 +99,6 @@ async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> 
   }
 }
 
-/** @returns ends it after a running page */
 export function watchErasures(spec: EraserSpec, intervalS: number): () => Promise<void> {
   const closing = new AbortController();
   let running: Promise<unknown> | undefined;
@@ -126,7 +122,7 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
   };
 }
 
-/** Waits for lines in flight, then for the streams' present entries. @returns false if that takes too long */
+/** @returns false if entries are left after `inFlightMs` */
 async function areFlushed(spec: EraserSpec, inFlightMs: number): Promise<boolean> {
   const { redis, signal = new AbortController().signal } = spec;
   await pause(inFlightMs, signal);

@@ -2,8 +2,7 @@
 //
 //   read ──▶ insert ──▶ hand over to receivers ──▶ acknowledge     a full batch is inserted while the next one is read
 //
-// Rows are inserted at least once; their names make them unique. After a crash the batch's entries stay pending, and
-// after ABANDONED_MS any flusher claims them.
+// Rows are inserted at least once; their names make them unique. After a crash the batch's entries stay pending.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -16,11 +15,11 @@ import { insertLines } from './insert-lines.js';
 import { type Batch, type Bounds, PAGE_BYTES } from './reader.js';
 import type { Kind, Streams } from './streams.js';
 
-/** Pending entries idle for so long belong to a dead flusher. With SCAN_MS they wait at most 15 s. */
+/** Any flusher claims pending entries idle for so long. With SCAN_MS they wait at most 15 s. */
 const ABANDONED_MS = 10_000;
 const SCAN_MS = 2_500;
 const KEEP_MS = 2_500;
-/** Minimum for many streams; each has two batches in memory. */
+/** For many streams; each has two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
 export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
@@ -32,17 +31,12 @@ export interface StreamFlusherSpec {
   /** Milliseconds an event waits at most under low load. */
   readonly intervalMs: number;
   readonly log: Logger;
-  /** For tests. */
   readonly abandonedMs?: number | undefined;
   readonly backoff?: Backoff | undefined;
-  /**
-   * Called after the insert; after a crash again.
-   * @param lines include `refused` ones, which come again when their dead letters are retried
-   */
+  /** Called after the insert; after a crash again. */
   readonly handOver?:
     | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
     | undefined;
-  /** For tests. */
   readonly onStep?: ((step: Step, stream: number, kind: Kind) => void | Promise<void>) | undefined;
 }
 
@@ -58,7 +52,6 @@ class TakenOverError extends Error {}
 export interface FlushedStream {
   readonly streams: Streams;
   readonly number: number;
-  /** Number of streams of each kind. */
   readonly streamCount: number;
 }
 
@@ -84,7 +77,7 @@ class StreamFlusher {
   readonly #scanMs: number;
   #reads = 0;
   #scannedAt = Number.NEGATIVE_INFINITY;
-  /** Batches in work, with the time of their last reset; one per memory. */
+  /** Batches in work, with the time of their last reset. */
   readonly #held = new Map<Batch, number>();
 
   constructor(spec: StreamFlusherSpec, { streams, number, streamCount }: FlushedStream, signals: Signals) {
@@ -123,7 +116,7 @@ class StreamFlusher {
     }
   }
 
-  /** Abandoned entries every SCAN_MS, else new ones. Never throws. */
+  /** Reads abandoned entries every SCAN_MS, else new ones. Never throws. */
   async #read(): Promise<Batch | undefined> {
     const memory = this.#memory[this.#reads++ % 2];
     const batch = await this.#retried(async () => {
@@ -179,10 +172,7 @@ class StreamFlusher {
     }
   }
 
-  /**
-   * After a freeze another flusher may have finished the batch, and its visitors may be erased.
-   * @throws TakenOverError
-   */
+  /** After a freeze another flusher may have finished the batch, and its visitors may be erased. */
   async #confirm(batch: Batch): Promise<void> {
     const keptAt = this.#held.get(batch) ?? Number.NEGATIVE_INFINITY;
     if (performance.now() - keptAt < this.#abandonedMs / 2) return;
@@ -190,7 +180,7 @@ class StreamFlusher {
     this.#held.set(batch, performance.now());
   }
 
-  /** Sequential: a slow Redis must not get more. Never throws. */
+  /** Sequential: a slow Redis must not get more calls. Never throws. */
   async #keepHeld(ended: AbortSignal): Promise<void> {
     for (;;) {
       await pause(Math.min(KEEP_MS, this.#abandonedMs / 4), ended);
@@ -200,18 +190,16 @@ class StreamFlusher {
           const isOurs = await this.#group.keep(batch.entries);
           if (isOurs && this.#held.has(batch)) this.#held.set(batch, performance.now());
         } catch {
-          // Redis is away: `#confirm` checks again.
+          // `#confirm` checks again.
         }
       }
     }
   }
 
-  /** Retries until `abort`, then throws the last error. */
   #untilDone<T>(act: () => Promise<T>): Promise<T> {
     return this.#repeat(act, this.#signals.abort);
   }
 
-  /** Retries until the signal aborts, then undefined. */
   async #retried<T>(act: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
     try {
       return await this.#repeat(act, signal);

@@ -13,7 +13,6 @@ export interface Streams {
   readonly kind: Kind;
   readonly keys: StreamKeys;
   readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
-  /** Maximum rows of one insert. */
   readonly rows: number;
   readonly metrics: FlushMetrics;
   source(number: number): Source;
