@@ -1,8 +1,6 @@
-// Decides which alerts a change of a product means for one saved item: a price drop, back in stock, both or none.
-//
-// It compares with the last reported state, or with the item itself if nothing was reported yet. A price drop must also be
-// below the price at which the product was saved. The item stores the reported state (src/wishlist/item.ts), which changes
-// together with the alert's event: so each alert is sent once, by any process.
+// Decides which alerts a product's change means for a saved item. It compares with the last reported state, or with the
+// item if there is none; a price drop must also be below the price when the product was saved. The reported state changes
+// atomically with the alert's event, so each alert is sent once.
 
 import { parseAmount } from '../../events/amount.js';
 import { itemField } from '../../wishlist/item.js';
@@ -11,15 +9,14 @@ import type { ItemContent } from '../../wishlist/item-fields.js';
 export const ALERT_TYPES = ['priceDrop', 'backInStock'] as const;
 export type AlertType = (typeof ALERT_TYPES)[number];
 
-/** The present state of a variant. */
 export interface Variant {
   /** Null for a product without variants. */
   readonly variantId: string | null;
-  /** Decimal text with two decimals. */
+  /** Has two decimals. */
   readonly price: string;
-  /** Upper case. Null means the shop's currency. */
+  /** Upper case; null for the shop's currency. */
   readonly currencyCode: string | null;
-  /** Null if unknown: then the stock is unchanged. */
+  /** Null if unknown, which counts as unchanged. */
   readonly inventoryAvailable: boolean | null;
 }
 
@@ -27,30 +24,24 @@ export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
-  /** False: no alerts, and reported states stay. */
+  /** If false, reported states stay. */
   readonly isPublished: boolean;
-  /** `variants` has all variants. */
   readonly isWhole: boolean;
   readonly variants: readonly Variant[];
 }
 
-/** The present price and stock of an item's product. */
 export interface Offer {
   readonly price: string;
-  /** Null if unknown. */
   readonly currencyCode: string | null;
-  /** The currency is that of the item. */
   readonly isComparable: boolean;
   readonly inventoryAvailable: boolean | null;
 }
 
-/** An item of a wishlist, as far as alerts need it. */
 export interface Wish {
   readonly stored: string;
   readonly item: ItemContent;
   readonly customerId: string | null;
   readonly sessionId: string | null;
-  /** The beginning of its second line. */
   readonly start: string;
   readonly told: Told | undefined;
 }
@@ -58,17 +49,15 @@ export interface Wish {
 interface Told {
   readonly price: string;
   readonly inventoryAvailable: boolean;
-  /** The product's version. */
   readonly version: number;
 }
 
-/** A change of an item: its new second line, and an alert, if any. */
 export interface Step {
   readonly told: string;
   readonly type: AlertType | undefined;
 }
 
-/** `<updated at> <names for deliveries> <reported price, stock, version>` */
+/** `<updated at> <customer and session id, JSON> <reported price, stock, version>` */
 const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
 
 export function readWish(stored: string): Wish {
@@ -89,7 +78,7 @@ export function readWish(stored: string): Wish {
   };
 }
 
-/** Fields of items -> the variants that they follow: their own, or all variants for an item without a variant. */
+/** Items without a variant follow all variants. */
 export function variantsByField(product: Product): Map<string, readonly Variant[]> {
   const { productId, isWhole, variants } = product;
   const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
@@ -100,7 +89,7 @@ export function variantsByField(product: Product): Map<string, readonly Variant[
 
 /**
  * The lowest price in the item's currency; in stock if any variant is. Unknown currencies never compare as equal.
- * @param variants at least one @param shopCurrency for items and variants without a currency, upper case
+ * @param shopCurrency upper case; for items and variants without a currency
  */
 export function offerOf(
   { item }: Wish,
@@ -124,7 +113,7 @@ export function offerOf(
 
 /**
  * @param now undefined if the product's state is unknown
- * @param version of the product; an item that was compared with a newer one is left alone
+ * @param version of the product; an item with a newer reported version is skipped
  * @param since if another process may still be alerting for an older version, stamp every item so that it skips them
  */
 export function stepsOf(

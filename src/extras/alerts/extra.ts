@@ -1,4 +1,4 @@
-// Product alerts, if PRODUCT_ALERTS is on: the index of wishers, and products whose changes alert them.
+// Plugs product alerts into `serve`, if PRODUCT_ALERTS is on.
 
 import type { Core, Extra, Host } from '../../app/extra.js';
 import type { RightsConfig } from '../../app/settings.js';
@@ -53,7 +53,7 @@ function openProducts(core: Core, wishers: Wishers, onFuture: () => void): Produ
   const products = new Products({
     ...{ store, wishlists, wishers, shopCurrency, onFuture, lookMs: timing.productLookMs },
     placeOf: (profileId) => identity.redirects.placeOf(profileId),
-    // A product is nobody's: its row is in the stream of the first bucket.
+    // A product belongs to no profile: its row goes to the first bucket's stream.
     record: (product, version) =>
       appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),
     onError: (error) => onFailed('product', error),

@@ -1,4 +1,4 @@
-// Metrics of products whose alerts are being sent, read at each scrape.
+// Metrics of products whose alerts aren't all sent.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Products } from './products.js';
@@ -20,7 +20,7 @@ export class ProductMetrics {
     );
   }
 
-  /** Shows nothing if Redis does not answer, instead of old values. */
+  /** Shows no stale values if Redis fails. */
   async refresh(): Promise<void> {
     const none = { products: 0, oldestMs: 0 };
     const open = this.#products === undefined ? none : await this.#products.open().catch(() => undefined);
@@ -34,7 +34,6 @@ export class ProductMetrics {
   }
 }
 
-/** Counters of this worker's product webhooks. */
 export function webhookCounters(registry: Registry) {
   const registers = [registry];
   const leftOut = new Counter({

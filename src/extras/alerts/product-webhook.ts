@@ -1,8 +1,6 @@
-// Parses products: from a shop's server (PUT /products), or from Shopify's webhook.
-//
-// Shopify drops subscribers that answer errors, so a webhook never fails: a body that is no product is ignored, and a variant
-// without a price is left out. Prices are in the shop's currency. Fields about stock depend on the API version. A product with many
-// variants has only some of them, and all their ids in `variant_gids`.
+// Parses products of PUT /products and of Shopify's webhook. Shopify drops endpoints that answer errors, so the webhook
+// ignores bodies that are no product and variants without a price. Of many variants a webhook has only some, but all
+// their ids in `variant_gids`.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../../errors.js';
@@ -52,11 +50,10 @@ export function readProduct(body: unknown): Product {
 
 export interface ShopifyProduct {
   readonly product: Product;
-  /** Milliseconds since 1970; undefined if the product has no time. */
+  /** Milliseconds since 1970. */
   readonly updatedAt: number | undefined;
 }
 
-/** @returns undefined if it is no product */
 export function readShopifyProduct(bytes: Buffer): ShopifyProduct | undefined {
   const given = shopifyProductIn(bytes);
   if (given === undefined) return undefined;
@@ -86,7 +83,6 @@ function shopifyProductIn(bytes: Buffer) {
   }
 }
 
-/** Empty if it has no price. */
 function readVariant(given: Fields): Variant[] {
   const { id, price } = given;
   const amount = parseAmount(
@@ -97,7 +93,7 @@ function readVariant(given: Fields): Variant[] {
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** True if it can be bought: in stock, sold without stock, or not tracked. Null if unknown. */
+/** True if in stock, sold without stock, or not tracked; null if unknown. Fields depend on the API version. */
 function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
   if (inventory_policy === 'continue' || inventory_management === null) return true;
   return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;

@@ -1,10 +1,10 @@
-// Product updates and their alerts. An update is journaled before alerts are sent, and removed from the journal after the last:
+// Product updates and their alerts. An update stays in the journal until all its alerts are sent:
 //
 //   PUT      ──▶ journal ──▶ send alerts ──▶ remove ──▶ answer with the number of alerts
-//   webhook  ──▶ journal ──▶ answer, then the same, one product after the other
+//   webhook  ──▶ journal ──▶ answer ──▶ send alerts ──▶ remove, one product after the other
 //
-// If a process dies, any process that sees the same entry in two consecutive scans finishes it. The newest version of a product
-// wins: Shopify's `updated_at`, else the time of arrival.
+// If a process dies, another one finishes an entry that it sees in two consecutive scans. The newest version of a
+// product wins: Shopify's `updated_at`, else the time of arrival.
 
 import { backoffMs, pause } from '../../backoff.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -13,23 +13,20 @@ import type { Product } from './alert.js';
 import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
-/** Versions are remembered for so many milliseconds: longer than Shopify repeats a webhook. */
+/** For versions; longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
-/** COUNT of HSCAN. */
 const PAGE = 100;
-/** Products that one scan reads, and that a process may have to do. */
+/** Maximum products of a scan, and of a process. */
 const MOST = 1_000;
-/** Milliseconds between scans of the journal. */
 const SCAN_MS = 30_000;
 
 export interface ProductsSpec extends TellerSpec {
-  /** Records the product for analysts, before its alerts; again if these are repeated. */
+  /** Records the product for analysts, before its alerts; repeated with them. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
-  /** Called if a product failed and will be tried again. */
+  /** Called for failures, which are retried. */
   readonly onError: (error: Error) => void;
-  /** Called for a version later than Redis's clock, which counts as now. */
+  /** Called for a version later than Redis's clock; it counts as now. */
   readonly onFuture: () => void;
-  /** Other than SCAN_MS in tests. */
   readonly lookMs?: number | undefined;
 }
 
@@ -38,9 +35,9 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #teller: Teller;
   readonly #closing = new AbortController();
-  /** Ids of products that this process has to do, at most MOST: a later scan finds others. */
+  /** At most MOST: a later scan finds the others. */
   readonly #wanted = new Set<string>();
-  /** Versions in the journal at the last scan -> time of the first scan that found them, by the monotonic clock. */
+  /** Journaled versions at the last scan -> monotonic time of the first scan that found them. */
   #seen: ReadonlyMap<string, number> = new Map();
   #running: Promise<void> | undefined;
 
@@ -51,15 +48,15 @@ export class Products {
   }
 
   /**
-   * Updates a product and sends all alerts. Idempotent.
-   * @throws ServiceError `unavailable`, `overloaded`: a process finishes it later, even if the request is not repeated
+   * Idempotent. After an error a process finishes it later.
+   * @throws ServiceError `unavailable`, `overloaded`
    */
   async put(product: Product): Promise<Counts> {
     const [version = 0, since = 0] = await this.#write(product, '');
     return this.#tell({ product, version, since });
   }
 
-  /** Journals a product; its alerts are sent later. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
+  /** Sends alerts later. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
   async take(product: Product, updatedAt: number | undefined): Promise<void> {
     const [version] = await this.#write(product, updatedAt ?? '');
     if (version === undefined) return;
@@ -67,10 +64,7 @@ export class Products {
     this.#want(product.productId);
   }
 
-  /**
-   * The number of products in the journal, and for how many milliseconds this process has seen the oldest.
-   * @throws ServiceError `unavailable`
-   */
+  /** `oldestMs`: for how long this process has seen the oldest entry. @throws ServiceError `unavailable` */
   async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
     const { products } = this.#store.keys;
     const count = await this.#store.call((client) => client.hlen(products));
@@ -80,9 +74,8 @@ export class Products {
     return { products: count, oldestMs: now - oldest };
   }
 
-  /** Scans the journal now and in intervals. @returns a function that ends it, after the current page */
+  /** @returns a function that ends it after the current page */
   watch(): () => Promise<void> {
-    // An outage of Redis is logged elsewhere.
     const look = () => void this.look().catch(() => {});
     const timer = setInterval(look, this.#spec.lookMs ?? SCAN_MS);
     look();
@@ -93,7 +86,7 @@ export class Products {
     };
   }
 
-  /** Takes up products that the last scan has seen, too. @throws ServiceError `unavailable` */
+  /** Picks products that the last scan has seen, too. @throws ServiceError `unavailable` */
   async look(): Promise<void> {
     const { products, productVersions } = this.#store.keys;
     const open = new Map<string, string>();
@@ -120,7 +113,7 @@ export class Products {
   async #work(): Promise<void> {
     const { signal } = this.#closing;
     let failures = 0;
-    // After this `#running` is set; it is unset in the same tick in which nothing more is wanted.
+    // Lets the caller set `#running` first.
     await undefined;
     for (let [id] = this.#wanted; id !== undefined && !signal.aborted; [id] = this.#wanted) {
       this.#wanted.delete(id);

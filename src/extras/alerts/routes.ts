@@ -1,5 +1,4 @@
-// PUT /products and POST /webhook/products: current products. With PRODUCT_ALERTS they send alerts of price drops and restocks;
-// without, they only validate.
+// PUT /products and POST /webhook/products. Without PRODUCT_ALERTS they only validate.
 
 import type { Logger } from 'pino';
 import { id } from '../../field-schemas.js';
@@ -19,14 +18,14 @@ import { productBody, shopifyProductBody } from '../../validation/schemas.js';
 import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
 
-/** Bytes: enough for 2,048 variants, Shopify's maximum. */
+/** Bytes; fits 2,048 variants, Shopify's maximum. */
 const MAX_PRODUCT = 512 * 1024;
 /** A shop's own server sends no topic. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
-/** Reasons why a webhook is ignored: another topic, or a body that is no product. */
+/** Reasons to ignore a webhook. */
 export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
-/** Maximum logged topics: a caller may send any. */
+/** A caller may send any number. */
 const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 
@@ -59,10 +58,7 @@ const SHOPIFY_EXAMPLE = {
   ],
 };
 
-/**
- * @param products undefined if product alerts are off
- * @param onLeftOut called for each ignored webhook
- */
+/** @param products undefined if product alerts are off */
 export function productOperations(
   products: Products | undefined,
   requests: RequestStore,
@@ -119,7 +115,7 @@ export function productOperations(
   ];
 }
 
-/** Counts ignored webhooks, and logs each topic once. */
+/** Logs each topic once. */
 export function productLeftOut(
   count: (reason: ProductLeftOut) => void,
   log: Logger,

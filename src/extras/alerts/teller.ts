@@ -1,7 +1,5 @@
-// Sends the alerts of a product's change: pages through the index of visitors who saved it, reads each item, and makes its steps,
-// each with its event, in one call (lua/wishlist/changeItems.lua). Receivers get these events like all others.
-//
-// It may stop anywhere, repeat, and run concurrently: an item stores the reported state and changes by compare-and-set.
+// Sends the alerts of a product's change to its subscribers. It may be interrupted, repeated and run concurrently: an
+// item stores the reported state and changes by compare-and-set.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../../errors.js';
@@ -22,20 +20,17 @@ import {
 } from './alert.js';
 import type { Wishers } from './wishers.js';
 
-/** Pause after a page, as a multiple of the time that the page took: visits have priority. */
+/** The pause after a page, as a multiple of its duration: visits have priority. */
 const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
-/** Each failed round means a concurrent change or merge of the same item. */
+/** Each failed round means a concurrent change or merge. */
 const ROUNDS = MAX_HOPS;
 
-/** The number of alerts. */
 export type Counts = Record<AlertType, number>;
 
-/** A journaled product. */
 export interface Change {
   readonly product: Product;
   readonly version: number;
-  /** See stepsOf. */
   readonly since: number;
 }
 
@@ -43,15 +38,13 @@ export interface TellerSpec {
   readonly store: Store;
   readonly wishlists: WishlistBatch;
   readonly wishers: Wishers;
-  /** Follows merges to the present profile. */
+  /** Follows merges. */
   readonly placeOf: (profileId: string) => Promise<Place | undefined>;
-  /** For items and variants without a currency; upper case. */
   readonly shopCurrency: string | null;
-  /** Awaited before each item: tests stop the process there. */
+  /** Tests stop the process here. */
   readonly onWisher?: ((profileId: string) => Promise<void> | void) | undefined;
 }
 
-/** An item's field, and the variants of the product that it may stand for. */
 interface ChangedItem {
   readonly field: string;
   readonly variants: readonly Variant[];
@@ -78,7 +71,7 @@ export class Teller {
         const told = await Promise.allSettled(
           profiles.map((profileId) => this.#tellOne(profileId, { field, variants }, change, counts)),
         );
-        // A failed item keeps the product in the journal, but does not stop the others.
+        // A failed item keeps the product in the journal but doesn't prevent the others.
         for (const one of told) if (one.status === 'rejected') failed ??= one.reason;
         if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
         pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
@@ -101,7 +94,6 @@ export class Teller {
       }
       const place = await placeOf(profileId);
       if (place === undefined || place.profileId === profileId) return wishers.forget([field], profileId);
-      // The profile was merged into another one.
       await wishers.add(field, place.profileId);
       await wishers.remove([field], profileId);
       profileId = place.profileId;

@@ -1,10 +1,7 @@
-// An index from variants of products to profiles that may have saved them, for alert.ts and products.ts. The wishlist is the truth: the index has
-// every profile whose wishlist has the item, and may have others.
-//
-// So a profile enters the index before its item is written, and leaves it after the item is removed: only if the item is absent,
-// and GRACE_MS after the entry, because the item may still be on its way. Entries left over by a crash or the grace period are
-// removed when the product changes next. (After an erasure an entry leaves at once; an addition in flight in that moment may
-// be missing until it is repeated.)
+// An index from product variants to their subscribers. It has every profile whose wishlist has the item, so an entry
+// is added before its item is written. Stale entries are possible: the product's next change removes them once the item
+// is absent and the entry is older than GRACE_MS. An erasure removes an entry without delay, so a concurrent addition
+// may be missing until it is repeated.
 
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
@@ -17,15 +14,13 @@ import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
 
 const UNWISH = loadScript<number>('extras/alerts/removeWisher');
-/** Milliseconds, far longer than an addition takes. */
+/** Longer than an addition takes. */
 const GRACE_MS = 60_000;
-/** Profiles per page: few, so that a page takes the event loop a millisecond or two. */
+/** Profiles per page, which takes the event loop a millisecond or two. */
 const PAGE = 16;
-/** Indexes changed concurrently. */
 const MAX_CONCURRENT = 50;
-/** COUNT of HSCAN. */
 const SCANNED = 500;
-/** Digits of a digest: 132 bits. */
+/** Of a digest: 132 bits. */
 const DIGITS = 22;
 
 interface Wish extends Batched<undefined> {
@@ -38,29 +33,27 @@ export class Wishers implements ItemIndex {
   readonly #wishes: Batcher<Wish, undefined>;
   readonly #graceMs: number;
 
-  /** @param graceMs other than GRACE_MS in tests */
   constructor(store: Store, onBatch?: (size: number, ms: number) => void, graceMs = GRACE_MS) {
     this.#store = store;
     this.#wishes = store.batcher(FORMAT, onBatch);
     this.#graceMs = graceMs;
   }
 
-  /** Call before the item is written. @param field of the item, see itemField @throws ServiceError `unavailable` */
+  /** Call before the item is written. @throws ServiceError `unavailable` */
   add(field: string, profileId: string): Promise<void> {
     return this.#wishes.run({ index: this.#indexOf(field), profileId });
   }
 
-  /** @throws as `add` */
   async addAll(fields: readonly string[], profileId: string): Promise<void> {
     await Promise.all(fields.map((field) => this.add(field, profileId)));
   }
 
-  /** Removes a profile that has been erased or merged. @throws ServiceError `unavailable` */
+  /** For an erased or merged profile. @throws ServiceError `unavailable` */
   remove(fields: readonly string[], profileId: string): Promise<void> {
     return this.#unwish(fields, profileId, 0);
   }
 
-  /** Call after items were removed. Entries of items that exist stay. Never rejects. */
+  /** Call after items were removed. Keeps entries of existing items. Never rejects. */
   async forget(fields: readonly string[], profileId: string): Promise<void> {
     const items = this.#store.keys.items(profileId);
     try {
@@ -71,16 +64,16 @@ export class Wishers implements ItemIndex {
         await this.#unwish(absent, profileId, this.#graceMs);
       }
     } catch {
-      // The entry is removed when the product changes next.
+      // The product's next change removes the entry.
     }
   }
 
-  /** Fields of all items under a key. @throws ServiceError `unavailable` */
+  /** @param items a key */
   async fieldsOf(items: string): Promise<string[]> {
     return [...(await readHash(this.#store, items)).keys()];
   }
 
-  /** All profiles that may have an item, in pages, maybe with repeats. @throws ServiceError `unavailable` */
+  /** Profiles may repeat. @throws ServiceError `unavailable` */
   pages(field: string): AsyncGenerator<readonly string[]> {
     return this.#pagesOf(this.#indexOf(field));
   }
@@ -97,8 +90,8 @@ export class Wishers implements ItemIndex {
   }
 
   /**
-   * Removes profiles that no longer exist and entered more than `graceMs` ago. (A merged profile still exists.)
-   * @param digest of an index @returns their number @throws ServiceError `unavailable`
+   * Removes profiles that no longer exist; merged ones still do. Keeps entries younger than `graceMs`.
+   * @param digest of an index @returns how many it removed @throws ServiceError `unavailable`
    */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;

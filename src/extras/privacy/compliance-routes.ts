@@ -1,5 +1,4 @@
-// POST /webhook/customers/data_request, /webhook/customers/redact, /webhook/shop/redact: Shopify's compliance webhooks. A request
-// is stored before it is answered, and executed afterwards; see src/extras/privacy/compliance.ts.
+// Shopify's compliance webhooks. A request is stored before it is answered, and executed afterwards.
 
 import { randomUUID } from 'node:crypto';
 import { deliveryAnswer } from '../../http/answer-schemas.js';
@@ -46,7 +45,7 @@ const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; examp
   },
 };
 
-/** @param shopifySecrets any of which may have signed a webhook; empty if the shop is not on Shopify */
+/** @param shopifySecrets any of them may have signed a webhook; empty if the shop isn't on Shopify */
 export function complianceOperations(
   compliance: Compliance,
   worker: ComplianceWorker,
@@ -88,7 +87,6 @@ export function complianceOperations(
   });
 }
 
-/** True for an erasure that names no visitor. */
 function isForNobody({ kind, customerId, email }: ComplianceRequest): boolean {
   return kind === 'customers/redact' && customerId === null && email === null;
 }

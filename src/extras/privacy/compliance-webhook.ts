@@ -1,7 +1,7 @@
 // Parses compliance webhooks. https://shopify.dev/docs/apps/build/compliance/privacy-law-compliance
 //
-// Shopify repeats a webhook until it is answered 200, so it needs only to be an object. The customer may have only an id, only an
-// e-mail address, or be absent.
+// Shopify repeats a webhook until it is answered 200, so any object is accepted. The customer, its id or its e-mail
+// address may be absent.
 
 import { isCustomerId } from '../../identity-rules.js';
 import { complianceBody } from '../../validation/schemas.js';
@@ -15,7 +15,6 @@ export interface ComplianceDelivery {
   readonly customerId: string | null;
   /** As sent. */
   readonly email: unknown;
-  /** Number of named orders. */
   readonly orders: number;
   readonly dataRequestId: string | null;
 }

@@ -1,9 +1,6 @@
-// Executes the erasures of open requests. Every `serve` has a worker; the one with the lease works, and renews it before each step. A
-// failed request is retried with a back-off and delays no other; if a process dies, the next one finishes its work. A request stays
-// open until ClickHouse has no row of its visitor; the flusher erases those.
-//
-// If a worker is paused for longer than its lease, two may erase the same visitor. At worst a visitor who returns in that moment is
-// erased twice.
+// Executes the erasures of open requests. Every `serve` has a worker; one holds the lease. A failed request is retried
+// with a back-off and delays no other. A request stays open until the flusher has erased its visitor's rows. If a worker
+// pauses for longer than its lease, two may work: at worst a visitor who returns in that moment is erased twice.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,28 +13,24 @@ import type { Compliance, ComplianceRequest, OpenRequest } from './compliance.js
 import type { ShopEraser } from './shop-eraser.js';
 
 const OWN = loadScript('extras/privacy/leaseRequests');
-/** Milliseconds of the lease, and of its renewal. */
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 const POLL_MS = 5_000;
-/** Minimum milliseconds between two runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
+/** Pause between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
-/** Between attempts of a failing request. */
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
-/** Profiles of one command. */
+/** Profiles per command. */
 const AT_ONCE = 250;
 
-/** An erasure that is finished in Redis. */
+/** An erasure that is complete in Redis. */
 interface Erased {
   readonly open: OpenRequest;
-  /** Time of the erasure, milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** Another process has the lease, or this one is closing. */
 class NotOwnerError extends Error {}
 
-/** Fields of a request whose visitor was erased. */
 const GONE = { customerId: null, email: null, erased: true };
 
 export interface ComplianceWorkerParts {
@@ -45,16 +38,15 @@ export interface ComplianceWorkerParts {
   readonly compliance: Compliance;
   readonly eraser: Eraser;
   readonly shopEraser: ShopEraser;
-  /** Called for each failed request, and if requests can't be read; both are retried. */
+  /** Called for failures, which are retried. */
   readonly onError: (error: Error) => void;
-  /** POLL_MS by default. */
   readonly pollMs?: number | undefined;
 }
 
 export class ComplianceWorker {
   readonly #parts: ComplianceWorkerParts;
   readonly #name = randomUUID();
-  /** Failed open requests by id: number of failures, and time of the next attempt. */
+  /** By request id; `at` is the time of the next attempt. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
   readonly #closing = new AbortController();
@@ -65,7 +57,7 @@ export class ComplianceWorker {
     this.#parts = parts;
   }
 
-  /** Works now and every few seconds. @returns a function that ends it after the current step */
+  /** @returns a function that ends it after the current step */
   watch(): () => Promise<void> {
     const timer = setInterval(() => this.poke(), this.#parts.pollMs ?? POLL_MS);
     this.poke();
@@ -76,7 +68,7 @@ export class ComplianceWorker {
     };
   }
 
-  /** Starts a run, or another one after the current run. */
+  /** Starts a run, after the current one if any. */
   poke(): void {
     if (this.#closing.signal.aborted) return;
     this.#isPoked = true;
@@ -96,7 +88,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Executes open requests. @throws ServiceError `unavailable` */
+  /** @throws ServiceError `unavailable` */
   async run(): Promise<void> {
     if (await this.#parts.compliance.isEmpty()) return;
     this.#renewed = 0;
@@ -114,12 +106,11 @@ export class ComplianceWorker {
         const now = await this.#alone(one, () => this.#erase(one));
         if (now !== undefined) done.push(now);
       }
-      // Before a request says that it is done: what a crash leaves is done again.
+      // Before the requests are updated: a crash in between repeats the erasure.
       await this.#redact(done);
       const erased: OpenRequest[] = [];
       for (const { open } of done) {
         const profiles = open.request.profiles ?? [];
-        // The visitor's id goes from the request, too, while it waits for ClickHouse.
         const settled = await this.#parts.compliance.settle(open, { ...open.request, ...GONE, profiles });
         if (settled !== undefined) erased.push(settled);
       }
@@ -129,7 +120,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Works at one request. What it fails with is reported. @throws NotOwnerError */
+  /** Reports errors except NotOwnerError, which it throws. */
   async #alone<T>({ id }: OpenRequest, work: () => Promise<T>): Promise<T | undefined> {
     const { failures = 0, at = 0 } = this.#failed.get(id) ?? {};
     if (performance.now() < at) return undefined;
@@ -166,7 +157,7 @@ export class ComplianceWorker {
     return now && { open: now, at: Date.now() };
   }
 
-  /** Takes erased visitors out of data requests that were taken before: these stay for the merchant. */
+  /** Removes erased visitors from earlier data requests, which stay open for the merchant. */
   async #redact(done: readonly Erased[]): Promise<void> {
     if (done.length === 0) return;
     const erasedAt = new Map<string, number>();
@@ -183,7 +174,6 @@ export class ComplianceWorker {
     }
   }
 
-  /** Closes those of which no row is left in streams or ClickHouse. */
   async #close(erased: readonly OpenRequest[]): Promise<void> {
     const waiting = await this.#waiting(new Set(erased.flatMap(({ request }) => request.profiles ?? [])));
     for (const one of erased) {
@@ -193,7 +183,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Which of these profiles have rows that are still to be erased from streams or ClickHouse. */
+  /** Profiles whose rows aren't erased yet. */
   async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
     const { erasures } = this.#parts.store.keys;
     const all = [...profiles];
@@ -207,7 +197,7 @@ export class ComplianceWorker {
     return waiting;
   }
 
-  /** @throws NotOwnerError */
+  /** @throws NotOwnerError if another process holds the lease or this one is closing */
   async #own(): Promise<void> {
     if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;

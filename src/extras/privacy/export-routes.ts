@@ -1,4 +1,4 @@
-// GET /profile, with which a shop's server exports a visitor's data.
+// GET /profile exports a visitor's data.
 
 import { ServiceError } from '../../errors.js';
 import { type Operation, operation } from '../../http/operation.js';

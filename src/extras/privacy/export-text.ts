@@ -1,15 +1,15 @@
-// The JSON text of an export, put together from the texts of its visitors.
+// Joins visitors' JSON to the text of an export.
 
-/** JSON text in pieces. Iterating throws where it can't be completed; a part is never a whole JSON value. */
+/** Chunks of JSON. If iterating throws, the text so far is not valid JSON. */
 export interface Export extends AsyncIterable<string> {
-  /** Ends what it reads from. To be called once it is not read on, also where it was not begun. */
+  /** Ends the queries. Call it even if nothing was read. */
   close(): void;
 }
 
-/** One visitor: a JSON object without its last brace. */
+/** A JSON object without its last brace. */
 export type Visitor = AsyncIterable<string>;
 
-/** What is left of an iteration whose first step was taken. */
+/** Continues an iteration after its first step. */
 export async function* startingWith<T>(first: IteratorResult<T>, rest: AsyncIterator<T>): AsyncGenerator<T> {
   try {
     for (let each = first; !each.done; each = await rest.next()) yield each.value;
@@ -18,7 +18,6 @@ export async function* startingWith<T>(first: IteratorResult<T>, rest: AsyncIter
   }
 }
 
-/** The first visitor, and those after it as its `others`, if there are any. */
 export async function* withOthers(first: Visitor, others: AsyncIterable<Visitor>): AsyncGenerator<string> {
   yield* first;
   let between = ',"others":[';
@@ -31,7 +30,6 @@ export async function* withOthers(first: Visitor, others: AsyncIterable<Visitor>
   yield between === ',' ? ']}' : '}';
 }
 
-/** @param first step of the iteration over all visitors */
 export async function* inArray(
   first: IteratorResult<Visitor, unknown>,
   rest: AsyncGenerator<Visitor>,

@@ -1,13 +1,6 @@
-// All that is kept of a visitor, for one who asks: what Redis has, and the rows that ClickHouse has under the present
-// profile and all earlier ones, or that name an identity of the visitor. Creates and links nothing.
-//
-// It is JSON text that is read as it goes out, since there may be more rows than a process has memory for:
-//
-//   {"profileId", "identities", "visits", "profile", "items", "shares",    what Redis has, read first
-//    "events", "visitLog", "purchases", "productAlerts",                   one table after the other
-//    "others": [...]}                                                      the same of each, one after the other
-//
-// The first table is open before the first visitor's text is there: a ClickHouse that is away is an error, and no half an export.
+// Exports a visitor's data from Redis, and the ClickHouse rows of the visitor's profiles and identities. It streams
+// JSON, since the rows may not fit into memory. No text goes out before ClickHouse has answered for the first table, so
+// that an unreachable ClickHouse is an error and not half an export.
 
 import { type ErasedUntil, isIdentityName, type Until, untilOf } from '../../clickhouse/erased-rows.js';
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
@@ -24,30 +17,26 @@ import { guestPlace, linkedPlace, MAX_HOPS, type Place } from '../../redis/place
 import type { Store } from '../../redis/store.js';
 import { type Export, inArray, startingWith, type Visitor, withOthers } from './export-text.js';
 
-/** See VisitorRowReader.read. */
 export type ReadRows = (
   table: RowTable,
   owners: Owners,
   signal: AbortSignal,
 ) => Promise<RowTexts | undefined>;
 
-/** A run of one export. */
 interface Run {
   readonly signal: AbortSignal;
-  /** Profiles that are in it: an address may lead to one twice. */
+  /** Exported already: an address may lead to one twice. */
   readonly profiles: Set<string>;
 }
 
-/** An identity that was asked for. */
 interface Given {
   readonly name: string;
-  /** Whether its visitor is known, or a row names it. */
+  /** True if its visitor exists or a row names it. */
   readonly isKnown: boolean;
-  /** Its default profile, if it has no link. */
+  /** The default profile of an identity without a link. */
   readonly own: string | undefined;
 }
 
-/** Erasures that one command asks for. */
 const PAGE = 250;
 
 export interface ExporterParts {
@@ -66,11 +55,7 @@ export class Exporter {
     this.#parts = parts;
   }
 
-  /**
-   * The one visitor, or, by an e-mail address, the first, and as `others` all others for whom it was given.
-   * @returns undefined where nobody is known so
-   * @throws ServiceError `unavailable`, also where ClickHouse is away
-   */
+  /** @returns undefined if there is no such visitor @throws ServiceError `unavailable`, also if ClickHouse fails */
   exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
     return this.#open(
       (run) => (digest === undefined ? this.#ofNames(names, run) : this.#ofEmail(digest, names, run)),
@@ -81,9 +66,7 @@ export class Exporter {
     );
   }
 
-  /**
-   * An array of all visitors of a data request. @param digest of its e-mail address, see Emails @throws as exportNamed
-   */
+  /** Exports an array. @param digest see Emails @throws as exportNamed */
   async exportRequested(customerId: string | null, digest: string | null): Promise<Export> {
     const of = async function* (this: Exporter, run: Run) {
       if (customerId !== null) yield* this.#ofNames([identityName('c', customerId)], run);
@@ -110,7 +93,7 @@ export class Exporter {
     return undefined;
   }
 
-  /** @param names of identities; the first one leads to the visitor @returns none where all of them are nobody's */
+  /** @param names the first one determines the visitor */
   async *#ofNames(names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     const [first] = given;
@@ -126,7 +109,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param names identities without a visitor, whose rows are told of the first one */
+  /** @param names identities without a visitor; the first visitor's export has their rows */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
@@ -135,7 +118,7 @@ export class Exporter {
     }
   }
 
-  /** A profile's visitor, wherever it was merged. @returns undefined where it is gone, or in this export already */
+  /** Follows merges. @returns undefined if the profile doesn't exist or is exported already */
   async #exportProfile(
     { profileId, creator }: Indexed,
     others: readonly Given[],
@@ -152,7 +135,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param given identities whose rows are answered, also those of other visitors @returns undefined where all of it is elsewhere now */
+  /** @param given identities whose rows are included in any case @returns undefined if the profile has moved */
   async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
     const { keys } = this.#parts.store;
     const { profileId } = place;
@@ -172,7 +155,7 @@ export class Exporter {
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
     const known = new Set([...given.filter(({ isKnown }) => isKnown).map(({ name }) => name), ...leading]);
-    // Ids of over 62 bytes are held as digests, and not told.
+    // Leaves out ids of over 62 bytes, which are stored as digests.
     const idsOf = (prefix: string) =>
       [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
     const ofRedis = {
@@ -214,7 +197,7 @@ export class Exporter {
     }
   }
 
-  /** Rows of a table, once ClickHouse has begun to answer. @throws ServiceError `unavailable` @returns undefined where there is none */
+  /** Waits for the first rows. @returns undefined without CLICKHOUSE_URL @throws ServiceError `unavailable` */
   async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     try {
       const rows = (await this.#parts.readRows(table, owners, signal))?.[Symbol.asyncIterator]();
@@ -241,7 +224,7 @@ export class Exporter {
     return given;
   }
 
-  /** Whether ClickHouse has a row of an identity that Redis does not know: of an order, or of a profile that has ended. */
+  /** ClickHouse may have rows of an identity that Redis doesn't know: of an order, or of an expired profile. */
   async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
     const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
     for (const table of ROW_TABLES)
@@ -250,7 +233,7 @@ export class Exporter {
     return false;
   }
 
-  /** Identities that lead there now: a session may have moved to another customer since. */
+  /** Skips identities that have moved, such as a session that is another customer's now. */
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
@@ -258,7 +241,7 @@ export class Exporter {
     return leading;
   }
 
-  /** With up to when any of these are erased, where ClickHouse may still have their rows. */
+  /** Adds pending erasures, whose rows ClickHouse may still have. */
   async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
     const key = this.#parts.store.keys.erasures;
     const wanted = [EVERY_PROFILE, ...profiles, ...names];

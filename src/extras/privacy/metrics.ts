@@ -1,4 +1,4 @@
-// Metrics of open compliance requests, read from Redis at each scrape.
+// Metrics of open compliance requests, which each scrape reads from Redis.
 
 import { Gauge, type Registry } from 'prom-client';
 import { COMPLIANCE_KINDS, type Compliance } from './compliance.js';
@@ -19,7 +19,7 @@ export class ComplianceMetrics {
     );
   }
 
-  /** Shows nothing if Redis does not answer, instead of old values. */
+  /** Shows no stale values if Redis fails. */
   async refresh(): Promise<void> {
     const list = await this.#compliance.list().catch(() => undefined);
     this.#open.reset();

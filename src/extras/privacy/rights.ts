@@ -1,4 +1,4 @@
-// Composition of the commands for visitors' rights: export, erasure, compliance requests.
+// Composes the commands for visitors' rights: export, erasure, compliance requests.
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from '../../app/opening.js';

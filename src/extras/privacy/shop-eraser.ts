@@ -1,10 +1,6 @@
-// Erases every visitor of the shop, in steps that each take Redis less than a few milliseconds.
-//
-//   written down for streams and ClickHouse, as one erasure of all ──▶ by SCAN, each profile with all of its keys; twice,
-//   since what moves meanwhile may be missed ──▶ written down once more
-//
-// It may be ended anywhere, and begins anew. Visitors who come meanwhile may be erased, too. What is under way meanwhile finds
-// that the profile has lost its generation. (SCAN takes turns with other requests: AT_ONCE steps are under way at a time.)
+// Erases every visitor of the shop, in idempotent steps of a few milliseconds: it queues the erasure of all rows, scans
+// and deletes all keys twice, since SCAN may miss data that moves, and queues the rows again. Visitors who arrive during
+// the run may be erased, too. Concurrent operations notice that the profile's generation is missing.
 
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../../identity-rules.js';
@@ -15,17 +11,14 @@ import { PROFILE_KINDS } from '../../redis/keys.js';
 import { removeKeys } from '../../redis/remove.js';
 import type { Store } from '../../redis/store.js';
 
-/** Names or keys of one step: SCAN looks at ten times as many places of a table that has become empty. */
 const PAGE = 200;
-/** Profiles under way at once. */
 const AT_ONCE = 16;
-/** Keys of one profile, and what belongs to a generation of it; src/redis/keys.ts spells them. */
+/** See src/redis/keys.ts. */
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:j?[${PROFILE_KINDS.join('')}]:([^:]+)$`);
 const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
-/** Request records, the index of e-mail addresses, share codes, the index of wishers. */
 const OF_VISITORS = /^\{(?:request|email|share|wish):/;
 
-/** Called now and then while it goes on; throws to end it. */
+/** Called before each page; throws to end the run. */
 export type OnStep = () => Promise<void> | void;
 
 export class ShopEraser {
@@ -37,10 +30,7 @@ export class ShopEraser {
     this.#pending = pending;
   }
 
-  /**
-   * @returns the profiles that were written down: one that stands for all
-   * @throws ServiceError `unavailable`, and what `onStep` throws
-   */
+  /** @throws ServiceError `unavailable`, and errors of `onStep` */
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await queueRows(this.#store, [EVERY_PROFILE]);
     for (let i = 0; i < 2; i++) await this.#eraseFound(onStep);
@@ -51,7 +41,7 @@ export class ShopEraser {
 
   async #eraseFound(onStep: OnStep): Promise<void> {
     const [prefix = ''] = this.#store.keys.mark(0).split('{');
-    // A profile that can't be erased does not keep the others.
+    // A failed profile doesn't prevent the others.
     let failed: unknown;
     for (const node of await this.#nodes()) {
       let cursor = '0';
@@ -91,13 +81,12 @@ export class ShopEraser {
     await together(Array.from({ length: AT_ONCE }, work));
   }
 
-  /** Every server that has keys. */
   async #nodes(): Promise<readonly Redis[]> {
     return this.#store.call(async (client) => mastersOf(client));
   }
 }
 
-/** All of them; fails as the first that does, once none is under way any more. */
+/** Throws the first error, after all have ended. */
 async function together(work: readonly Promise<void>[]): Promise<void> {
   const failed = (await Promise.allSettled(work)).find(({ status }) => status === 'rejected');
   if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
