@@ -31,7 +31,7 @@ exec "$@" 3<&-
 
 /** Milliseconds from SIGTERM to SIGKILL. */
 const STOP_MS = 10_000;
-/** By then the child of a killed parent has ended. */
+/** Milliseconds after which the child of a killed parent has ended. */
 export const GONE_MS = STOP_MS + 2_000;
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;

@@ -1,7 +1,7 @@
 // Writes chDB's configuration: users, roles, grants, fixed settings.
 //
 // Grants are an allow list: none for SOURCES (FILE, URL, S3, REMOTE, …), other engines, dictionaries, functions, named
-// collections, backups or users. statement.ts refuses what has no grant.
+// collections, backups or users. statement.ts refuses statements for which ClickHouse has no grants.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,8 +23,8 @@ const SERVICE_GRANTS = [
 ];
 
 /**
- * No caller may change these: they name files or addresses, contain expressions, run a text, or choose another parser
- * than statement.ts expects. ClickHouse does not check subqueries; statement.ts does.
+ * No caller may change these: they name files or addresses, contain expressions, run text as a query, or choose another
+ * parser than statement.ts expects. ClickHouse does not check settings of subqueries; statement.ts does.
  */
 export const FIXED_SETTINGS = [
   'additional_result_filter',
@@ -48,7 +48,7 @@ export const FIXED_SETTINGS = [
   'url_base',
 ];
 
-/** @returns argument for chDB */
+/** @returns chDB's argument for this configuration */
 export function writeAccess(dir: string, readable: Readable | undefined): string {
   const folder = join(dir, 'config');
   mkdirSync(folder, { recursive: true, mode: 0o700 });

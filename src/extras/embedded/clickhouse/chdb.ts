@@ -21,7 +21,7 @@ export interface ChdbResult {
 }
 
 export interface Chdb {
-  /** The first one opens the folder. @param args as for clickhouse-local */
+  /** The first connection opens the folder. @param args as for clickhouse-local */
   CreateConnection(dir: string, args: readonly string[]): ChdbConnection;
   CloseConnection(connection: ChdbConnection): void;
   /** Blocks a libuv thread; the result is held in memory, except with INTO OUTFILE. */

@@ -10,7 +10,7 @@ const CONNECTION = ['--implicit_select=0'];
 /** For the whole process. */
 const PROCESS = ['--max_server_memory_usage_to_ram_ratio=0.5'];
 
-/** Tags a statement for KILL QUERY, because chDB takes no query id; has no effect here. */
+/** Tags a statement for KILL QUERY, because chDB takes no query id. The setting has no other effect. */
 const NUMBER = 'http_headers_progress_interval_ms';
 
 /** KILL has no effect before the statement has begun. */

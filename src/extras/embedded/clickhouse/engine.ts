@@ -18,10 +18,10 @@ import { roleOf } from './users.js';
 /** Maximum of concurrent statements. */
 const SLOTS = { analyst: 3, dashboard: 3, service: 4, inserts: 4 };
 const STATEMENTS = Object.values(SLOTS).reduce((sum, slots) => sum + slots);
-/** Per statement: one for chDB, which blocks it, and one for the pipe's reader. Two for KILL QUERY, gzip and files. */
+/** For each statement one thread that chDB blocks and one that reads the pipe; two for KILL QUERY, gzip and files. */
 export const ENGINE_THREADS = 2 * STATEMENTS + 2;
 
-/** Per statement of analyst or dashboard: six of them leave a quarter to the service. */
+/** Share of memory per statement of analyst or dashboard: six of them leave a quarter to the service. */
 const MEMORY_SHARE = 1 / 8;
 const ANALYST_BOUNDS: Bounds = {
   max_threads: availableParallelism(),
@@ -37,7 +37,7 @@ const HELD_BYTES = 256 * 1024;
 export interface Query {
   readonly scope: Scope;
   readonly statement: Statement;
-  /** Unless the statement has FORMAT. */
+  /** Used if the statement has no FORMAT. */
   readonly format: string;
 }
 
@@ -45,7 +45,7 @@ export interface Result {
   readonly format: string;
   readonly rows: AsyncIterable<Buffer>;
   readonly errorOf: (error: unknown) => ClickHouseError;
-  /** Written, for an insert. Zeros while the statement runs. */
+  /** Rows and bytes written, for an insert. Zeros while the statement runs. */
   readonly read: Pick<ChdbResult, 'rowsRead' | 'bytesRead'>;
   /** Aborts at the time limit or when the client disconnects. */
   readonly ends: AbortSignal;
@@ -208,7 +208,7 @@ async function* heldBack(
     bytes += chunk.length;
     if (bytes >= HELD_BYTES) yield* held.splice(0);
   }
-  const answer = (await ended).bytes; // only SELECT writes to the pipe
+  const answer = (await ended).bytes; // other statements than SELECT write nothing to the pipe
   yield* held;
   if (answer.length > 0) yield answer;
 }

@@ -1,5 +1,5 @@
 // Errors in the format of ClickHouse's HTTP interface: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. For
-// some errors a server answers 400 or 404, we 500.
+// some errors a server answers 400 or 404; we answer 500.
 
 const OWN_CODES = {
   SYNTAX_ERROR: 62,

@@ -21,7 +21,7 @@ export function frame(data: Buffer): Buffer {
   return Buffer.concat([cityHash128(body), body]);
 }
 
-/** One sequence: length (from 15 on in steps of 255), bytes. */
+/** One LZ4 sequence: length (from 15 on in steps of 255), bytes. */
 function literals(data: Buffer): Buffer {
   if (data.length < 15) return Buffer.concat([Buffer.of(data.length << 4), data]);
   const more = data.length - 15;

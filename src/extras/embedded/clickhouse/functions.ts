@@ -273,7 +273,7 @@ toUUIDOrDefault toUUIDOrNull
 
 const ALLOWED_FUNCTIONS: ReadonlySet<string> = new Set(TEXT.toLowerCase().trim().split(/\s+/));
 
-/** Lines `<name or alias> <function>`. */
+/** Gives lines `<name or alias> <function>`. */
 export const FUNCTIONS =
   "SELECT lower(name) || ' ' || lower(if(alias_to = '', name, alias_to)) FROM system.functions";
 

@@ -17,7 +17,7 @@ import { isFramed, type Request, readRequest } from './request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** For a client that does not read its error. */
+/** Wait for a client to read its error. */
 const DISCONNECT_MS = 5_000;
 
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;

@@ -1,6 +1,6 @@
 // Converts format Native for clients that send `client_protocol_version`, as Grafana's plugin does. chDB writes
-// revision 0; later ones have a header before each block and a serialization byte after each column's type. A column's
-// end follows from its type.
+// revision 0; later ones have a header before each block and a serialization byte after each column's type. We find a
+// column's end by its type.
 
 import { ClickHouseError } from './errors.js';
 

@@ -125,7 +125,7 @@ async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const source = encoding === 'gzip' ? pipeline(req, createGunzip(), () => {}) : req;
   const parts: Buffer[] = [];
   let bytes = 0;
-  // Read a too large body, up to a limit: most clients read no answer while they send.
+  // Read on after MAX_BODY_BYTES, up to a limit: most clients read no answer while they send.
   for await (const part of source as AsyncIterable<Buffer>) {
     bytes += part.length;
     if (bytes <= MAX_BODY_BYTES) parts.push(part);

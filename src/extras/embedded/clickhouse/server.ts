@@ -43,7 +43,7 @@ async function load(): Promise<Chdb> {
 async function openEngine(): Promise<ClickHouseEngine> {
   const chdb = await load();
   const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
-  // The ClickHouse of a killed parent may have to end a query first.
+  // The ClickHouse of a killed parent may end a query before it unlocks the folder.
   for (const deadline = performance.now() + GONE_MS; ; await sleep(RETRY_MS)) {
     try {
       return new ClickHouseEngine(chdb, dir, access, Number(analystSeconds));

@@ -10,7 +10,7 @@ const SERVER = new URL('./server.js', import.meta.url);
 
 export interface ClickHouseSpec {
   readonly dir: string;
-  /** None by default. */
+  /** No tables by default. */
   readonly readable?: Readable;
   readonly analystSeconds?: number;
   /** Loopback port; 0, the default: a free one, kept across restarts. */

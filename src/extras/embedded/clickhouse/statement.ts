@@ -1,5 +1,5 @@
-// Checks statements for everything that ClickHouse has no grant for: kinds, files (INTO OUTFILE, FROM INFILE),
-// functions (functions.ts), settings of subqueries. Table functions are checked as well.
+// Refuses statements for which ClickHouse has no grants, by kind, files (INTO OUTFILE, FROM INFILE), functions
+// (functions.ts), and settings of subqueries. Table functions are refused here and by grants.
 //
 // ClickHouse's parser first formats a statement as canonical text: no comments, one way to quote. We check and run only
 // that.
@@ -21,8 +21,8 @@ const KINDS: Readonly<Record<Role, readonly string[]>> = {
 const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
 
 /**
- * Table functions that read only the database. Columns as a text (values, null, format, input, generateRandom) may
- * contain expressions: 'x String ALIAS file(…)'.
+ * Table functions that read only the database. Not values, null, format, input or generateRandom: their columns are a
+ * text that may contain expressions, as in 'x String ALIAS file(…)'.
  */
 const TABLE_FUNCTIONS_ON =
   'numbers numbers_mt zeros zeros_mt primes generateseries generate_series sqlstandardvalues view merge'.split(
@@ -39,7 +39,7 @@ const BEFORE_DATA = new RegExp(
   String.raw`^${SPACE}INSERT\s+INTO\s+(?:TABLE\s+)?${NAME}(?:\.${NAME})?\s*(?:\([\w\s,.*\`()]*\)\s*)?\b(?:FORMAT\s+(\w+)|VALUES\b)[ \t]*\r?\n?`,
   'i',
 );
-/** An INSERT's data must begin within it. */
+/** An INSERT's data must begin within these bytes. */
 const HEAD_BYTES = 64 * 1024;
 
 export interface Statement {
