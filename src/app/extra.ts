@@ -17,13 +17,11 @@ import type { ServeConfig } from './settings.js';
 
 /** Set by tests; all in milliseconds. */
 export interface Timing {
-  /** The clock of rate limits, of the age of `/metrics` and of the log of outages. */
   readonly now?: () => number;
   readonly bodyTimeoutMs?: number;
-  /** A request without an answer counts as running for so long. */
+  /** Age at which an unanswered request counts as interrupted. */
   readonly requestGraceMs?: number;
   readonly compliancePollMs?: number;
-  /** `sweepMs` between sweeps; younger entries than `sweepGraceMs` may be in use. */
   readonly sweepMs?: number;
   readonly sweepGraceMs?: number;
   readonly productLookMs?: number;
@@ -38,7 +36,6 @@ export interface Host {
   /** '' if there is none. */
   readonly clickhouseUrl: () => string;
   readonly registry: Registry;
-  /** Counts events written to a stream. */
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
   /** Counts and logs a failure of background work. */

@@ -10,11 +10,10 @@ import type { Store } from '../redis/store.js';
 import type { Plug } from './extra.js';
 import type { ServeConfig } from './settings.js';
 
-/** The workers that share a port. */
+/** The workers that share a port, including this one. */
 export interface Siblings {
-  /** Including this one. */
   readonly workers: number;
-  /** Gathers one value per worker, by name. @param read returns this worker's value */
+  /** Gathers one value per worker, by name. */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 

@@ -28,7 +28,7 @@ import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
 export interface Flushing extends Closeable {
-  /** Rejects if another Redis now answers at the same address: its data must not be mixed with the old. */
+  /** Rejects if another Redis now answers at this address: its data must not be mixed with the old. */
   readonly lost: Promise<never>;
 }
 
@@ -38,7 +38,6 @@ export interface FlushOptions {
   readonly openHandOver?: OpenHandOver;
 }
 
-/** @throws StartupError */
 export function flush(
   config: FlushConfig,
   log: Logger,
@@ -126,7 +125,7 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
   );
 }
 
-/** Stores the settings of `config`, else keeps the stored ones. */
+/** Settings of `config` win over stored ones. */
 async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<KeptSettings> {
   const { CLICKHOUSE_DATABASE: database } = config;
   const clickhouse = createClickHouse(url, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));

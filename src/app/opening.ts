@@ -1,4 +1,4 @@
-// Opens resources and closes them in reverse order, also if a later step fails; opens Redis for every process.
+// Opens resources and closes them in reverse order; opens Redis for every process.
 
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
@@ -17,7 +17,7 @@ export interface Closeable {
 
 type Closer = () => Promise<void> | void;
 
-/** If `open` fails, or at `close`, runs the closers in reverse order. */
+/** Runs the closers in reverse order: at `close`, or if `open` fails. */
 export async function withClosers<T>(
   open: (onClose: (closer: Closer) => void) => Promise<T>,
 ): Promise<T & Closeable> {
@@ -101,5 +101,5 @@ export function openIdentityAlone(
   return openIdentity({ store, visits, recordings, appends, maxProducts: config.MAX_PRODUCTS, itemIndex });
 }
 
-/** A page of a batch, up to a megabyte, takes longer than a request may. */
+/** Reading a page of a batch, up to a megabyte, takes longer than a request may. */
 export const FLUSH_REDIS_TIMEOUT_MS = 10_000;

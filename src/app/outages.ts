@@ -1,5 +1,5 @@
-// Logs outages: a line when one begins, every half minute, and when it has ended, with its length and number of 503
-// answers. A line for each answer would be thousands a second.
+// Logs outages: a line when one begins, every half minute, and when it has ended. A line for each answer would be
+// thousands a second.
 
 import type { Logger } from 'pino';
 import { ERRORS, type ErrorCode, type Overload } from '../errors.js';
@@ -17,24 +17,23 @@ interface Outage {
 
 const TICK_MS = 1_000;
 const LOG_MS = 30_000;
-/** An outage has ended if nothing was seen of it for so long. */
+/** An outage ends after so long without a sign of it. */
 const QUIET_MS = 5_000;
 
 export class Outages {
   readonly #log: Logger;
   readonly #masters: () => readonly MasterState[];
   readonly #now: () => number;
-  /** By cause. Few, since a cause contains nothing of a request. */
+  /** By cause; bounded, because a cause has no data of a request. */
   readonly #outages = new Map<string, Outage>();
 
-  /** @param masters returns their last known states */
   constructor(log: Logger, masters: () => readonly MasterState[], now = () => performance.now()) {
     this.#log = log;
     this.#masters = masters;
     this.#now = now;
   }
 
-  /** Counts only 503. */
+  /** Ignores codes other than 503. */
   refused(code: ErrorCode, overload?: Overload, sentence: string = ERRORS[code].sentence): void {
     if (ERRORS[code].status !== 503) return;
     const isOfRedis = sentence === ERRORS.unavailable.sentence;

@@ -31,11 +31,9 @@ const TURN_SHARE = 0.4;
 
 export interface Serving extends Closeable {
   readonly port: number;
-  /** Package and version of uWebSockets.js. */
   readonly uws: string;
   /** `/metrics` made now; over HTTP it may be up to a second old. */
   figures(): Promise<string>;
-  /** Call `close` afterwards. */
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
@@ -45,11 +43,10 @@ export interface ServeOptions {
   /** For exports; '' if there is none. CLICKHOUSE_URL by default. */
   readonly clickhouseUrl?: () => string;
   readonly timing?: Timing;
-  /** Without it, StartupError if Redis does not answer. */
+  /** Absent: StartupError if Redis does not answer. */
   readonly waiting?: Waiting | undefined;
 }
 
-/** @throws StartupError */
 export function serve(
   config: ServeConfig,
   log: Logger,

@@ -1,4 +1,4 @@
-// The settings of each composition, as lists, so that `--help` shows them.
+// The settings of each composition, as lists for `--help`.
 
 import type { Config, SettingName } from '../config.js';
 

@@ -16,7 +16,6 @@ export class Waiting {
     this.#log = log;
   }
 
-  /** Without a full stop. */
   get why(): string | undefined {
     return this.#why;
   }
@@ -44,7 +43,7 @@ export class Waiting {
   }
 }
 
-/** @param waiting absent for a child of `start`, which reports to its parent instead */
+/** @param waiting absent for a child of `start`: its parent waits */
 export function opened<T>(
   waiting: Waiting | undefined,
   what: string,

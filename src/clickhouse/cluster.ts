@@ -11,7 +11,6 @@ export function onCluster(cluster: string): string {
   return cluster === '' ? '' : ` ON CLUSTER ${cluster}`;
 }
 
-/** An insert waits for the shards. */
 export function clusterSettings(cluster: string): ClickHouseSettings {
   if (cluster === '') return {};
   return {

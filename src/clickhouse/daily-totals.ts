@@ -10,10 +10,10 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { localTable, onCluster } from './cluster.js';
 
-/** Without a new row before a day is totalled: longer than an insert needs from visit_hours to visits_stored. */
+/** Time without new rows before a day is totalled: longer than an insert needs from visit_hours to visits_stored. */
 export const QUIET_MS = 600_000;
 const EVERY_MS = 300_000;
-/** Totals of the last days are repeated: guests who sign in become one with the customer. */
+/** The last days are totalled again: guests who sign in merge into the customer. */
 const FOLLOW_DAYS = 7;
 const SEALED = "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')";
 
@@ -163,7 +163,7 @@ export function keepDaysTotalled(
   };
 }
 
-/** In milliseconds; the rows have this clock. */
+/** Milliseconds, by the clock that stamps the rows. */
 async function clockOf(client: ClickHouseClient): Promise<number> {
   const answer = await client.query({
     query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now',

@@ -30,14 +30,14 @@ export const VISITOR_TABLES: readonly {
   { name: 'purchases_stored', profile: 'profile_id', time: 'taken_at', clock: 'server' },
 ];
 
-/** 90 bytes each, below max_query_size (256 KiB). */
+/** 90 bytes per profile, below max_query_size (256 KiB). */
 const PROFILES_AT_ONCE = 2_000;
 /** 32 KB of parameters, below http_max_field_value_size (128 KiB). */
 const NAMES_AT_ONCE = 500;
-/** 40 bytes each. */
+/** 40 bytes per event. */
 const EVENTS_AT_ONCE = 5_000;
 
-/** Resolves when no query and no active part has the rows. */
+/** Resolves when no query sees the rows and no active part has them. */
 export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, cluster = ''): Promise<void> {
   const erase: Erase = async (table, condition) => {
     await client.command({
@@ -102,7 +102,7 @@ async function eraseNaming(
   const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
   for (let i = 0; i < events.length; i += EVENTS_AT_ONCE) {
     const some = events.slice(i, i + EVENTS_AT_ONCE);
-    // Last: after a crash the events are found again.
+    // events_stored comes last: after a crash the events are found again.
     await erase('steps_stored', `event IN (${some.map(({ hash }) => hash).join(',')})`);
     const ids = some.map(({ id }) => literal(id)).join(',');
     await erase('purchases_stored', `event_id IN (${ids})`);
@@ -127,7 +127,7 @@ async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Pro
 
 /**
  * ClickHouse keeps the texts of finished mutations, with profile ids. Best effort: the grant may be missing, and the
- * ids lead nowhere.
+ * ids no longer identify anyone.
  */
 async function forgetMutations(client: ClickHouseClient, cluster: string): Promise<void> {
   const tables = VISITOR_TABLES.map(({ name }) => `'${localTable(name, cluster)}'`).join(',');

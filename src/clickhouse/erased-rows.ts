@@ -1,5 +1,5 @@
-// Decides which rows an erasure covers: only up to its time, because a returning visitor may get the same ids. A row in
-// the future comes from a wrong clock, so it is erased, too.
+// Decides which rows an erasure covers: only rows up to its time, because a returning visitor may get the same ids. A
+// row in the future comes from a wrong clock, so it is erased, too.
 
 import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rules.js';
 

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 
-/** Bytes per insert. With 9.5 MB a row cost ClickHouse half as much again, mostly in merges. */
+/** With 9.5 MB per insert ClickHouse spends half as much again on a row, mostly in merges. */
 export const INSERT_BYTES = 48_000_000;
 export const INSERT_ROWS = 100_000;
 export const INSERT_VISITS = 400_000;
@@ -25,13 +25,12 @@ const SETTINGS = {
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',
   min_insert_block_size_bytes: '268435456',
-  // A newer `serve` may send more fields.
   input_format_skip_unknown_fields: 1,
   input_format_json_read_objects_as_strings: 1,
   date_time_input_format: 'best_effort',
 } as const;
 
-// No visit is twice in an insert; the check would take a third of its CPU.
+// No visit is twice in an insert; the check would take a third of the insert's CPU.
 const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
 
 /** @param lines TabSeparated; times in seconds, with milliseconds as decimals */

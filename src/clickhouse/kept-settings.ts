@@ -31,7 +31,7 @@ const RETRY_MS = 1_000;
 const PATIENCE_MS = 2_000;
 
 /**
- * @param given win over the stored settings
+ * @param given take precedence over stored settings
  * @param client without a default database, which may not exist yet
  * @throws StartupError if the database is another cluster's
  */
@@ -74,7 +74,7 @@ export async function keepSettings(
     await client.insert({ table: `${database}.${TABLE}`, values, format: 'JSONEachRow' });
 }
 
-/** @returns resolves to the last known time zone, at first UTC, if ClickHouse is slow or away */
+/** @returns resolves to the last read time zone, at first UTC, if ClickHouse is slow or away */
 export function watchTimeZone(client: ClickHouseClient, database: string): () => Promise<string> {
   let known = DEFAULTS.SHOP_TIMEZONE;
   let reading: Promise<unknown> | undefined;

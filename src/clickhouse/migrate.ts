@@ -1,4 +1,4 @@
-// Runs migrations/NNN_name.sql in order and records their checksums. ClickHouse has no transactions or locks: every
+// Runs migrations/NNN_name.sql in order and records their checksums. ClickHouse has no transactions or locks, so every
 // statement is idempotent, and several processes may run it at the same time.
 
 import { createHash } from 'node:crypto';

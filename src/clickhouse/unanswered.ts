@@ -21,7 +21,7 @@ const PASSING = new Set([
 
 const UNKNOWN_DATABASE = 81;
 
-/** @param task the start of a sentence @returns an AwayError if a later try may succeed */
+/** @returns an AwayError if a later try may succeed */
 export function clickHouseStartupError(error: unknown, task: string): StartupError {
   if (error instanceof StartupError) return error;
   const fault = certificateFault(error);

@@ -15,7 +15,6 @@ import {
 export const ROW_TABLES = ['events', 'visitLog', 'purchases', 'productAlerts'] as const;
 export type RowTable = (typeof ROW_TABLES)[number];
 
-/** JSON objects, in arrays of some tens of KB. */
 export type RowTexts = AsyncIterable<readonly string[]>;
 
 export interface Owners {
@@ -76,7 +75,6 @@ export class VisitorRowReader {
   #url = '';
   #client: ClickHouseClient | undefined;
 
-  /** @param urlOf returns '' if there is no ClickHouse */
   constructor(urlOf: () => string, database: string) {
     this.#urlOf = urlOf;
     this.#database = database;

@@ -1,5 +1,5 @@
-// Access to /metrics, and its cache. Metrics name no visitor, but show what a shop sells. They cost milliseconds and
-// calls of Redis, and without a token anyone may ask, so they are computed at most once a second.
+// Access to /metrics, and its cache. Metrics show what a shop sells. They cost milliseconds and calls of Redis, and
+// without a token anyone may ask, so they are computed at most once a second.
 
 import { KeyRing } from '../key-ring.js';
 
@@ -24,7 +24,7 @@ export class MetricsAccess {
   }
 }
 
-/** Calls `make` at most once a second, and again after a failure. Callers in between share its last result. */
+/** A failure is not cached. */
 export function atMostOnceASecond<T>(
   make: () => Promise<T>,
   clock = () => performance.now(),

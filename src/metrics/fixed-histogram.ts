@@ -11,7 +11,7 @@ export interface HistogramSpec<Label extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly Label[];
-  /** Upper bounds, ascending. */
+  /** Ascending. */
   readonly buckets: readonly number[];
 }
 
@@ -65,12 +65,12 @@ export class FixedHistogram<Label extends string = never> {
     this.#spec = spec;
     const { name, help } = spec;
     const head = { name, help, type: 'histogram', aggregator: 'sum' };
-    // A registry needs no more than this of a metric.
+    // The registry uses only these members.
     const metric = { ...head, get: async () => ({ ...head, values: this.#samples() }) };
     registry.registerMetric(metric as unknown as Metric);
   }
 
-  /** One series per set of labels; keep it on the hot path. @param values in the order of the labels */
+  /** Keep the series on the hot path. @param values in the order of the labels */
   series(...values: readonly string[]): HistogramSeries {
     const key = values.join('\n');
     let series = this.#series.get(key);

@@ -4,15 +4,14 @@ import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import { FixedHistogram, SECONDS_BUCKETS } from './fixed-histogram.js';
 
 /**
- * Left out: gauges with names that only counters may have (promtool refuses them), and the event loop's lag, which each
- * scrape resets for all other scrapers; the histogram below replaces it.
+ * Left out: gauges named `_total` (promtool refuses them), and the event loop's lag, which each scrape resets for other
+ * scrapers.
  */
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 const POLL_MS = 50;
 /** prom-client's monitor of the event loop can't be turned off. */
 const SELDOM_MS = 60_000;
 
-/** @returns a function that ends the timer */
 export function collectProcessMetrics(registry: Registry, version: string): () => void {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: SELDOM_MS });
   for (const { name } of registry.getMetricsAsArray())

@@ -152,7 +152,6 @@ export function readVisitList(body: unknown): VisitListRequest {
 
 /** Decoded. */
 interface Query {
-  /** @returns all values of a repeated parameter */
   get(name: string): string | string[] | undefined;
 }
 
@@ -179,7 +178,6 @@ function faultOf(value: string | readonly string[]): string | undefined {
   return value.isWellFormed() ? undefined : 'must be UTF-8, percent-encoded';
 }
 
-/** @throws ServiceError `invalid_request` */
 export function readFlag(query: Query, name: string): boolean {
   const flag = given(query, name) ?? 'false';
   if (flag === 'true' || flag === 'false') return flag === 'true';

@@ -75,7 +75,8 @@ const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, ve
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
-// The keywords of every visit are compiled into the check: for `validate` ajv makes a context object at each call.
+// Every visit passes these keywords, so they are compiled into the check: for `validate` ajv makes a context object at
+// each call.
 
 // Themes render `"{{ customer.id }}"` of a guest as "". The parsed object is ours to change.
 ajv.addKeyword({
@@ -200,7 +201,7 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
     .map(toIssue);
 }
 
-/** @returns finds every fault, in the order of the fields */
+/** The returned function finds every fault, in the order of the fields. */
 export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
   const validate = ajv.compile({ ...schema, $async: false });
   const maxima = listMaxima(schema);
@@ -211,8 +212,8 @@ export function issueFinder(schema: object): (data: unknown) => readonly Issue[]
 }
 
 /**
- * @returns throws `invalid_request` with every fault. Undefined means that no body was sent; `faults` are further
- * issues, found without the schema.
+ * The returned function throws `invalid_request` with every fault. Undefined data means that no body was sent; `faults`
+ * are further issues, found without the schema.
  */
 export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
   const find = issueFinder(schema);
