@@ -1,6 +1,6 @@
 // Explains errors of a server's certificate to the operator.
 
-/** Codes of https://nodejs.org/api/tls.html#x509-certificate-error-codes */
+/** https://nodejs.org/api/tls.html#x509-certificate-error-codes */
 const FAULTS: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name; use that name in the URL',
   CERT_HAS_EXPIRED: 'its certificate has expired',
@@ -23,7 +23,6 @@ const UNKNOWN_AUTHORITY = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** Undefined for other errors. */
 export function certificateFault(error: unknown): string | undefined {
   const { code } = error as { code?: unknown };
   if (typeof code !== 'string') return undefined;

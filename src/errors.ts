@@ -14,7 +14,7 @@ interface ErrorRow {
 
 const MAX_ISSUES = 50;
 
-/** The contract's error table. `retryable` errors carry `Retry-After`. */
+/** The contract's error table. */
 export const ERRORS = {
   invalid_json: { status: 400, sentence: 'The body is not valid JSON.', retryable: false },
   invalid_request: {
@@ -76,8 +76,8 @@ export interface ServiceErrorOptions extends ErrorOptions {
 }
 
 /**
- * The bottleneck: a stream of events at its high-water mark, calls that wait for Redis, Redis at its `maxmemory`, a
- * late event loop, unread answers, unread bodies.
+ * The bottleneck: a stream of events, calls that wait for Redis, Redis's `maxmemory`, the event loop, unread answers,
+ * unread bodies.
  */
 export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
 

@@ -1,4 +1,4 @@
-// The rules of identities: which ids are valid, their normal form, and their names in Redis.
+// The rules of identities: valid ids, their normal form, and their names in Redis.
 
 import { createHash } from 'node:crypto';
 
@@ -12,10 +12,9 @@ export interface Identity {
   readonly lastName: string | null;
 }
 
-/** In place of a profile id: an erasure of all profiles. */
+/** Stands for all profiles in an erasure. */
 export const EVERY_PROFILE = '*';
 
-/** In UTF-8. */
 export const MAX_ID_BYTES = 255;
 
 // Broken clients send these as ids. Each would merge many visitors into one profile.
@@ -39,7 +38,7 @@ const PLACEHOLDER_EMAIL =
 const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
 
 const CONTROL = /\p{Cc}/u;
-/** Nearly all texts: one check instead of two. */
+/** Fast path for nearly all texts. */
 const PRINTABLE = /^[ -~]*$/;
 const SHOPIFY_GID = /^gid:\/\/shopify\/([A-Za-z]+)\/(\d+)$/;
 
@@ -54,7 +53,7 @@ export function isPlainText(text: string): boolean {
   return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
 }
 
-/** Faster than `text.trim()` for texts that need no trimming. */
+/** Faster than `text.trim()` for most texts. */
 export function trimmed(text: string): string {
   return isInk(text.charCodeAt(0)) && isInk(text.charCodeAt(text.length - 1)) ? text : text.trim();
 }

@@ -1,8 +1,7 @@
 // Secret keys, compared in constant time. Several valid keys allow rotation.
 //
-// Hashing the key of each request would cost more than the rest of the access check. So a key that matched by digest is
-// remembered as text. The comparison visits every character, so its time reveals only the length. Only right keys are
-// remembered, so strangers can't evict any.
+// Hashing each request's key would cost more than the rest of the access check, so a key that matched by digest is
+// remembered as text. Its comparison visits every character: the time reveals only the length.
 
 import { hash, timingSafeEqual } from 'node:crypto';
 

@@ -84,7 +84,7 @@ function createProgram<Name extends CommandName>(
   const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
   const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
   const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined);
-  // A command's stdout is its result; a child's parent has logged it.
+  // A command's stdout is its result. A child's parent has logged the notes.
   if (PROCESSES.has(name) && process.send === undefined)
     for (const { level, message, settings } of notesOn(process.env, name, line.settings))
       log[level]({ settings }, message);
@@ -128,7 +128,7 @@ function createProgram<Name extends CommandName>(
   };
 }
 
-/** Resolves at the first signal. The second one calls `last` and ends the process. */
+/** The second signal calls `last` and ends the process. */
 function firstSignal(last: () => void): Promise<StopSignal> {
   return new Promise((resolve) => {
     let asked = false;
@@ -182,10 +182,7 @@ process.on('uncaughtException', (error) => {
   process.exit(1);
 });
 
-/**
- * Resolves when all output is written or its reader has closed. process.exit would drop output that waits for a full
- * pipe.
- */
+/** process.exit would drop output that waits for a full pipe. */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => {
     stream.once('error', () => resolve()).write('', () => resolve());

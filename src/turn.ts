@@ -2,12 +2,12 @@
 //
 //   read sockets ──▶ write answers ──▶ read sockets ──▶ look up visits ──▶ send batches to Redis ──▶ …
 //
-// A system call evicts our code and data from the processor's caches, so other work is done for all requests of a tick
+// System calls evict our code and data from the processor's caches, so other work is done for all requests of a tick
 // together. A batch has the fixed cost of many visits, so sockets are read twice per batch unless the first read took
 // long: on a busy server batches become half as large again.
 
 import { AsyncResource } from 'node:async_hooks';
-import { performance } from 'node:perf_hooks'; // the global one is behind a getter
+import { performance } from 'node:perf_hooks'; // the global is a slow getter
 
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
@@ -60,8 +60,8 @@ function finish(): void {
 }
 
 /**
- * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. During that phase it is
- * for the next tick.
+ * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. A call during that
+ * phase counts for the next tick.
  */
 export function atEndOfTurn(send: Task): void {
   begun();
@@ -69,7 +69,6 @@ export function atEndOfTurn(send: Task): void {
   sends.push(() => context.runInAsyncScope(send));
 }
 
-/** Items that are handled together in one phase of a tick. */
 export class TurnQueue<T> {
   readonly #phase: Phase;
   readonly #deal: (items: readonly T[]) => void;
@@ -94,7 +93,7 @@ export class TurnQueue<T> {
 
   readonly #dealNow = (): void => {
     const items = this.#items;
-    if (items.length === 0) return; // `push` has handled them
+    if (items.length === 0) return;
     this.#items = [];
     this.#deal(items);
   };

@@ -5,7 +5,7 @@
 // rest of its buffer.
 
 import type { HttpResponse } from 'uWebSockets.js';
-import { Buffer } from 'node:buffer'; // the global one is behind a getter
+import { Buffer } from 'node:buffer'; // the global is a slow getter
 import { overloaded, ServiceError } from '../errors.js';
 import type { Head } from './head.js';
 import type { Operation } from './operation.js';

@@ -9,7 +9,7 @@
 // request on the connection may have arrived; other answers of a tick are written together (src/turn.ts).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { performance } from 'node:perf_hooks'; // the global one is behind a getter
+import { performance } from 'node:perf_hooks'; // the global is a slow getter
 import { overloaded, ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { TurnQueue } from '../turn.js';
