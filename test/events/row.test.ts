@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { PAYLOAD_COLUMNS, type PayloadColumn } from '../../src/clickhouse/columns.js';
-import { encodeEvent, encodeOrderLine, type NewEvent } from '../../src/events/row.js';
+import { encodeEvent, type NewEvent } from '../../src/events/row.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 import { identityOf } from '../harness/samples.js';
 
@@ -124,71 +124,6 @@ t.test(
       t.notOk('inventory_available' in row({ inventoryAvailable }), String(inventoryAvailable));
   },
 );
-t.test(
-  'a statement of an order line has one id, however often it is made, and each other one has another',
-  (t) => {
-    const identity = { ...identityOf({}), customerId: '7' };
-    const at = 1_767_225_600_000;
-    const line = {
-      name: '11',
-      productId: '1',
-      variantId: null,
-      quantity: 2,
-      price: '19.90',
-      discount: '1.80',
-      amount: '38.00',
-    };
-    const order = {
-      ...{ orderId: '5', occurredAt: at, updatedAt: at + 1_000, isVersioned: true },
-      ...{ version: 9, currency: 'EUR', isTest: false },
-    };
-    const of = (changes: object = {}, changed: object = {}, taken = at + 5_000) =>
-      JSON.parse(
-        encodeOrderLine(
-          taken,
-          { profileId: '1a.cx', identity },
-          { ...order, ...changes },
-          { ...line, ...changed },
-        ),
-      );
-    const first = of();
-    t.match(first, {
-      event_id: /^019b76da-a800-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
-      ...{
-        type: 'purchase',
-        origin: 'order',
-        occurred_at: at + 5_000,
-        profile_id: '1a.cx',
-        customer_id: '7',
-        order_id: '5',
-      },
-    });
-    t.same(JSON.parse(first.payload), {
-      ...{ occurredAt: '2026-01-01T00:00:00.000Z', updatedAt: '2026-01-01T00:00:01.000Z', orderId: '5' },
-      ...{ productId: '1', variantId: '', quantity: 2, price: '19.90', discount: '1.80', amount: '38.00' },
-      ...{ currency: 'EUR', test: false, line: '11', version: 9 },
-    });
-    t.notOk(
-      'session_id' in first || 'product_id' in first || 'quantity' in first,
-      'its columns are those of the payload',
-    );
-    t.equal(of({}, {}, at + 9_000).event_id, first.event_id, 'repeated later');
-    const others = [
-      ...[{ orderId: '6' }, { updatedAt: at + 2_000 }, { occurredAt: at + 1 }, { isTest: true }].map(
-        (changes) => of(changes),
-      ),
-      ...[{ name: '12' }, { quantity: 1 }, { amount: '1.00' }].map((changed) => of({}, changed)),
-    ];
-    t.equal(new Set([first, ...others].map(({ event_id }) => event_id)).size, 8);
-    const untimed = { isVersioned: false };
-    t.equal(
-      of({ ...untimed, updatedAt: at + 7_000 }).event_id,
-      of(untimed).event_id,
-      'its time is when it came',
-    );
-    t.end();
-  },
-);
 t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
   for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])
     t.notOk('quantity' in row({ quantity }), String(quantity));
@@ -202,28 +137,6 @@ t.test('quantities and prices that their columns would refuse or round are left 
   for (const price of [0, 19.9, 19.95, -1, 1200]) t.equal(row({ price })['price'], String(price));
   t.match(row({ price: 9.5, compareAt: 12 }), { price: '9.5', compare_at: '12' });
 });
-t.test('ids and times are version 7, now, unless they are given', async (t) => {
-  const before = Date.now();
-  const { event_id, occurred_at } = row({});
-  t.match(event_id, /^[0-9a-f]{8}-[0-9a-f]{4}-7/);
-  t.ok(Number(occurred_at) >= before && Number(occurred_at) <= Date.now());
-  t.equal(
-    Number.parseInt(String(event_id).replaceAll('-', '').slice(0, 12), 16),
-    occurred_at,
-    'of the same moment',
-  );
-  const id = '01890a5d-ac96-774b-bcce-b302099a8057';
-  t.match(row({}, { id, at: 1_700_000_000_000 }), { event_id: id, occurred_at: 1_700_000_000_000 });
-});
-t.test(
-  'a column has its text as it came, but for control characters, also where there is only one',
-  async (t) => {
-    const kept = ['', ' ', 'a-b_c', 'a"b', 'a\\b', "a'b/c", 'é', '😀'];
-    for (const text of kept) t.equal(row({ productHandle: text })['product_handle'] ?? '', text);
-    for (const control of ['\u0000', '\u001f', '\u007f', '\u0080', '\u009f'])
-      t.equal(row({ productHandle: `a${control}b` })['product_handle'], 'ab', JSON.stringify(control));
-  },
-);
 t.test(
   'columns have no control characters, and the payload has them as escapes: a terminal obeys none',
   async (t) => {

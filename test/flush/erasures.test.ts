@@ -11,7 +11,6 @@ import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { withoutErased } from '../../src/flush/erasures.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
@@ -37,23 +36,6 @@ const ALL = VISITOR_TABLES.length;
 
 const lineOf = (profileId: string, at: number) =>
   encodeEvent({ type: 'add', origin: 'event', profileId, identity, payload: {}, at });
-
-t.test('lines of who was erased are left out, up to then', async (t) => {
-  const erasures = new Map([[GONE, { held: '', until: { server: 1_000, redis: 1_000 } }]]);
-  const [old, same, later, other] = [
-    lineOf(GONE, 999),
-    lineOf(GONE, 1_000),
-    lineOf(GONE, 1_001),
-    lineOf(STAYS, 5),
-  ] as const;
-  const without = (...lines: string[]) => withoutErased(Buffer.from(lines.join('')), erasures).toString();
-  t.equal(without(old, same), '');
-  t.equal(without(other, old, later, same, other), other + later + other);
-  t.equal(without(lineOf(GONE, Date.now() + 3_600_000), other), other, 'a clock was ahead');
-  t.equal(without('no JSON\n', old), 'no JSON\n');
-  const all = Buffer.from(old);
-  t.equal(withoutErased(all, new Map()), all, 'nothing is looked at where no visitor was erased');
-});
 
 const [HOUR_MS, DAY_MS] = [3_600_000, 86_400_000];
 

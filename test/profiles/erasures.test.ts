@@ -195,26 +195,6 @@ t.test('thousands of erasures that wait for ClickHouse are looked at together', 
   t.notOk(left.includes(profilesOf(7)[0]), 'closed, since no row of it is left');
 });
 
-t.test('what is asked for while the worker works is done after it', async (t) => {
-  const { compliance, worker, take } = await open(t, 'poked');
-  const run = worker.run.bind(worker);
-  let runs = 0;
-  worker.run = async () => {
-    const isFirst = runs++ === 0;
-    await run();
-    if (!isFirst) return;
-    await take({ ...REDACT, customerId: '2', email: null });
-    worker.poke();
-  };
-  await take({ ...REDACT, customerId: '1', email: null });
-  worker.poke();
-  await until('both are erased', async () => {
-    const open = await compliance.list();
-    return open.length === 2 && open.every(({ request }) => request.erased);
-  });
-  t.equal(runs, 2);
-});
-
 t.test('a stop waits for the step that is under way, and for no erasure after it', async (t) => {
   const { server, compliance, worker, take } = await open(t, 'stopped');
   const asked = ['1', '2', '3'];
@@ -357,24 +337,6 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('an export has the rows of every given identity, also of one without a visitor', async (t) => {
-    const { server, digest } = await open(t);
-    const read: (readonly string[])[] = [];
-    const exporter = exporterOf(server, async (table, { names }) => {
-      if (table === 'purchases' && names.length > 1) read.push(names);
-      return undefined;
-    });
-    await told(exporter, { names: ['s:s', 'c:nobody'] });
-    await told(exporter, { names: ['c:nobody'], digest });
-    t.same(
-      read.map((names) => [...names].sort()),
-      [
-        ['c:nobody', 's:s'],
-        ['c:nobody', 's:s'],
-      ],
-    );
-  });
-
   for (const isKnown of [false, true])
     t.test(
       `an export beside a login of ${isKnown ? 'a known' : 'an unknown'} customer has the counts`,
@@ -396,21 +358,6 @@ eachRedis(t, async (t, redis) => {
         t.strictSame(found?.['visits'], { p: isKnown ? 2 : 1 });
       },
     );
-
-  t.test('an address is found though a merge takes it along while it is looked for', async (t) => {
-    const { server, other, digest } = await open(t);
-    await visit(other, { customerId: '7' });
-    const { redirects } = server;
-    const placeOf = redirects.placeOf.bind(redirects);
-    redirects.placeOf = async (profileId) => {
-      redirects.placeOf = placeOf;
-      const place = await placeOf(profileId);
-      await other.linker.link('c:7', 's:s');
-      return place;
-    };
-    t.equal(await server.eraser.eraseByEmail(digest), true);
-    t.equal(await count(other, { customerId: '7' }), 0);
-  });
 
   t.test(
     'rows of a session stay that is linked to another customer while its visitor is erased',
@@ -454,19 +401,6 @@ eachRedis(t, async (t, redis) => {
       t.same(await other.emails.find(digest), [profileId], remove);
     }
   });
-
-  for (const isKnown of [false, true]) {
-    t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
-      const { server, other, digest } = await open(t);
-      if (isKnown) await visit(other, { customerId: '7' });
-      inBetween(server, () => other.linker.link('c:7', 's:s'));
-      t.equal(await server.eraser.eraseByEmail(digest), true);
-      t.equal(await count(other, { sessionId: 's' }), 0);
-      t.equal(await count(other, { customerId: '7' }), 0);
-      t.same(await server.emails.find(digest), []);
-      t.equal(await visit(other, { sessionId: 's' }), 1, 'a later visit is that of a new visitor');
-    });
-  }
 
   for (const isLinked of [false, true]) {
     t.test(

@@ -1,77 +1,11 @@
-// The rules of ids and names, as functions.
+// Names of identities, ids of profiles and keys: no two of them collide, and what belongs together is in one slot.
 
 import fc from 'fast-check';
 import t from 'tap';
-import { fitsBytes, identityName, isPlainText, isVisitorId, normaliseId } from '../../src/identity-rules.js';
+import { identityName } from '../../src/identity-rules.js';
 import { createProfileIds } from '../../src/profiles/profile-id.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
-
-const anyText = fc.oneof(
-  fc.string(),
-  fc.string({ unit: 'binary' }),
-  fc.string({ unit: fc.constantFrom('a', 'é', '€', '😀', '\ud800', '\udc00', '\u0000', '\n', ' ') }),
-);
-
-t.test('fitsBytes counts UTF-8', async () => {
-  fc.assert(
-    fc.property(anyText, fc.nat(300), (text, max) => fitsBytes(text, max) === Buffer.byteLength(text) <= max),
-  );
-});
-
-t.test('plain text has no control characters and survives UTF-8', async () => {
-  const isControl = (c: number) => c < 0x20 || (c >= 0x7f && c < 0xa0);
-  fc.assert(
-    fc.property(anyText, (text) => {
-      const survives = Buffer.from(text).toString() === text;
-      const clean = ![...text].some((c) => isControl(c.codePointAt(0) as number));
-      return isPlainText(text) === (survives && clean);
-    }),
-  );
-});
-
-t.test(
-  'normalising is trimming and taking the digits of a Shopify gid, and doing it twice is doing it once',
-  async (t) => {
-    for (const [id, expected] of [
-      [' a b ', 'a b'],
-      ['gid://shopify/ProductVariant/042', '042'],
-      ['gid://shopify/Customer/42?x=1', 'gid://shopify/Customer/42?x=1'],
-      ['gid://Shopify/Customer/42', 'gid://Shopify/Customer/42'],
-      ['\ufeff\u00a042\u3000', '42'],
-    ] as const) {
-      t.equal(normaliseId(id), expected);
-    }
-    fc.assert(fc.property(anyText, (text) => normaliseId(normaliseId(text)) === normaliseId(text)));
-  },
-);
-
-t.test('an id that is taken has 1 to 255 bytes after normalising, and is no junk', async (t) => {
-  fc.assert(
-    fc.property(anyText, (text) => {
-      const id = normaliseId(text);
-      if (isVisitorId(text))
-        return Buffer.byteLength(id) >= 1 && Buffer.byteLength(id) <= 255 && isPlainText(id);
-      return true;
-    }),
-  );
-  for (const good of ['00', 'nullable', 'guest1', '[object]', 'a'.repeat(255)])
-    t.equal(isVisitorId(good), true, good.slice(0, 20));
-  for (const junk of [
-    'null',
-    'UNDEFINED',
-    'NaN',
-    '0',
-    '-1',
-    'None',
-    'gUEST',
-    ' anonymous ',
-    '[OBJECT OBJECT]',
-    'True',
-    'false',
-  ])
-    t.equal(isVisitorId(junk), false, junk);
-});
 
 t.test('names of identities differ where identities do, and fit a listpack', async (t) => {
   const id = fc.string({ minLength: 1, maxLength: 255 });

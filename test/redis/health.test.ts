@@ -11,7 +11,6 @@ import { createKeys } from '../../src/redis/keys.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import { startProxy } from '../harness/proxy.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 import { openStore, ping } from '../harness/store.js';
@@ -39,34 +38,6 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
   return { store, errors, write, isServed };
 }
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
-t.test('a primary that is demoted under a connection that stays', async (t) => {
-  const [one, other] = await Promise.all([
-    startTestRedis(t, { port: await freePort() }),
-    startTestRedis(t, { port: await freePort() }),
-  ]);
-  const [primary, replica] = [connectTo(t, one.url), connectTo(t, other.url)];
-  // Each has a password of its own, and one address needs one for both.
-  for (const redis of [primary, replica]) {
-    await redis.config('SET', 'requirepass', '');
-    await redis.config('SET', 'repl-diskless-sync-delay', '0');
-  }
-  const proxy = await startProxy(t, one.url);
-  const { store, isServed } = await open(t, { urls: [proxy.url] });
-  await follow(replica, one.url);
-  await until('in step', async () => (await replica.hexists(META, 'salt')) === 1);
-  await until('served', () => isServed('1'));
-  await ping(store);
-
-  await replica.replicaof('NO', 'ONE');
-  await follow(primary, other.url);
-  t.notOk(await isServed('1'), 'not writable');
-  await t.rejects(ping(store), 'and not ready');
-  proxy.retarget(other.url);
-  await until('served by the new primary', () => isServed('1'));
-  await ping(store);
-});
-const follow = (redis: ReturnType<typeof connectTo>, url: string) =>
-  redis.replicaof('127.0.0.1', Number(new URL(url).port));
 t.test('a node of a cluster', async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
@@ -175,14 +146,6 @@ t.test('a deployment', async (t) => {
     t.match(opened[0], { salt: /^[0-9a-f]{64}$/ });
     t.equal(new Set(opened.map(({ salt }) => salt)).size, 1);
     t.same(Object.keys(await client.hgetall(keys.meta)).sort(), ['salt', 'schema']);
-  });
-
-  t.test('has another salt under another prefix', async (t) => {
-    const [one, other] = [
-      await openDeployment(client, keys, OPTIONS),
-      await openDeployment(client, createKeys('d2'), OPTIONS),
-    ];
-    t.not(one.salt, other.salt);
   });
 
   t.test('data of a newer schema is refused', async (t) => {

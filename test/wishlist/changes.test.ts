@@ -1,11 +1,9 @@
 // Changes of wishlists while visitors move, and orders that come again: each answer has its event, each item leaves once.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ScriptArg } from '../../src/redis/scripts.js';
 import { itemField } from '../../src/wishlist/item.js';
 import { eachRedis } from '../harness/app.js';
-import { identityOf } from '../harness/samples.js';
 import {
   add,
   CUSTOMER,
@@ -14,8 +12,6 @@ import {
   listOf,
   newVisitor,
   products,
-  remove,
-  type Server,
   share,
   shownEvents,
   startServer,
@@ -53,42 +49,6 @@ eachRedis(t, async (t, redis) => {
       [target, target, target, target, target],
     );
   });
-
-  t.test(
-    'a crowd of changes and merges over two servers: each answer has its event, and no other is',
-    async (t) => {
-      const prefix = `w${worlds++}`;
-      const servers = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-      const done = { add: 0, remove: 0, moveToCart: 0 };
-      const guests = ['g1', 'g2', 'g3'];
-      await Promise.all(
-        Array.from({ length: 300 }, async (_, i) => {
-          await sleep(i % 17);
-          const server = servers[i % 2] as Server;
-          const sessionId = guests[i % 3] as string;
-          const who = identityOf(i % 5 === 0 ? { customerId: 'c', sessionId } : { sessionId });
-          const product = String(i % 4);
-          if (i % 2 === (i >> 3) % 2) {
-            await add(server, who, product, i + 1);
-            done.add++;
-          } else {
-            const type = i % 7 < 3 ? 'remove' : 'moveToCart';
-            if (await remove(server, who, product, type)) done[type]++;
-          }
-        }),
-      );
-      const shown = { add: 0, remove: 0, moveToCart: 0 };
-      for (const { type } of await shownEvents(redis, prefix)) shown[type as keyof typeof shown]++;
-      t.same(shown, done);
-      t.ok(done.remove > 0 && done.moveToCart > 0, JSON.stringify(done));
-      const lists = await Promise.all(
-        [CUSTOMER, ...guests.map((sessionId) => identityOf({ sessionId }))].map((who) =>
-          products(servers[0] as Server, who),
-        ),
-      );
-      for (const list of lists) t.same(list, lists[0], 'they are one visitor in the end');
-    },
-  );
 });
 
 const PREFIX = 'p';
