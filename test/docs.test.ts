@@ -84,10 +84,10 @@ t.test('with a service', async (t) => {
     const rows: string[][] = [];
     for (const [path, methods] of Object.entries<Record<string, Described>>(paths)) {
       for (const [method, { summary, security }] of Object.entries(methods)) {
-        rows.push([method.toUpperCase(), path, summary, callers(security)]);
+        rows.push([`${method.toUpperCase()} ${path}`, summary, callers(security)]);
       }
     }
-    checkSection(t, 'docs/api.md', 'operations', table('| | | Does | Who |', rows));
+    checkSection(t, 'docs/api.md', 'operations', table('| Operation | Does | Who |', rows));
   });
 
   t.test('the table of sending again has every operation, and which take an Idempotency-Key', async (t) => {
@@ -176,13 +176,13 @@ interface Described {
 
 function callers(security: Described['security']): string {
   if (security.length === 0) return 'everyone';
-  if (security.some((way) => 'metricsToken' in way)) return 'everyone, or clients with `METRICS_TOKEN`';
-  const who = ['server'];
+  if (security.some((way) => 'metricsToken' in way)) return 'everyone, or by `METRICS_TOKEN`';
+  const who: string[] = [];
   if (security.some((way) => 'proxySignature' in way)) who.push('storefront');
   if (security.some((way) => 'publishableKey' in way)) who.push('browser');
   if (security.some((way) => 'webhookSignature' in way)) who.push('Shopify');
-  if (security.some((way) => Object.keys(way).length === 0)) who.push('anyone, as `VISIT_ACCESS` says');
-  return who.join(', ');
+  if (security.some((way) => Object.keys(way).length === 0)) who.push('anyone');
+  return who.join(', ') || 'server';
 }
 
 /** Ids, codes and times are others each time; everything else is not. */

@@ -44,7 +44,7 @@ export function operatingOperations(
         tag: 'Operating',
         refusals: ['unavailable'],
         summary:
-          'The process is not stopping, and a part of Redis answers; what is wrong with the others is in `troubles`. 503 with the reason otherwise',
+          'The process can work; `troubles` has what is wrong with parts of Redis. Otherwise 503 with the reason',
         answer: readyAnswer,
       },
       async () => {

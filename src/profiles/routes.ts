@@ -29,7 +29,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       doc: {
         id: 'keepGuest',
         tag: 'Profiles',
-        summary: "Makes a guest's profile and keeps the given facts",
+        summary: "Makes a guest's profile with the given facts",
         body: { schema: guestBody, example: { sessionId: 's-1', device: 'desktop', locale: 'en' } },
         answer: profileAnswer,
       },
@@ -52,7 +52,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       doc: {
         id: 'mergeProfiles',
         tag: 'Profiles',
-        summary: 'Says that a session belongs to a customer, as after a login',
+        summary: 'Links a session to a customer, as after a login',
         body: { schema: mergeBody, example: { identity: { customerId: '7', sessionId: 's-1' } } },
         answer: mergeAnswer,
       },
@@ -76,8 +76,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       doc: {
         id: 'eraseProfile',
         tag: 'Profiles',
-        summary:
-          'Erases a visitor, by customer id, session id or e-mail address; if a proxy drops the body, use the query',
+        summary: 'Erases a visitor, by customer id, session id or e-mail address, in the body or the query',
         query: { schema: { properties: profileQuery.properties }, example: {} },
         body: { schema: profileBody, example: { identity: EXAMPLE }, optional: true },
         answer: erasureAnswer,

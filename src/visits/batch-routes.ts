@@ -24,7 +24,7 @@ export function visitBatchOperation(many: ManyVisits): Operation {
     doc: {
       id: 'countVisits',
       tag: 'Visits',
-      summary: 'Counts up to 500 visits; with `?count=true` each result has its count',
+      summary: 'Counts up to 500 visits; `?count=true` answers the counts',
       query: { schema: COUNT_QUERY, example: { count: 'true' } },
       body: { schema: visitBatchBody, example: EXAMPLE },
       answer: visitBatchAnswer,

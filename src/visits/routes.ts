@@ -39,7 +39,7 @@ export function visitOperations(
         id: 'countVisit',
         tag: 'Visits',
         refusals: ['too_many_products'],
-        summary: 'Counts a visit; with `?count=true` the answer has the count',
+        summary: 'Counts a visit; `?count=true` answers the count',
         query: { schema: COUNT_QUERY, example: { count: 'true' } },
         body: { schema: visitBody, example: EXAMPLE },
         answer: visitAnswer,
@@ -91,7 +91,7 @@ export function visitOperations(
       doc: {
         id: 'resetVisitCount',
         tag: 'Visits',
-        summary: 'Resets the count; if a proxy drops the body, use the query',
+        summary: 'Resets the count, by body or query',
         query: { schema: { properties: visitQuery.properties }, example: {} },
         body: { schema: visitBody, example: EXAMPLE, optional: true },
         answer: resetAnswer,

@@ -49,7 +49,7 @@ export function itemOperations(services: ItemServices): Operation[] {
         id: 'addItem',
         tag: 'Wishlist',
         refusals: ['too_many_items'],
-        summary: 'Adds an item to the wishlist or updates it, with an `add` event',
+        summary: 'Adds or updates an item, with an `add` event',
         body: { schema: itemAddBody, example: EXAMPLE },
         answer: itemAddAnswer,
       },
@@ -110,7 +110,7 @@ export function itemOperations(services: ItemServices): Operation[] {
       doc: {
         id: 'listItems',
         tag: 'Wishlist',
-        summary: 'Lists the items of the wishlist, newest first',
+        summary: 'Lists the wishlist, newest item first',
         body: { schema: itemListBody, example: { identity: IDENTITY } },
         answer: itemListAnswer,
       },
@@ -131,7 +131,8 @@ export function itemOperations(services: ItemServices): Operation[] {
       doc: {
         id: 'checkItems',
         tag: 'Wishlist',
-        summary: 'Says which of up to 250 products are on the wishlist; without a variant any of them counts',
+        summary:
+          'Checks which of up to 250 products are on the wishlist; without a `variantId`, in any variant',
         body: {
           schema: itemCheckBody,
           example: {

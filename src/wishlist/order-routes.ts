@@ -121,8 +121,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     doc: {
       id: 'takePurchase',
       tag: 'Webhooks',
-      summary:
-        "Takes Shopify's `orders/paid`, `create`, `updated`, `edited` and `cancelled`: records what was bought; with the setting on, it leaves the wishlist",
+      summary: 'Records what an order bought; with the setting on, removes it from the wishlist',
       body: { schema: orderBody, example: EXAMPLE },
       answer: purchaseAnswer,
     },

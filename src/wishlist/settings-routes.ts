@@ -17,7 +17,7 @@ export function settingsOperations(settings: SettingsStore, requests: RequestSto
       doc: {
         id: 'getSettings',
         tag: 'Settings',
-        summary: 'What the shop has switched on',
+        summary: 'Reads the settings of the shop',
         answer: settingsAnswer,
       },
       path: PATH,

@@ -58,7 +58,7 @@ export function shareOperations(services: ShareServices): Operation[] {
       doc: {
         id: 'listSharedItems',
         tag: 'Sharing',
-        summary: 'Lists the items of a shared wishlist, newest first',
+        summary: 'Lists a shared wishlist, newest item first',
         answer: sharedItemsAnswer,
       },
       path: '/share/:code/items',

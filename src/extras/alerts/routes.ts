@@ -71,7 +71,7 @@ export function productOperations(
       doc: {
         id: 'putProduct',
         tag: 'Products',
-        summary: "Sets a product's price and stock, and alerts wishers to price drops and restocks",
+        summary: "Sets a product's prices and stock, and alerts visitors who saved it",
         body: { schema: productBody, example: EXAMPLE },
         answer: productAnswer,
       },
@@ -92,7 +92,7 @@ export function productOperations(
       doc: {
         id: 'takeProduct',
         tag: 'Webhooks',
-        summary: "Takes Shopify's `products/update`, and alerts wishers to price drops and restocks",
+        summary: "As `PUT /products`, for Shopify's `products/update`",
         body: { schema: shopifyProductBody, example: SHOPIFY_EXAMPLE },
         answer: deliveryAnswer,
       },

@@ -30,17 +30,17 @@ const CUSTOMER = { id: 191167, email: 'a@shop.example', phone: '555-625-1199' };
 const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; example: object }>> = {
   'customers/data_request': {
     id: 'takeDataRequest',
-    summary: 'Keeps the request of a customer for their data, for `wishmeter requests`',
+    summary: 'Keeps a request of a customer for their data, for `wishmeter requests`',
     example: { ...SHOP, orders_requested: [299938], customer: CUSTOMER, data_request: { id: 9999 } },
   },
   'customers/redact': {
     id: 'takeCustomerRedaction',
-    summary: 'Erases a customer, by id and e-mail address; answered once the request is kept',
+    summary: 'Erases a customer, by id and e-mail address, after the answer',
     example: { ...SHOP, customer: CUSTOMER, orders_to_redact: [299938] },
   },
   'shop/redact': {
     id: 'takeShopRedaction',
-    summary: 'Erases every visitor of the shop; answered once the request is kept',
+    summary: 'Erases every visitor of the shop, after the answer',
     example: SHOP,
   },
 };

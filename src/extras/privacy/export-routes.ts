@@ -14,7 +14,7 @@ export function exportOperation(named: NamedVisitors, exporter: Exporter): Opera
     doc: {
       id: 'exportProfile',
       tag: 'Profiles',
-      summary: 'Answers all that is kept of a visitor, by customer id, session id or e-mail address',
+      summary: 'Exports all data of a visitor, by customer id, session id or e-mail address',
       query: { schema: profileQuery, example: { customerId: '7' } },
       refusals: ['not_found'],
       answer: exportAnswer,

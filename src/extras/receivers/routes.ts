@@ -28,7 +28,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'listReceivers',
         tag: 'Receivers',
-        summary: 'Lists the receivers of events, the oldest first',
+        summary: 'Lists receivers, oldest first',
         answer: receiverListAnswer,
       },
       path: ALL,
@@ -79,8 +79,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'changeReceiver',
         tag: 'Receivers',
-        summary:
-          'Changes, pauses or resumes a receiver, or gives it a new secret, which only this answer shows',
+        summary: 'Changes, pauses or resumes a receiver; only this answer shows a new secret',
         body: { schema: receiverChangeBody, example: { types: ['*'] } },
         answer: changedReceiverAnswer,
       },
@@ -98,7 +97,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'removeReceiver',
         tag: 'Receivers',
-        summary: 'Removes a receiver, and drops what waits for it',
+        summary: 'Removes a receiver and its waiting deliveries',
         answer: deletedAnswer,
       },
       path: ONE,
@@ -118,7 +117,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       doc: {
         id: 'testReceiver',
         tag: 'Receivers',
-        summary: 'Sends a receiver a delivery of type `test`, and answers with its response',
+        summary: 'Sends a delivery of type `test`, and answers with the response',
         answer: receiverTestAnswer,
       },
       path: '/receivers/:id/test',

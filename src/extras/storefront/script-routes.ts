@@ -10,7 +10,7 @@ export function storefrontScripts(scriptName: string): Operation[] {
     scriptOperation('beacon', 'getBeacon', 'The script that counts visits from pages', () =>
       scriptText('beacon', 'beacon'),
     ),
-    scriptOperation(scriptName, 'getKit', 'The kit: counts visits, and has the elements of a wishlist', () =>
+    scriptOperation(scriptName, 'getKit', 'The kit: counts visits, defines wishlist elements', () =>
       scriptText('wishlist', scriptName),
     ),
   ];

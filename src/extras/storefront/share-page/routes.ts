@@ -49,7 +49,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
     doc: {
       id: 'getSharePage',
       tag: 'Sharing',
-      summary: 'The page behind a share link, in the language of `Accept-Language`: en, de, fr or es',
+      summary: 'The page behind a share link, in en, de, fr or es by `Accept-Language`',
       query: { schema: { properties: { page: PAGE } }, example: { page: '1' } },
       pages: {
         200: {
