@@ -1,4 +1,4 @@
-// Limits a panel with storefronts' values to the largest rows and one row for all others.
+// Limits a panel to its largest rows and one row for all others, because storefronts choose the values.
 
 const LARGEST = 20;
 

@@ -22,7 +22,7 @@ export interface File {
   readonly content: Buffer;
 }
 
-// Seen from dist/src/extras/dashboard/: browser files are not compiled.
+// Relative to dist/src/extras/dashboard/: browser files are not compiled.
 const OURS = new URL('../../../../src/extras/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 
@@ -31,7 +31,7 @@ export interface Deployment {
   readonly basePath: string;
 }
 
-/** By path; pages still contain `{time_zone}`. */
+/** Files by path. Pages still contain `{time_zone}`. */
 export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));

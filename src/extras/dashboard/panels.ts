@@ -145,7 +145,7 @@ LIMIT 100`,
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const LONGEST = 1_100;
-/** Within ClickHouse's Date, together with the period before. */
+/** ClickHouse's Date must hold the period before, too. */
 const [EARLIEST, LATEST] = [Date.UTC(1975, 0), Date.UTC(2147, 11, 31)];
 
 export interface Range {

@@ -42,7 +42,7 @@ export interface DashboardOptions extends Deployment {
   /** Opens Redis on first use. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
-  /** Without a full stop. */
+  /** A reason without a full stop. */
   readonly whyNotReady?: () => Promise<string | undefined>;
   /** Milliseconds before a wrong token is answered. */
   readonly wrongMs?: number;

@@ -5,10 +5,9 @@ import type { ListedItem } from '../../wishlist/item-fields.js';
 
 export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email' | 'productUrl' | 'addedAt';
 
-/** CSV has only texts. */
 export type Values<Field extends string> = { [F in Field]?: unknown };
 
-/** In lower case, without separators. The first name in a file counts. */
+/** In lower case, without separators. If a file has several, the first in this list counts. */
 export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
 
 // Swym's API has `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby`.

@@ -22,7 +22,7 @@ import { Spool } from './spool.js';
 
 /** Concurrent visitors: their items fill about one script call. */
 const AT_ONCE = 500;
-/** Small parts are combined up to this. */
+/** Small parts are combined up to this many rows. */
 const ROWS_AT_ONCE = 20_000;
 /** Visitors between two checks for erasures. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
@@ -217,7 +217,6 @@ const BEING_ERASED = new ServiceError(
 
 interface List {
   readonly first: StoredRow;
-  /** The earliest row of each item. */
   readonly items: Map<string, StoredRow>;
   rows: number;
 }

@@ -21,7 +21,7 @@ export interface FileRecord<Field extends string> {
   readonly fault?: string;
 }
 
-/** In characters. An open quote would take the rest of the file. */
+/** Characters; without a limit an open quote would take the rest of the file. */
 const MAX_RECORD = 1024 * 1024;
 
 /**
@@ -107,7 +107,6 @@ async function* readJson<Field extends string>(
   names: Names<Field>,
 ): AsyncGenerator<FileRecord<Field>> {
   let [rest, line] = ['', 0];
-  // Most lines have the same keys.
   let [known, columns] = ['', findColumns([], names)];
   const read = (text: string): FileRecord<Field> | undefined => {
     line++;
@@ -143,7 +142,6 @@ async function* readJson<Field extends string>(
 interface Csv<Field extends string> {
   readonly texts: AsyncIterable<string>;
   readonly names: Names<Field>;
-  /** Begins with the whole first line. */
   readonly head: string;
   readonly onColumns: (columns: Columns<Field>) => void;
 }
@@ -163,7 +161,7 @@ async function* readCsv<Field extends string>(
     skip_empty_lines: true,
     skip_records_with_empty_values: true,
   });
-  const piped = pipeline(Readable.from(texts), parser).catch(() => {}); // `parser` throws it, too
+  const piped = pipeline(Readable.from(texts), parser).catch(() => {}); // the parser throws the error, too
   let columns: Columns<Field> | undefined;
   try {
     for await (const { record, info } of parser as AsyncIterable<Parsed>) {

@@ -15,7 +15,6 @@ export interface ImportRow {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly content: ItemContent;
-  /** True if the row has inventoryAvailable. */
   readonly isStockKnown: boolean;
 }
 
@@ -102,7 +101,7 @@ const TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i;
 const NOT_A_TIME = 'addedAt must be a time of ISO 8601, like "2026-03-02T10:15:00Z"';
 
-/** UTC without a zone. @returns milliseconds since 1970, or a fault */
+/** Without a zone it is UTC. @returns milliseconds since 1970, or a fault */
 function timeOf(value: unknown): number | string {
   if (value === undefined) return 'addedAt is required';
   const isCount = /^\d{13}$/.test(String(value));

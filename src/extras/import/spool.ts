@@ -1,5 +1,5 @@
-// Keeps lines by key in parts, to group a file of any size by visitor in bounded memory. Parts overflow into unlinked
-// files, which vanish with the process.
+// Divides lines into parts by key, so that a file of any size is processed visitor by visitor in bounded memory. Parts
+// overflow into unlinked files, which vanish with the process.
 
 import { hash } from 'node:crypto';
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 
-// Seen from dist/src/extras/storefront/: the scripts are not compiled.
+// Relative to dist/src/extras/storefront/: the scripts are not compiled.
 const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
 /** File names are hashes of the source. */
 export const MINIFIED = new URL('minified/', import.meta.url);

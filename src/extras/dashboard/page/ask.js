@@ -3,7 +3,7 @@
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
-/** The days are invalid for every panel. */
+/** The days are invalid, for all panels. */
 export class BadRange extends Error {}
 /** `name` does not answer: retry. */
 export class Away extends Error {
@@ -13,7 +13,7 @@ export class Away extends Error {
   }
 }
 
-/** Concurrent requests. Of a browser's six connections per server, two stay free for the next page. */
+/** Concurrent requests. A browser opens six connections per server; two stay free for the next page. */
 const AT_ONCE = 4;
 let underWay = 0;
 const waiting = [];
@@ -30,7 +30,7 @@ async function inTurn(act) {
   }
 }
 
-/** @param who does not answer if the response has `away` */
+/** @param who name for Away, if the response has `away` */
 export async function askFor(path, who, signal) {
   const away = (error) => {
     if (signal.aborted) throw error;

@@ -11,7 +11,7 @@ import * as silence from './silence.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
-/** If no 401 comes until then, the page is shown without data. */
+/** If no 401 comes by then, the page is shown without data. */
 const REVEAL_MS = 1_000;
 
 let page;

@@ -36,7 +36,7 @@ openPage({
   draw: {
     ...DRAW,
     days({ rows }, range, { revenue }) {
-      // First visible: the chart takes its width from the page.
+      // Show the page first: the chart takes its width from it.
       showEmpty(range, false);
       showEmpty(range, !drawFigures(range, rows, revenue.rows));
     },

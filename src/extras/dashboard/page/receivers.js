@@ -17,7 +17,7 @@ function draw({ receivers }) {
         make('code', {}, 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase'),
       ),
     ];
-  // The focused button is replaced.
+  // Restores the focus: the button is drawn again.
   const focused = document.activeElement?.closest('[data-receiver]')?.dataset.receiver;
   queueMicrotask(() => document.querySelector(`[data-receiver="${focused}"] button`)?.focus());
   return [make('ul', { class: 'receivers' }, ...receivers.map(drawReceiver))];

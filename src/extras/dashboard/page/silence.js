@@ -1,4 +1,4 @@
-// The notice while no answer comes: which days are shown, as of when, and the seconds of silence.
+// The notice while no answer comes: which days are shown, as of when, and the seconds without an answer.
 
 import { $, inDays, number, timeOf } from './shared.js';
 

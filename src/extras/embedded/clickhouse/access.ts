@@ -48,7 +48,6 @@ export const FIXED_SETTINGS = [
   'url_base',
 ];
 
-/** @returns chDB's argument for this configuration */
 export function writeAccess(dir: string, readable: Readable | undefined): string {
   const folder = join(dir, 'config');
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -34,7 +34,6 @@ export class ClickHouseFiles {
     for (const name of names) this.#free.push(new Pipe(join(folder, name), this.#free));
   }
 
-  /** @throws errors of `use`, without the path */
   async withBody<T>(data: Buffer, use: (path: string) => Promise<T>): Promise<T> {
     const path = join(this.#bodies, String(++this.#count));
     try {

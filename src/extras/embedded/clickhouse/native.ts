@@ -167,7 +167,6 @@ class Blocks {
     this.#advance(width * rows);
   }
 
-  /** @returns the total number of values */
   #skipOffsets(rows: number): number {
     this.#advance(8 * (rows - 1));
     return this.#uint64();

@@ -8,7 +8,6 @@ import { SERVICE_USER } from './users.js';
 
 const FILE = 'service-url';
 
-/** undefined without a valid file */
 export function readServiceUrl(dir: string): string | undefined {
   try {
     const url = readFileSync(join(dir, FILE), 'utf8').trim();

@@ -20,7 +20,6 @@ export interface ClickHouseSpec {
 }
 
 export interface EmbeddedClickHouse {
-  /** With the service's password. */
   readonly url: string;
   readonly pid: number | undefined;
   stop(): Promise<void>;

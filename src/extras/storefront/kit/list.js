@@ -15,11 +15,11 @@ const productOf = (k) => {
 // `id`: the session; `keys`: saved products; `at`: time of the whole list, 0 after a change elsewhere.
 let cache;
 let queued;
-// From cache and queue.
+// Saved products by cache and queue.
 let keys;
 // As last read by this page.
 let items;
-// Products of this page that the service knows about; `*`: all.
+// Products of this page for which the service has answered; `*`: all.
 const answered = new Set();
 const isAnswered = (product) => answered.has('*') || answered.has(keyOf(product));
 // Answered clicks; see askSaved.

@@ -7,7 +7,7 @@ import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
 import type { Language, Notice } from './languages.js';
 
-// Seen from dist/src/extras/storefront/share-page/: styles are not compiled.
+// Relative to dist/src/extras/storefront/share-page/: styles are not compiled.
 const readStyles = (name: string) =>
   readFileSync(
     new URL(`../../../../../src/extras/storefront/share-page/${name}.css`, import.meta.url),
