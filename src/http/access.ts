@@ -21,7 +21,7 @@ export function isGuarded(group: AccessGroup): group is GuardedGroup {
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** A server's, derived from its key: the scope of rate limits and idempotency keys. */
+  /** Derived from a server's key: the scope of rate limits and idempotency keys. */
   readonly account: string | null;
   readonly mayLink: boolean;
   /** The storefront's customer, signed by Shopify. */

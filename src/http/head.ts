@@ -17,7 +17,7 @@ export class Head {
   contentEncoding = '';
   isChunked = false;
   isForwarded = false;
-  /** The end of the body is in doubt, or trailers are announced. */
+  /** The body's length is ambiguous, or trailers are announced. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
   /** Alternating names and values. */

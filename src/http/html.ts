@@ -26,7 +26,7 @@ export function escapeHtml(text: string): string {
   return text.replace(SPECIAL, (character) => ENTITIES[character] as string);
 }
 
-/** Values only in elements and quoted attributes, not in scripts or styles. */
+/** Values must be in elements or quoted attributes, not in scripts or styles. */
 export function html(literals: TemplateStringsArray, ...values: readonly Value[]): Html {
   let text = literals[0] as string;
   for (const [at, value] of values.entries()) text += textOf(value) + literals[at + 1];

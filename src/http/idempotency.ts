@@ -15,7 +15,7 @@ export const ERASURE = 'erase';
 interface Fingerprint {
   readonly operation: string;
   readonly input: unknown;
-  /** The profile to change, if its record stays there. */
+  /** The profile that the first try changes: recorded, so that a retry finds it. */
   readonly place?: () => string;
 }
 

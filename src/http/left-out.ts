@@ -36,7 +36,7 @@ export function leftOut(
   };
 }
 
-/** @param count called without line numbers, so that the schema bounds the fields */
+/** @param count gets no line numbers, so that the schema bounds the fields */
 export function faultyFields(
   count: (field: string) => void,
   log: Logger,

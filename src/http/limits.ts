@@ -90,9 +90,9 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** Per secret key, or address of callers without one; 0: no limit. */
+  /** Per secret key, or per address of callers without one. 0: no limit. */
   readonly perCaller: number;
-  /** Per address of callers without a secret key; 0: no limit. */
+  /** For callers without a secret key. 0: no limit. */
   readonly perAnonymousAddress: number;
   readonly trustedProxies: number;
   readonly workers?: number | undefined;
@@ -112,10 +112,7 @@ export class RateLimits {
     this.#trustedProxies = trustedProxies;
   }
 
-  /**
-   * @param caller undefined after a wrong credential
-   * @returns the caller's rate-limit key
-   */
+  /** @param caller undefined after a wrong credential @returns the caller's rate-limit key */
   count(group: AccessGroup, caller: Caller | undefined, res: HttpResponse, req: HttpRequest): string {
     if (!isGuarded(group)) return '';
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;

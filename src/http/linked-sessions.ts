@@ -1,5 +1,5 @@
 // LINKED_SESSIONS=closed: after a logout the session's id must not open the customer's wishlist. A publishable key is
-// public, so it never opens a linked session's.
+// public, so it never opens the wishlist of a linked session.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
@@ -20,7 +20,6 @@ export class LinkedSessions {
     return isClosed && customerId === null;
   }
 
-  /** @throws ServiceError `session_belongs_to_customer`, `unavailable` */
   async refuse(identity: Identity): Promise<void> {
     if (await this.#visitors.belongsToCustomer(identity))
       throw new ServiceError('session_belongs_to_customer');

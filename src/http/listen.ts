@@ -4,7 +4,6 @@ import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { StartupError } from '../errors.js';
 import type { Uws } from './uws.js';
 
-/** @throws StartupError if it can't listen */
 export function listenOn(uws: Uws, app: TemplatedApp, host: string, port: number): us_listen_socket {
   const tryPort = (at: number) => {
     let listening: us_listen_socket | false = false;

@@ -49,7 +49,7 @@ class Answers {
   }
 }
 
-/** Event types of the core; extras add theirs. */
+/** Types of the core; extras add theirs. */
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export class ServeMetrics {
@@ -73,7 +73,6 @@ export class ServeMetrics {
   readonly #calls = new Map<string, HistogramSeries>();
   readonly #replicationSeconds: HistogramSeries;
 
-  /** @param uws package and version of uWebSockets.js */
   constructor(openRequests: () => number, logsVisits: boolean, uws: string, pending: PendingBytes) {
     const { registry } = this;
     const registers = [registry];

@@ -8,7 +8,6 @@ import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
 
 export const VERSION: string = JSON.parse(
-  // dist/src/http/ -> the project's root
   readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
 ).version;
 
@@ -226,7 +225,7 @@ function refusals(operation: Operation): Record<string, object> {
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   const json = { 'application/json': { schema: publish(errorAnswer) } };
-  // Own error answers come only after authentication.
+  // Error answers of other types come only after authentication, so JSON stays possible.
   const own = Object.fromEntries((operation.errorTypes ?? []).map((type) => [type, { schema: TEXT }]));
   return Object.fromEntries(
     Array.from(byStatus, ([status, codes]) => [

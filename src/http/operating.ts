@@ -7,7 +7,6 @@ import type { Answer, Operation, OperationDoc } from './operation.js';
 const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Readiness {
-  /** Undefined if the process is ready. */
   readonly why?: string;
   readonly troubles?: readonly string[];
 }

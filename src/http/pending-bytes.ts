@@ -3,7 +3,7 @@
 
 /** About thirty of the largest answers. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;
-/** No reader counts as slow before. */
+/** Age from which a reader may count as slow. */
 const GRACE_MS = 1_000;
 
 export class PendingAnswer {

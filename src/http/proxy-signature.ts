@@ -44,7 +44,7 @@ export function verifyProxySignature(
 /**
  * The signed text has no separators: `a=1logged_in_customer_id=300m=` with an empty `logged_in_customer_id` equals
  * `a=1`, `logged_in_customer_id=300`, `m=l` with an empty `ogged_in_customer_id`. So the text must contain that name
- * only as the parameter. A timestamp can be moved likewise, so the oldest possible one counts.
+ * only as the parameter. A replay can change the timestamp in the same way, so the oldest possible one counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

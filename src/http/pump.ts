@@ -10,7 +10,6 @@ const PART = 64 * 1024;
 
 export interface PumpEvents {
   onPart(bytes: number): void;
-  /** The body failed while the client was connected. */
   onCut(error: Error): void;
 }
 

@@ -2,7 +2,7 @@
 
 import { parse } from 'node:querystring';
 
-/** Two lists: an object would get a hidden class for each set of names. */
+/** Two lists, because an object would get a hidden class for each set of names. */
 export class Query {
   readonly #names: readonly string[];
   readonly #values: readonly (string | string[])[];

@@ -76,9 +76,9 @@ export class Server implements ExchangeContext {
   }
 
   /**
-   * Before it stops listening, /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers
-   * send no more requests. Connections close only afterwards: else clients would reconnect, and the kernel resets
-   * connections that arrive while a process stops listening.
+   * First /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers send no more requests.
+   * Only then the server stops listening and closes connections: otherwise clients would reconnect, and the kernel
+   * resets connections that arrive while a process stops listening.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
     this.isStopping = true;

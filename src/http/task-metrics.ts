@@ -17,7 +17,6 @@ export function reportFailures(registry: Registry, log: Logger): (task: Task, er
   for (const task of TASKS) failures.inc({ task }, 0);
   return (task, error) => {
     failures.inc({ task });
-    // Errors of Redis are logged elsewhere.
     if (!(error instanceof ServiceError))
       log.error({ err: error, task }, 'a task failed and will be tried again');
   };

@@ -13,7 +13,6 @@ export interface LoadedUws {
 
 const require = createRequire(import.meta.url);
 
-/** `manifest` is relative to the loaded file. */
 const SOURCES = [
   {
     name: '@btc-vision/uwebsockets.js',

@@ -26,7 +26,6 @@ export function admitDelivery(request: Request, shopifySecrets: readonly string[
   if (!DIGEST.test(signature)) throw wrong();
 }
 
-/** @throws ServiceError `unauthorized` */
 export function authenticBody(body: unknown, request: Request, shopifySecrets: readonly string[]): Buffer {
   const bytes = body as Buffer;
   if (request.caller.kind === 'server') return bytes;
