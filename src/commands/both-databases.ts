@@ -24,7 +24,7 @@ export function oneFolder(command: string, [folder, ...more]: readonly string[])
   return folder;
 }
 
-/** @param failure the start of the error's sentence @throws StartupError */
+/** @param failure prefix of the error @throws StartupError */
 export async function withDatabases(
   failure: string,
   { config, redisUrls, clickhouseUrl }: Where,

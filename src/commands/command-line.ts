@@ -1,4 +1,4 @@
-// The table of commands: argument parsing, `--help` and each command's settings derive from it.
+// The table of commands.
 
 import { parseArgs } from 'node:util';
 import {
@@ -21,12 +21,10 @@ interface Option {
 export interface CommandLine {
   readonly about: string;
   readonly options?: Readonly<Record<string, Option>>;
-  /** As the usage shows them; none if absent. */
   readonly operands?: string;
   readonly settings: readonly SettingName[];
-  /** Override the settings' defaults. */
+  /** Defaults that override those of the settings. */
   readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
-  /** Fallbacks on a terminal only. */
   readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
   readonly example: string;
 }

@@ -13,7 +13,7 @@ export function redisFolder(dataDir: string): string {
   return join(resolve(dataDir), 'redis');
 }
 
-/** The embedded one has the service's credentials. '' if there is none. */
+/** Includes the service's credentials; '' if no ClickHouse is found. */
 export function serviceClickHouse({
   CLICKHOUSE_URL,
   DATA_DIR,

@@ -12,7 +12,6 @@ import { redisUrls } from './embedded-databases.js';
 import type { Program } from './program.js';
 import { progressOn } from './progress.js';
 
-/** Between lines of progress in a pipe. */
 const LINE_EVERY_MS = 5_000;
 
 /** @returns 1 if rows were left out or a signal came @throws StartupError, UsageError */

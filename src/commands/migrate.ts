@@ -47,7 +47,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
   }
 }
 
-/** @param visits the number that the new retention would delete */
+/** @param visits how many visits the new retention deletes */
 function effectOf({ changes }: SettledSettings, visits: number): string {
   return changes
     .map(({ setting, from, to }) => {

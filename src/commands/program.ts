@@ -23,20 +23,19 @@ export interface Program<Name extends CommandName> {
   readonly log: Logger;
   /** Resolves at the first signal; a second one ends the process. Signals are caught from the first call on. */
   untilStopped(): Promise<StopSignal>;
-  /** @param last called before the process ends at a second signal */
+  /** `last` runs before a second signal ends the process. */
   beforeForcedExit(last: () => void): void;
-  /** Sends the message to the parent, if any. */
   ready(message: object): void;
   /** Set if `start` runs this process. */
   readonly channel: Channel | undefined;
-  /** Aborts when the parent dies: its successor waits for our port or folder. */
+  /** Aborts when the parent dies: its successor may wait for our port or folder. */
   readonly orphaned: AbortSignal;
-  /** The process may have ended already. */
+  /** Ignores a process that has ended. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }
 
 /**
- * Waits for the databases, except in a child of `start`: it fails, so that its parent reports why.
+ * Waits for the databases. A child of `start` fails instead, so that its parent reports why.
  * @returns undefined if a signal came first
  */
 export async function startWaiting<T>(
@@ -51,7 +50,6 @@ export async function startWaiting<T>(
   return await Promise.race([start(new Waiting(log)), stopped]);
 }
 
-/** Resolves to the exit code. */
 export type Command<Name extends CommandName> = (program: Program<Name>) => Promise<number>;
 
 /** @throws StartupError */

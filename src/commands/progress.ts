@@ -1,4 +1,4 @@
-// Shows progress: on a terminal one line that is rewritten, in a pipe a new line now and then or nothing.
+// Shows progress: a terminal's line is rewritten; a pipe gets a line every `pipeEveryMs`.
 
 import type { Program } from './program.js';
 
@@ -12,7 +12,7 @@ export interface Progress {
   end(): void;
 }
 
-/** @param pipeEveryMs no lines in a pipe if undefined */
+/** @param pipeEveryMs undefined shows nothing in a pipe */
 export function progressOn(stdout: Program<'backup'>['stdout'], pipeEveryMs?: number): Progress {
   const isTTY = stdout.isTTY === true;
   const everyMs = isTTY ? EVERY_MS : (pipeEveryMs ?? Number.POSITIVE_INFINITY);

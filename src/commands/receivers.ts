@@ -1,4 +1,4 @@
-// `wishmeter receivers`: the operations of /receivers, and `replay`, which sends past events again. Prints JSON lines.
+// `wishmeter receivers`: the operations of /receivers, and `replay`, which sends past events again.
 
 import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';

@@ -1,4 +1,4 @@
-// Shared by the commands for visitors' rights.
+// Helpers of the commands for visitors' rights.
 
 import { pipeline } from 'node:stream/promises';
 import { ServiceError, StartupError } from '../errors.js';

@@ -13,7 +13,6 @@ export interface SettingNote {
 /** Shorter names resemble other variables (PORT, PATH). */
 const SHORTEST_MISSPELT = 6;
 
-/** @param read the command's settings */
 export function notesOn(
   env: Readonly<Record<string, string | undefined>>,
   command: string,
@@ -45,7 +44,7 @@ function misspelt(name: string): SettingNote[] {
   return [{ level: 'warn', message: `no setting has this name; is it ${meant}?`, settings: [name] }];
 }
 
-/** At most one character inserted, deleted or replaced. */
+/** One character may be inserted, deleted or replaced. */
 function isOneEditAway(a: string, b: string): boolean {
   if (Math.abs(a.length - b.length) > 1) return false;
   let i = 0;

@@ -9,9 +9,9 @@ export interface Channel {
   listen(onMessage: (message: unknown) => void): void;
 }
 
-/** From a worker; the numbers identify a question. */
+/** A worker sends these; the numbers identify a question. */
 export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
-/** From `start`; `values` are by worker name. */
+/** `start` sends these; `values` are by worker name. */
 export type FromRelay =
   | { readonly collect: number }
   | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };
@@ -22,7 +22,7 @@ const TIMEOUT_MS = 1_500;
 export class WorkerSiblings {
   readonly workers: number;
   readonly #channel: Channel;
-  /** By question; an entry lives for TIMEOUT_MS at most. */
+  /** By question, for TIMEOUT_MS at most. */
   readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));
@@ -45,8 +45,8 @@ export class WorkerSiblings {
   }
 
   /**
-   * @param read returns this worker's value when any worker gathers
-   * @returns gathers values by worker name, without workers that don't answer; throws ServiceError `unavailable`
+   * @param read called when any worker gathers
+   * @returns a function that gathers values by worker name, without workers that don't answer; it throws ServiceError
    */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
     this.#read = read;

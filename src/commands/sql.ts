@@ -61,7 +61,7 @@ async function* harmless(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> 
   for await (const chunk of chunks) yield escapeControls(decoder.decode(chunk, { stream: true }));
 }
 
-/** ClickHouse's error at the end of an answer has at most 16 KiB, plus its frame. */
+/** ClickHouse's late error has at most 16 KiB, plus its frame. */
 const ERROR_BYTES = 20 * 1024;
 
 /** A late error can't change the status; ClickHouse appends it. @throws StartupError */

@@ -1,4 +1,4 @@
-// `wishmeter erase` and `wishmeter export`: DELETE and GET /profile for one visitor.
+// `wishmeter erase` and `wishmeter export`: like DELETE and GET /profile.
 
 import { ServiceError, StartupError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';

@@ -8,7 +8,6 @@ const { CLICKHOUSE_PORT, DATA_DIR } = SETTINGS;
 export interface BannerFacts {
   readonly version: string;
   readonly afterMs: number;
-  /** Has no trailing slash. */
   readonly url: string;
   /** Has no credentials. */
   readonly clickhouseUrl: string;
@@ -18,7 +17,7 @@ export interface BannerFacts {
   readonly clickhousePort: number | undefined;
   readonly database: string;
   readonly folder: string;
-  /** Undefined if API_KEYS has keys, which the banner doesn't show. */
+  /** Undefined if API_KEYS is set. */
   readonly key: string | undefined;
 }
 
@@ -28,7 +27,7 @@ export function banner(facts: BannerFacts): string {
   const visit = '{"identity":{"sessionId":"s-1","device":"desktop"},"productHandle":"red-shoe"}';
   const event =
     '{"identity":{"sessionId":"s-1","device":"desktop"},"type":"add","payload":{"productId":"1001","source":"pdp"}}';
-  // The user's shell may be in another folder, from which `sql` needs DATA_DIR or CLICKHOUSE_PORT.
+  // A user in another folder has to set DATA_DIR or CLICKHOUSE_PORT for `sql`.
   const ports = [undefined, Number(CLICKHOUSE_PORT.fallback)];
   const port = ports.includes(clickhousePort) ? '' : `CLICKHOUSE_PORT=${clickhousePort} `;
   const where = folder === DATA_DIR.fallback ? port : `DATA_DIR=${quoted(resolve(folder))} `;

@@ -50,7 +50,7 @@ export class Children {
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));
   }
 
-  /** Loses no acknowledged write: Redis's append-only file has it. */
+  /** Acknowledged writes are in Redis's append-only file. */
   kill(): void {
     this.#closing = true;
     for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');
@@ -58,7 +58,7 @@ export class Children {
 
   async #stopOne(member: Member): Promise<void> {
     if (!member.up && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
-    // If it failed to start, `start` rejected.
+    // `start` has reported the error.
     const child = await member.child?.catch(() => undefined);
     await child?.stop();
   }
@@ -67,7 +67,7 @@ export class Children {
     const what = state.state;
     if (state.state === 'starting') member.pid = state.pid;
     if (what === 'died' || what === 'stopped') member.pid = undefined;
-    // `stop` came before the process existed.
+    // `stop` was called before the process existed.
     if (what === 'starting' && this.#closing && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
 
     const log = this.#log.child({ child: name });

@@ -1,10 +1,10 @@
-// Locks a data folder for one `wishmeter start`. The owner listens on a unix socket, which the kernel closes when it
-// dies; a pid in a file could be reused. One shared socket can't be removed safely: it may already belong to a new
-// owner. So each contender listens on its own socket first and then asks the others:
+// Locks a data folder for one `wishmeter start`. The owner listens on a unix socket, which the kernel closes when the
+// owner dies; a pid in a file could be reused. A dead owner's socket can't be removed safely if all share its name. So
+// each contender listens on its own socket and then asks the others:
 //
 //   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
 //     ▲               ├─ an owner ──▶ refused
-//     │               └─ only contenders ──▶ the first by name asks again until they are gone
+//     │               └─ only contenders ──▶ the first by name asks again
 //     └── step back ◀──── all others ┘
 
 import { randomBytes } from 'node:crypto';
@@ -16,9 +16,8 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../../errors.js';
 
-/** Older versions used `start.sock`. */
-const SOCKET = /^start(\.[0-9a-f]+)?\.sock$/;
-/** An owner that doesn't answer within this time is frozen, but remains the owner. */
+const SOCKET = /^start\.[0-9a-f]+\.sock$/;
+/** An owner that doesn't answer in time remains the owner. */
 const ANSWER_MS = 5_000;
 const CONTEND_MS = 10_000;
 const PAUSE_MS = 10;
@@ -34,7 +33,7 @@ export async function lockFolder(folder: string, pid: number): Promise<Lock> {
       `Another \`wishmeter start\` (pid ${owner}) uses ${folder}; stop it or set another DATA_DIR.`,
     );
   const deadline = performance.now() + CONTEND_MS;
-  // A socket's path is limited to about 100 bytes, so use a short link.
+  // A socket's path is limited to about 100 bytes.
   const link = await mkdtemp(join(tmpdir(), 'wm-lock-'));
   try {
     const near = join(link, 'd');
@@ -67,7 +66,7 @@ interface Contender extends Lock {
   isFirst(deadline: number): Promise<boolean>;
 }
 
-/** Renames the socket once it listens: a renamed socket that refuses is dead. @param near a short link to `folder` */
+/** Renames the socket once it listens: a renamed socket that refuses is dead. */
 async function listen(near: string, folder: string, pid: number): Promise<Contender> {
   let owns = false;
   const server = createServer((asking) => {

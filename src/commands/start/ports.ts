@@ -1,4 +1,4 @@
-// Checks ports before workers start: their SO_REUSEPORT could silently share another program's port.
+// Checks ports before workers start, which could silently share another program's port (SO_REUSEPORT).
 
 import { createServer, type Server } from 'node:net';
 import { StartupError } from '../../errors.js';
@@ -7,7 +7,6 @@ export interface Wanted {
   readonly host: string;
   /** 0 means any free port. */
   readonly port: number;
-  /** Named in the error. */
   readonly setting: string;
 }
 

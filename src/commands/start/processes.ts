@@ -1,4 +1,4 @@
-// Starts the processes of `start`, which get their settings through the environment.
+// Starts the processes of `start`, in this order:
 //
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
@@ -31,13 +31,12 @@ const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
 
-/** A child's message when it is ready. A restarted child reuses its port. */
+/** A restarted child reuses its port. */
 interface Listening {
   readonly ready: true;
   readonly port: number;
 }
 
-/** Requests stop first, then the processes that move pending data, then the databases. */
 export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep, 'run'>[] {
   return [
     { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
@@ -51,7 +50,7 @@ export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep
 
 export interface Running {
   readonly port: number;
-  /** The generated key, if API_KEYS is empty. */
+  /** Set if API_KEYS is empty. */
   readonly key: string | undefined;
   readonly clickhouseUrl: string;
   /** Undefined if ClickHouse isn't embedded. */
@@ -137,7 +136,7 @@ export async function startProcesses(
         (child) => relay.join(`${n}`, child),
       );
     const first = worker(1, PORT);
-    // For port 0 the first worker chooses the port that all share.
+    // With port 0 the first worker chooses the port that all share.
     const port = PORT || (await first).ready.port;
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;

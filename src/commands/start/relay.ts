@@ -10,7 +10,7 @@ type OnReply = (name: string, value: unknown) => void;
 
 export class Relay {
   readonly #workers = new Map<string, ChildProcess>();
-  /** By question; an entry lives for ANSWER_TIMEOUT_MS at most. */
+  /** By question, for ANSWER_TIMEOUT_MS at most. */
   readonly #questions = new Map<number, OnReply>();
   #count = 0;
 
@@ -47,5 +47,5 @@ export class Relay {
 }
 
 function send(worker: ChildProcess, message: FromRelay): void {
-  worker.send(message, () => {}); // ignores errors: the worker may have ended
+  worker.send(message, () => {}); // the worker may have ended
 }

@@ -2,7 +2,7 @@
 
 export interface ShutdownStep {
   readonly name: string;
-  /** Milliseconds before the next step begins anyway. */
+  /** After this the next step begins. */
   readonly withinMs: number;
   readonly run: () => Promise<void>;
 }
@@ -46,7 +46,7 @@ function runStep({ name, withinMs, run }: ShutdownStep, clock: Clock): Promise<S
       cancel();
       resolve({ name, ms: clock.now() - start, ...how });
     };
-    // Inside `then` an error that `run` throws synchronously rejects, too.
+    // Inside `then`, a synchronous error of `run` rejects, too.
     Promise.resolve()
       .then(run)
       .then(

@@ -1,4 +1,4 @@
-// `wishmeter start`: runs everything on this machine. Children are restarted when they die.
+// `wishmeter start`: runs everything on this machine, and restarts children that die.
 //
 //   folder ──▶ lock ──▶ processes ──▶ ready ──first signal──▶ shutdown in order
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
@@ -58,7 +58,7 @@ function announce(
   afterMs: number,
 ): void {
   const url = httpUrl(config.HOST, running.port) + config.BASE_PATH;
-  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // drops the credentials
+  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // has no credentials
   const dashboardUrl = httpUrl(config.HOST, running.dashboardPort);
   const database = config.CLICKHOUSE_DATABASE;
   if (stdout.isTTY) {

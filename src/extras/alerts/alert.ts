@@ -1,6 +1,6 @@
-// Decides which alerts a product's change means for a saved item. It compares with the last reported state, or with the
-// item if there is none; a price drop must also be below the price when the product was saved. The reported state changes
-// atomically with the alert's event, so each alert is sent once.
+// Decides which alerts a product's change means for a saved item. It compares with the last reported state, if any,
+// else with the item; a dropped price must also be below the item's. The reported state changes atomically with the
+// alert's event, so each alert is sent once.
 
 import { parseAmount } from '../../events/amount.js';
 import { itemField } from '../../wishlist/item.js';
@@ -10,9 +10,7 @@ export const ALERT_TYPES = ['priceDrop', 'backInStock'] as const;
 export type AlertType = (typeof ALERT_TYPES)[number];
 
 export interface Variant {
-  /** Null for a product without variants. */
   readonly variantId: string | null;
-  /** Has two decimals. */
   readonly price: string;
   /** Upper case; null for the shop's currency. */
   readonly currencyCode: string | null;
@@ -113,7 +111,7 @@ export function offerOf(
 
 /**
  * @param now undefined if the product's state is unknown
- * @param version of the product; an item with a newer reported version is skipped
+ * @param version of the product; items with a newer reported version are skipped
  * @param since if another process may still be alerting for an older version, stamp every item so that it skips them
  */
 export function stepsOf(

@@ -9,7 +9,6 @@ export class ProductMetrics {
   readonly #open: Gauge;
   readonly #oldest: Gauge;
 
-  /** @param products undefined if product alerts are off */
   constructor(registry: Registry, products: Products | undefined) {
     this.#products = products;
     const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });

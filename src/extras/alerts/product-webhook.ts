@@ -1,6 +1,6 @@
 // Parses products of PUT /products and of Shopify's webhook. Shopify drops endpoints that answer errors, so the webhook
-// ignores bodies that are no product and variants without a price. Of many variants a webhook has only some, but all
-// their ids in `variant_gids`.
+// ignores bodies that are no product and variants without a price. A webhook may omit variants: `variant_gids` has all
+// ids.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../../errors.js';
@@ -93,7 +93,7 @@ function readVariant(given: Fields): Variant[] {
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** True if in stock, sold without stock, or not tracked; null if unknown. Fields depend on the API version. */
+/** True also if sold without stock or not tracked; null if unknown. The API version decides on the fields. */
 function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
   if (inventory_policy === 'continue' || inventory_management === null) return true;
   return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;

@@ -1,7 +1,7 @@
 // Product updates and their alerts. An update stays in the journal until all its alerts are sent:
 //
-//   PUT      ──▶ journal ──▶ send alerts ──▶ remove ──▶ answer with the number of alerts
-//   webhook  ──▶ journal ──▶ answer ──▶ send alerts ──▶ remove, one product after the other
+//   PUT      ──▶ journal ──▶ send alerts ──▶ remove ──▶ answer
+//   webhook  ──▶ journal ──▶ answer ──▶ send alerts ──▶ remove
 //
 // If a process dies, another one finishes an entry that it sees in two consecutive scans. The newest version of a
 // product wins: Shopify's `updated_at`, else the time of arrival.
@@ -13,17 +13,15 @@ import type { Product } from './alert.js';
 import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
-/** For versions; longer than Shopify repeats a webhook. */
+/** Longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
 const PAGE = 100;
-/** Maximum products of a scan, and of a process. */
 const MOST = 1_000;
 const SCAN_MS = 30_000;
 
 export interface ProductsSpec extends TellerSpec {
   /** Records the product for analysts, before its alerts; repeated with them. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
-  /** Called for failures, which are retried. */
   readonly onError: (error: Error) => void;
   /** Called for a version later than Redis's clock; it counts as now. */
   readonly onFuture: () => void;
@@ -86,7 +84,7 @@ export class Products {
     };
   }
 
-  /** Picks products that the last scan has seen, too. @throws ServiceError `unavailable` */
+  /** Picks products that the previous scan saw, too. @throws ServiceError `unavailable` */
   async look(): Promise<void> {
     const { products, productVersions } = this.#store.keys;
     const open = new Map<string, string>();

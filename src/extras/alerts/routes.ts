@@ -18,14 +18,13 @@ import { productBody, shopifyProductBody } from '../../validation/schemas.js';
 import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
 
-/** Bytes; fits 2,048 variants, Shopify's maximum. */
+/** Fits 2,048 variants, Shopify's maximum. */
 const MAX_PRODUCT = 512 * 1024;
 /** A shop's own server sends no topic. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
-/** Reasons to ignore a webhook. */
 export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
-/** A caller may send any number. */
+/** Callers may send any topics. */
 const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 

@@ -23,7 +23,6 @@ import type { Wishers } from './wishers.js';
 /** The pause after a page, as a multiple of its duration: visits have priority. */
 const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
-/** Each failed round means a concurrent change or merge. */
 const ROUNDS = MAX_HOPS;
 
 export type Counts = Record<AlertType, number>;
@@ -101,7 +100,7 @@ export class Teller {
     throw new ServiceError('unavailable');
   }
 
-  /** @returns false if the item has changed since it was read */
+  /** @returns false if the item has changed */
   async #tellOf(
     wish: Wish & { readonly profileId: string },
     { field, variants }: ChangedItem,

@@ -1,7 +1,6 @@
-// An index from product variants to their subscribers. It has every profile whose wishlist has the item, so an entry
-// is added before its item is written. Stale entries are possible: the product's next change removes them once the item
-// is absent and the entry is older than GRACE_MS. An erasure removes an entry without delay, so a concurrent addition
-// may be missing until it is repeated.
+// An index from product variants to their subscribers. It has every profile whose wishlist has the item, so an entry is
+// added before its item, and kept for GRACE_MS even if the item is absent. The product's next change removes stale
+// entries. An erasure ignores GRACE_MS, so a concurrent addition may be missing until it is repeated.
 
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
@@ -16,11 +15,11 @@ import type { ItemIndex } from '../../wishlist/item-index.js';
 const UNWISH = loadScript<number>('extras/alerts/removeWisher');
 /** Longer than an addition takes. */
 const GRACE_MS = 60_000;
-/** Profiles per page, which takes the event loop a millisecond or two. */
+/** A page takes the event loop a millisecond or two. */
 const PAGE = 16;
 const MAX_CONCURRENT = 50;
 const SCANNED = 500;
-/** Of a digest: 132 bits. */
+/** Characters of a digest, 132 bits. */
 const DIGITS = 22;
 
 interface Wish extends Batched<undefined> {

@@ -33,7 +33,7 @@ export function createChecked(path: string): CheckedFile {
   });
   const gzip = createGzip({ level: 1 });
   const done = pipeline(gzip, sum, createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }));
-  done.catch(() => {}); // `write` and `close` throw it
+  done.catch(() => {}); // `write` and `close` throw the error
   let drained: Promise<unknown> | undefined;
   return {
     async write(chunk) {
@@ -65,7 +65,7 @@ export async function sumOf(path: string): Promise<FileSum> {
 export async function* readChecked(path: string): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   const reading = pipeline(createReadStream(path), gunzip);
-  reading.catch(() => {}); // the loop throws it
+  reading.catch(() => {}); // the loop throws the error
   for await (const chunk of gunzip as AsyncIterable<Buffer>) yield chunk;
   await reading;
 }

@@ -79,7 +79,7 @@ class Dump {
     this.#parts = parts;
   }
 
-  /** @returns the sources of merges that were pending before it read a profile */
+  /** @returns sources of merges that were pending at its start */
   async profiles(spool: NameSpool): Promise<Set<string>> {
     const pending = new Set<string>();
     for await (const key of this.#names()) {
@@ -176,7 +176,6 @@ class Dump {
     return kindOf(key.slice(this.#parts.prefix.length));
   }
 
-  /** @throws the first error, after all calls of the page have ended */
   async #each<T>(all: Iterable<T>, dump: (one: T) => Promise<void>): Promise<void> {
     const page: T[] = [];
     const work = async () => {

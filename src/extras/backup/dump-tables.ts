@@ -1,5 +1,5 @@
-// Dumps a ClickHouse table: a line of column names, then a line per row. Not in Native, which a restore couldn't split
-// into inserts of less than 64 MiB, the embedded ClickHouse's limit.
+// Dumps a ClickHouse table: a line of column names, then a line per row. A restore could not split Native into inserts
+// below 64 MiB, the embedded ClickHouse's limit.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../../errors.js';
@@ -26,7 +26,7 @@ export async function dumpTable(
       clickhouse_settings: {
         format_custom_escaping_rule: 'Escaped',
         format_custom_result_after_delimiter: END,
-        // Rows that replace each other are in one partition: its key begins their sort key.
+        // Rows that replace each other share a partition, since its key begins their sort key.
         do_not_merge_across_partitions_select_final: 1,
         max_execution_time: 0,
         max_result_rows: '0',

@@ -4,13 +4,12 @@ import { PROFILE_KINDS } from '../../redis/keys.js';
 
 export interface KeyKind {
   readonly kind: string;
-  /** Undefined if the key is no profile's. */
   readonly profileId: string | undefined;
 }
 
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
-/** Replies to a running process. */
+/** A process waits for these replies. */
 const LANE = /^\{[^}]+\}:lane:/;
 
 /** @param name without `<prefix>:` @returns undefined if a backup leaves the key out */

@@ -1,5 +1,5 @@
-// The files of Redis keys. The second one has profiles that were dumped again: a record without payload, named by the
-// profile's id, precedes each dump.
+// The files of Redis keys. The second one has profiles that were dumped again; a record with the profile's id and no
+// payload precedes each dump.
 
 import { StartupError } from '../../errors.js';
 import { type CheckedFile, readChecked } from './checked-file.js';
@@ -28,7 +28,7 @@ export function writeDumpOf(file: CheckedFile, profileId: string): Promise<void>
   return writeRecord(file, { key: profileId, endsAt: -1, payload: Buffer.alloc(0) });
 }
 
-/** Yields each key once, from its profile's last dump. @param prefix includes the colon @throws as `readRecords` */
+/** Yields each key once, from its profile's last dump. @param prefix includes the colon */
 export async function* readDump(
   [all, again]: readonly [string, string],
   prefix: string,
@@ -57,7 +57,7 @@ async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   for await (const chunk of readChecked(path)) {
     parts.push(chunk);
     size += chunk.length;
-    if (size < wanted) continue; // concatenate a large value's chunks only once
+    if (size < wanted) continue; // concatenates a large value once
     const bytes = Buffer.concat(parts);
     let at = 0;
     for (;;) {

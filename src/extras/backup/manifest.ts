@@ -21,7 +21,6 @@ export interface Manifest {
   readonly beganAt: string;
   readonly endedAt: string;
   readonly keyPrefix: string;
-  /** See src/clickhouse/deployment.ts. */
   readonly fingerprint: string;
   readonly redis: {
     readonly version: string;
@@ -44,7 +43,7 @@ export type Contents = Omit<Manifest, 'format'>;
 
 const digestOf = (manifest: unknown) => createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
 
-/** Reads the files back first. @throws StartupError if a checksum differs */
+/** Reads the files back. @throws StartupError if a checksum differs */
 export async function writeManifest(folder: string, contents: Contents): Promise<Manifest> {
   const manifest: Manifest = { format: FORMAT, ...contents };
   await checkFiles(folder, manifest);
@@ -55,7 +54,6 @@ export async function writeManifest(folder: string, contents: Contents): Promise
   return manifest;
 }
 
-/** @throws StartupError */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, NAME), 'utf8').catch((error: NodeJS.ErrnoException) => {
     const why =

@@ -11,16 +11,15 @@ const MARGIN_MS = 60_000;
 const PAGE_SIZE = 250;
 const IS_PROFILE = /^[0-9a-z]+\.[^:]+$/;
 
-/** Reads keys atomically. */
 export interface ProfileDump {
   read(names: readonly string[]): Promise<unknown[]>;
   write(profileId: string, names: readonly string[], values: readonly unknown[]): Promise<void>;
 }
 
 export interface FirstPass {
-  /** The earliest of the nodes' clocks, in milliseconds. */
+  /** Milliseconds, by the slowest node's clock. */
   readonly began: number;
-  /** Sources of merges that were pending before. */
+  /** Sources of merges that were pending then. */
   readonly wasPending: ReadonlySet<string>;
 }
 
@@ -33,7 +32,7 @@ export class MergedDump {
   readonly #wasPending: ReadonlySet<string>;
   /** Sources dumped since their merge began; about 100 bytes for each merge during the backup. */
   readonly #settled = new Set<string>();
-  /** Their targets, unless dumped since. */
+  /** Targets that have to be dumped after their source. */
   readonly #targets = new Set<string>();
   readonly #open = new Set<string>();
 
@@ -51,7 +50,7 @@ export class MergedDump {
     return target.startsWith('!') || this.#isRecent(source, nonce);
   }
 
-  /** @param nonce begins with the merge's time; empty or another note while the merge is pending */
+  /** @param nonce begins with the merge's time once it is applied */
   #isRecent(source: string, nonce: string): boolean {
     const [, time] = /^(\d+)\./.exec(nonce) ?? [];
     return time === undefined || Number(time) >= this.#since || this.#wasPending.has(source);

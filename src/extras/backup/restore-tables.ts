@@ -1,4 +1,4 @@
-// Restores a backup's tables into an empty, migrated database. Materialized views run as for `flush`.
+// Restores a backup's tables into an empty, migrated database, whose views fill the other tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { localTable, onCluster } from '../../clickhouse/cluster.js';
@@ -6,7 +6,6 @@ import { insertRows } from '../../clickhouse/insert.js';
 import { readChecked } from './checked-file.js';
 import type { OnProgress } from './dump-redis.js';
 
-/** Bytes of one insert. */
 const INSERT_BYTES = 16 * 1024 * 1024;
 
 interface TableDump {
@@ -22,7 +21,7 @@ export async function restoreTable(
   { table, path, cluster }: TableDump,
   onProgress: OnProgress,
 ): Promise<void> {
-  // The restored visits have just filled it with the current time, which would reopen every day.
+  // The restored visits have filled it with the current time, which would reopen every day.
   if (table === 'visit_hours')
     await client.command({ query: `TRUNCATE TABLE ${localTable(table, cluster)}${onCluster(cluster)}` });
   let columns: readonly string[] | undefined;

@@ -20,10 +20,10 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** Filled by views, too: after a restore they may have more rows than the backup. */
+/** After a restore these may have more rows than the backup. */
 export const FED_AS_WELL: ReadonlySet<string> = new Set(['products_stored', 'visit_hours'] satisfies Table[]);
 
-/** Filled by views only. */
+/** Only views fill these. */
 const FED = ['profile_merges_stored', 'steps_stored', 'purchases_stored'] as const;
 
 /** Counts repeated rows once. */

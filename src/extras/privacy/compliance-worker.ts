@@ -1,6 +1,6 @@
 // Executes the erasures of open requests. Every `serve` has a worker; one holds the lease. A failed request is retried
-// with a back-off and delays no other. A request stays open until the flusher has erased its visitor's rows. If a worker
-// pauses for longer than its lease, two may work: at worst a visitor who returns in that moment is erased twice.
+// with a back-off and delays no other. A request stays open until the flusher has erased its visitor's rows. If a
+// worker pauses for longer than its lease, two may work: at worst a visitor who returns in between is erased twice.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +22,6 @@ const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 /** Profiles per command. */
 const AT_ONCE = 250;
 
-/** An erasure that is complete in Redis. */
 interface Erased {
   readonly open: OpenRequest;
   /** Milliseconds since 1970. */
@@ -157,7 +156,7 @@ export class ComplianceWorker {
     return now && { open: now, at: Date.now() };
   }
 
-  /** Removes erased visitors from earlier data requests, which stay open for the merchant. */
+  /** Removes the visitors from earlier data requests, which stay open for the merchant. */
   async #redact(done: readonly Erased[]): Promise<void> {
     if (done.length === 0) return;
     const erasedAt = new Map<string, number>();
@@ -183,7 +182,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Profiles whose rows aren't erased yet. */
+  /** Returns the profiles whose rows aren't erased yet. */
   async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
     const { erasures } = this.#parts.store.keys;
     const all = [...profiles];
@@ -197,7 +196,7 @@ export class ComplianceWorker {
     return waiting;
   }
 
-  /** @throws NotOwnerError if another process holds the lease or this one is closing */
+  /** Takes or renews the lease. @throws NotOwnerError if another process has it or this one is closing */
   async #own(): Promise<void> {
     if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;

@@ -1,5 +1,5 @@
-// Stores the requests of compliance webhooks, each once. A data request is open until `wishmeter requests done`, an erasure
-// until all rows are erased from ClickHouse, too.
+// Stores the requests of compliance webhooks, each once. A data request is open until `wishmeter requests done`, an
+// erasure until ClickHouse has no row left.
 
 import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../../redis/hash.js';
@@ -8,29 +8,27 @@ import type { Store } from '../../redis/store.js';
 
 const TAKE = loadScript('extras/privacy/storeRequest');
 
-/** Shopify's topics. */
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
 /** Shopify repeats a webhook for some hours. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
-/** The field with the last id. */
+/** This field has the last id. */
 const LAST = '#';
 
 export interface ComplianceRequest {
   readonly kind: ComplianceKind;
-  /** Arrival, milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly at: number;
   readonly shop: string | null;
   readonly customerId: string | null;
   /** Keyed digest, see Emails. */
   readonly email: string | null;
-  /** Their number. */
   readonly orders: number;
   readonly dataRequestId: string | null;
-  /** Of an erasure: profiles that are or will be erased from Redis; see EVERY_PROFILE. */
+  /** Profiles that an erasure has erased or will erase; see EVERY_PROFILE. */
   readonly profiles?: readonly string[];
-  /** The visitor is erased from Redis. */
+  /** True if the visitor is erased from Redis. */
   readonly erased?: boolean;
 }
 

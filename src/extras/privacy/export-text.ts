@@ -1,4 +1,4 @@
-// Joins visitors' JSON to the text of an export.
+// Joins visitors' JSON into the text of an export.
 
 /** Chunks of JSON. If iterating throws, the text so far is not valid JSON. */
 export interface Export extends AsyncIterable<string> {

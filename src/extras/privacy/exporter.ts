@@ -25,7 +25,7 @@ export type ReadRows = (
 
 interface Run {
   readonly signal: AbortSignal;
-  /** Exported already: an address may lead to one twice. */
+  /** Exported profiles; an address may lead to one twice. */
   readonly profiles: Set<string>;
 }
 
@@ -33,7 +33,7 @@ interface Given {
   readonly name: string;
   /** True if its visitor exists or a row names it. */
   readonly isKnown: boolean;
-  /** The default profile of an identity without a link. */
+  /** The default profile, if the identity has no link. */
   readonly own: string | undefined;
 }
 
@@ -109,7 +109,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param names identities without a visitor; the first visitor's export has their rows */
+  /** @param names identities whose rows the first visitor's export has */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
@@ -224,7 +224,7 @@ export class Exporter {
     return given;
   }
 
-  /** ClickHouse may have rows of an identity that Redis doesn't know: of an order, or of an expired profile. */
+  /** ClickHouse may have rows of an identity that Redis doesn't have: an order, or an expired profile. */
   async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
     const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
     for (const table of ROW_TABLES)
@@ -233,7 +233,7 @@ export class Exporter {
     return false;
   }
 
-  /** Skips identities that have moved, such as a session that is another customer's now. */
+  /** Skips moved identities, such as a session that is another customer's now. */
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)

@@ -1,6 +1,6 @@
 // Erases every visitor of the shop, in idempotent steps of a few milliseconds: it queues the erasure of all rows, scans
-// and deletes all keys twice, since SCAN may miss data that moves, and queues the rows again. Visitors who arrive during
-// the run may be erased, too. Concurrent operations notice that the profile's generation is missing.
+// and deletes keys twice, since SCAN may miss data that moves, and queues the rows again. It may also erase visitors
+// who arrive in between. Concurrent operations notice that the profile's generation is missing.
 
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../../identity-rules.js';

@@ -45,7 +45,7 @@ export function isPublic(address: string): boolean {
   return globalUnicast.check(address, 'ipv6') && !special.check(address, 'ipv6');
 }
 
-/** The message is for the caller. */
+/** Its message is shown to the caller. */
 export class AddressError extends Error {}
 
 export class Addresses {
@@ -57,7 +57,7 @@ export class Addresses {
     this.#resolve = resolve;
   }
 
-  /** Without DNS. @throws AddressError */
+  /** Makes no DNS query. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
@@ -79,14 +79,14 @@ export class Addresses {
     }
   }
 
-  /** With DNS. @throws AddressError */
+  /** Makes a DNS query. @throws AddressError */
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);
     if (hostname.startsWith('[') || isIP(hostname) !== 0) return;
     await this.#addressesOf(hostname);
   }
 
-  /** Fails if any address of the host isn't public. */
+  /** Fails if the host has an address that isn't public. */
   readonly guardedLookup: LookupFunction = (host, options, callback) => {
     this.#addressesOf(host).then(
       ([first, ...others]) =>

@@ -1,4 +1,4 @@
-// One attempt to deliver, which ends in success, a retry or a dead letter.
+// One attempt to deliver.
 
 import { erasedUnder, isErasedRow, untilOf } from '../../clickhouse/erased-rows.js';
 import type { Redirects } from '../../profiles/redirects.js';
@@ -11,7 +11,7 @@ import { type Receiver, signedHeaders } from './receiver.js';
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
 /** Waits after each failed attempt; after the last one the delivery becomes a dead letter. */
 const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
-/** Waits are longer by up to this random share, to spread retries. */
+/** Waits grow by up to this random share, to spread retries. */
 const JITTER = 0.1;
 const GONE = 410;
 const BUSY = [429, 503];

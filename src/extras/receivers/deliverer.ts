@@ -35,7 +35,7 @@ export function startDeliverer(spec: DelivererSpec): Deliverer {
 /** `drain` stops leasing; `abort` drops deliveries in flight. */
 async function run(spec: DelivererSpec, drain: AbortSignal, abort: AbortSignal): Promise<void> {
   const { receivers, log } = spec;
-  /** By stream and receiver; bounded by MAX_RECEIVERS per stream. */
+  /** By stream and receiver; at most MAX_RECEIVERS per stream. */
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   while (!drain.aborted) {
     try {

@@ -12,7 +12,7 @@ export interface Line {
   readonly session_id?: string | null;
   readonly device?: string;
   readonly locale?: string;
-  /** Parsed; the line has a string of JSON. */
+  /** Parsed; lines have it as text. */
   readonly payload?: unknown;
 }
 
@@ -39,7 +39,7 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId after merges */
+/** @param profileId the current one, after merges */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
   const data = dataOf(line, timestamp, profileId);
@@ -69,7 +69,6 @@ function eventOf(line: Line, occurredAt: string, profileId: string): object {
   };
 }
 
-/** The payload is a row of the view `purchases`, plus two fields. */
 function purchaseOf(row: Line, profileId: string): object {
   const { line: _line, version: _version, ...purchase } = row.payload as Record<string, unknown>;
   const { customer_id: customerId = null, session_id: sessionId = null } = row;

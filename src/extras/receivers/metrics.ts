@@ -1,4 +1,4 @@
-// Metrics of receivers. Each scrape reads them from Redis, where `deliver` counts.
+// Metrics of receivers, which each scrape reads from Redis.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Receivers } from './receivers.js';

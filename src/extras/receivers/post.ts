@@ -11,7 +11,7 @@ import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
-/** Per sender, so per process, stream and receiver. */
+/** Per sender. */
 export const MAX_CONCURRENT = 16;
 
 export type Outcome =
@@ -54,7 +54,6 @@ export class Connection {
     }
   }
 
-  /** Aborts requests in flight. */
   close(): void {
     this.#isClosed = true;
     this.#http.destroy();

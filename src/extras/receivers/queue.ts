@@ -12,7 +12,7 @@ const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
 const SETTLE = loadScript<number>('extras/receivers/resolveDeliveries');
 
 const PAGE = 100;
-/** Lines per script call, which blocks Redis for a few milliseconds. */
+/** A call blocks Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
 
 export interface Taken {
@@ -23,7 +23,7 @@ export interface Taken {
 
 export interface Settled {
   readonly id: string;
-  /** `drop`, and `forget` for a dead letter: its visitor was erased. */
+  /** `drop` and, for a dead letter, `forget`: the visitor was erased. */
   readonly outcome: 'done' | 'again' | 'dead' | 'drop' | 'forget';
   readonly attempts?: number;
   readonly againInMs?: number;
@@ -35,7 +35,7 @@ export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
   readonly #exists: () => Promise<number>;
-  /** Maximum bytes of pending deliveries, and of dead letters. */
+  /** Bytes; for pending deliveries and for dead letters. */
   readonly highWater: number;
 
   constructor(
@@ -58,7 +58,7 @@ export class DeliveryQueue {
       const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
       deadLetters += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
     }
-    // A concurrent removal may have cleared the queue before.
+    // A concurrent removal may have cleared the queue before the lines came.
     if ((await this.#exists()) === 0) await this.clear();
     return deadLetters;
   }

@@ -16,7 +16,7 @@ export const DELIVERY_TYPES = [
 export const EVERY_TYPE = '*';
 export type ReceiverType = (typeof DELIVERY_TYPES)[number] | typeof EVERY_TYPE;
 
-/** Stored with plain secrets, which signing needs. */
+/** Secrets are stored in plain text, since they have to sign. */
 export interface Receiver {
   readonly id: string;
   readonly url: string;
@@ -45,7 +45,7 @@ export interface ReceiverChange {
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ROTATION_MS = 24 * 60 * 60_000;
-/** A caller may repeat a rotation whose answer was lost; the header must stay small. */
+/** A caller may repeat a rotation whose answer was lost. The signature header must stay small. */
 const MAX_PREVIOUS = 4;
 
 export function createReceiver(

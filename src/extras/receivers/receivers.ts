@@ -76,7 +76,7 @@ export class Receivers {
   /** @throws ServiceError `not_found` */
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
-    // Also if the receiver doesn't exist: an earlier removal may have failed here.
+    // Even without a receiver: an earlier removal may have failed here.
     for (const queue of await this.queues(id)) await queue.clear();
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
@@ -96,7 +96,7 @@ export class Receivers {
     }
   }
 
-  /** Doesn't call Redis: a failure would lose the secret. */
+  /** Doesn't call Redis, since a failure would lose the secret. */
   describeNew(receiver: Receiver): object {
     return describeReceiver(receiver, standOf([]), true);
   }
@@ -130,7 +130,7 @@ export class Receivers {
     return this.#store.call((client) => client.hget(receivers, id));
   }
 
-  /** @param to returns the new value, or '' to remove it @returns the new value, or undefined if there was none */
+  /** @param to returns '' to remove the receiver @returns undefined if there is none */
   async #replace(id: string, to: (kept: string) => string): Promise<string | undefined> {
     for (let round = 0; round < ROUNDS; round++) {
       const kept = await this.#kept(id);

@@ -10,7 +10,7 @@ import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
 import { standOf } from './stand.js';
 
-/** Selects the fields of Line. The condition on the time alone lets ClickHouse use the sorting key. */
+/** The condition on the time alone lets ClickHouse use the sorting key. */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
     session_id, device, locale, origin, payload
   FROM events_stored AS events
@@ -57,7 +57,7 @@ export async function replay({
   for (let [at, after] = [since, NO_EVENT]; ; ) {
     const receiver = await untilRoom(receivers, id, queue);
     const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
-    // Read before the rows: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
+    // Read first: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
     const erasures = await readErasures(store.client, store.keys);
     const answer = await clickhouse.query({
       query: QUERY,
@@ -74,7 +74,7 @@ export async function replay({
   }
 }
 
-/** Waits until a page fits below the high-water mark, beyond which deliveries become dead letters. */
+/** Beyond the high-water mark deliveries would become dead letters. */
 async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
   for (;;) {
     const receiver = await receivers.get(id);

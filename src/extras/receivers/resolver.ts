@@ -16,7 +16,7 @@ export interface ResolverOptions {
   readonly servers?: readonly string[];
   /** For the first query; the second one gets twice as long. */
   readonly questionMs?: number;
-  /** For a name in total. */
+  /** For all queries of a name. */
   readonly limitMs?: number;
 }
 
@@ -78,7 +78,7 @@ function inHosts(lines: readonly string[], host: string): LookupAddress[] {
   });
 }
 
-/** Names to query, in order; see resolv.conf(5), `search` and `ndots`. */
+/** See resolv.conf(5), `search` and `ndots`. */
 function candidates(lines: readonly string[], host: string): string[] {
   if (host.endsWith('.')) return [host];
   const words = lines.map((line) => line.trim().split(/\s+/));

@@ -1,5 +1,4 @@
-// Sends the deliveries of one receiver at one stream. Leases are longer than attempts; if the process dies, another one
-// resends when the lease ends.
+// Sends the deliveries of one receiver at one stream. If the process dies, another one resends when the lease ends.
 
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../../backoff.js';
@@ -13,14 +12,13 @@ import type { Receivers } from './receivers.js';
 /** For Redis calls before and after the request. */
 const LEASE_GRACE_MS = 15_000;
 const POLL_MS = 200;
+/** A receiver is disabled after this long without a success. */
 const FAILING_MS = 5 * 24 * 60 * 60_000;
 
 export interface SenderSpec extends AttemptSpec {
   readonly receivers: Receivers;
   readonly answerMs?: number | undefined;
   readonly leaseMs?: number | undefined;
-  /** A receiver is disabled after this long without a success. */
-  readonly failingMs?: number | undefined;
 }
 
 export class ReceiverSender {
@@ -32,7 +30,7 @@ export class ReceiverSender {
   #receiver: Receiver;
   #isEnding = false;
   #inFlight = 0;
-  /** Not recorded yet. */
+  /** Results to record. */
   readonly #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
@@ -68,7 +66,7 @@ export class ReceiverSender {
     let failures = 0;
     while (!abort.aborted && (!this.#isEnding || this.#inFlight + this.#settled.length > 0)) {
       try {
-        // A delivery whose result isn't recorded when its lease ends is sent again.
+        // If the lease ends before the result is recorded, the delivery is sent again.
         const [hasSettled, hasTaken] = await Promise.all([this.#settle(), this.#take()]);
         failures = 0;
         if (!hasSettled && !hasTaken) await this.#nap();
@@ -130,16 +128,15 @@ export class ReceiverSender {
     await this.#spec.onStep?.('settled');
     const dead = settled.filter(({ outcome }) => outcome === 'dead').length;
     if (dead > 0) this.#log.warn({ deliveries: dead }, 'deliveries failed for good and are dead letters');
-    const { failingMs = FAILING_MS } = this.#spec;
     if (settled.some(({ isGone }) => isGone)) await this.#disable('it answered 410');
-    else if (failingSince > 0 && Date.now() - failingSince > failingMs) await this.#disableFailing(failingMs);
+    else if (failingSince > 0 && Date.now() - failingSince > FAILING_MS) await this.#disableFailing();
     return true;
   }
 
   /** Another stream may have had a success. */
-  async #disableFailing(failingMs: number): Promise<void> {
+  async #disableFailing(): Promise<void> {
     const { lastSuccessAt } = await this.#spec.receivers.standOf(this.#receiver.id);
-    if (Date.now() - lastSuccessAt > failingMs) await this.#disable('no delivery succeeded for five days');
+    if (Date.now() - lastSuccessAt > FAILING_MS) await this.#disable('no delivery succeeded for five days');
   }
 
   async #disable(why: string): Promise<void> {
@@ -149,7 +146,7 @@ export class ReceiverSender {
       await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false, disabledWhy: why });
       this.#log.error({ why }, 'a receiver is disabled: it is sent nothing until it is resumed');
     } catch (error) {
-      // Removed, or Redis failed: the next failed delivery tries again.
+      // The receiver was removed, or Redis failed: the next failed delivery tries again.
       this.#log.warn({ err: error }, 'a receiver was not disabled');
     }
   }

@@ -7,20 +7,20 @@ export interface Stand {
   readonly delivered: number;
   readonly failures: number;
   readonly dead: number;
-  /** Like `failuresInHour`, of the last 60 to 65 minutes. */
+  /** The last 60 to 65 minutes, also for `failuresInHour`. */
   readonly deliveredInHour: number;
   readonly failuresInHour: number;
   readonly lastSuccessAt: number;
   readonly lastFailureAt: number;
   readonly lastError: string;
-  /** How long the oldest due delivery has been due; 0 if none is due. */
+  /** Age of the oldest due delivery; 0 if none is due. */
   readonly lateMs: number;
 }
 
 /** Fields of the state hash, plus `pending` and the next delivery's `dueAt`, or `Infinity`. */
 export type QueueState = Readonly<Record<string, string>>;
 
-/** The last hour has twelve steps of five minutes, plus the current one. */
+/** Twelve full steps and the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
 
@@ -45,7 +45,7 @@ export function standOf(states: readonly QueueState[]): Stand {
   };
 }
 
-/** `[step, delivered, failures]`, without slots that still hold an older step. */
+/** `[step, delivered, failures]`; skips slots with an older step. */
 function stepsOfHour(state: QueueState): number[][] {
   const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
   const slots = Array.from({ length: STEPS }, (_, i) => (state[`recent${i}`] ?? '').split(' ').map(Number));
