@@ -2,22 +2,15 @@
 
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { findChromium, launchChromium } from '../../harness/chromium.js';
-import { needs } from '../../harness/needs.js';
-import { MONTH, TOKEN } from './fixtures.js';
+import { type Fixtures, RANGE, TOKEN } from './fixtures.js';
 
 /** A page whose panels are all there. */
 export const DRAWN = 'main:not([hidden]):not(:has([data-panel]:not([aria-busy="false"])))';
 /** A browser on a busy machine takes its time. */
 export const WAIT_LIMIT = { timeout: 45_000 };
 
-/** One browser for all pages of a file. @returns options of tests that need it: without one they are skipped */
-export async function openBrowser(
-  t: Test,
-): Promise<{ readonly browser?: Browser; readonly inBrowser: { readonly skip?: string } }> {
-  const chromium = findChromium();
-  if ('missing' in chromium) return { inBrowser: needs(chromium.missing) };
-  return { browser: await launchChromium(t, chromium.file), inBrowser: {} };
+export interface PageFixtures extends Fixtures {
+  readonly browser: Browser;
 }
 
 /** A page that is not opened yet. @param url of the dashboard */
@@ -25,7 +18,7 @@ export async function newPage(t: Test, browser: Browser, url: string, options: B
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
   t.teardown(() => context.close());
   const page: Page = await context.newPage();
-  const open = (query = `from=${MONTH.from}&to=${MONTH.to}`) => page.goto(`${url}/?${query}#token=${TOKEN}`);
+  const open = (query = RANGE) => page.goto(`${url}/?${query}#token=${TOKEN}`);
   return { page, open };
 }
 

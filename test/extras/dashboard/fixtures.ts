@@ -9,9 +9,15 @@ import type { ClickHouseSpec } from '../../../src/extras/embedded/clickhouse/sta
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
 import { dateOf, makeSmallWorld } from '../../clickhouse/small-world.js';
 import { connectToClickHouse, startTestClickHouse } from '../../harness/clickhouse.js';
+import type { TestRedis } from '../../harness/redis.js';
 
 export const TOKEN = '0123456789abcdef';
 export const MONTH = { from: dateOf(1), to: dateOf(31) };
+export const RANGE = `from=${MONTH.from}&to=${MONTH.to}`;
+
+export interface Fixtures extends Awaited<ReturnType<typeof dashboardOfShop>> {
+  readonly redis: TestRedis;
+}
 
 /** A dashboard, asked over HTTP. */
 export async function openDashboard(
@@ -75,7 +81,6 @@ export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {
     reader,
     clickhouseUrl: server.url,
     client,
-    stopClickHouse: server.stop,
     get pid() {
       return server.pid;
     },

@@ -1,13 +1,13 @@
-// How the dashboard looks, measured in a browser, on a phone and at a desk: long titles, revenue of many digits in several
-// currencies and in none, one day, nothing at all, and more words of a device or a channel than a panel shows.
+// How the dashboard looks in a browser, on a phone and at a desk: long titles, revenue of many digits in several currencies and in
+// none, one day, nothing at all, and more words of a device or a channel than a panel shows.
 
 import type { Page } from 'playwright-core';
-import t from 'tap';
+import type { Test } from 'tap';
 import { dateOf } from '../../clickhouse/small-world.js';
-import { cells, newPage, openBrowser, openDrawn, WAIT_LIMIT } from './browser.js';
-import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
+import { cells, newPage, openDrawn, type PageFixtures, WAIT_LIMIT } from './browser.js';
+import { type Fixtures, MONTH } from './fixtures.js';
 
-const PHONE = { viewport: { width: 390, height: 844 } };
+const PHONE = { viewport: { width: 390, height: 844 }, colorScheme: 'dark' } as const;
 const DESK = { viewport: { width: 1_440, height: 900 } };
 /** Orders of amounts as in a large shop, and wishes for 14 products with long titles. */
 const MUCH = [
@@ -80,10 +80,10 @@ const isRingCrossing = (page: Page, field: string, label: string) =>
     const text = range.getBoundingClientRect();
     return text.right > box.left - ring && text.bottom > box.top - ring && text.top < box.bottom + ring;
   })()`);
-const { url, session, client } = await dashboardOfShop(t);
-const { browser, inBrowser } = await openBrowser(t);
-t.test('in Chromium', inBrowser, async (t) => {
-  if (browser === undefined) return;
+/** Beyond what a call may have arguments: some 120,000. */
+const WORDS = 150_000;
+
+export async function looks(t: Test, { url, client, browser }: PageFixtures): Promise<void> {
   for (const query of MUCH) await client.command({ query });
   const phone = (await openDrawn(t, browser, url, PHONE)).page;
   const { page: desk, said: saidAtDesk } = await openDrawn(t, browser, url, DESK);
@@ -109,6 +109,12 @@ t.test('in Chromium', inBrowser, async (t) => {
         ['text', 'text'],
       );
     });
+
+  await t.test('in the dark it is dark', async (t) => {
+    const background = 'getComputedStyle(document.documentElement).backgroundColor';
+    t.equal(await phone.evaluate(background), 'rgb(20, 18, 16)');
+    t.not(await desk.evaluate(background), 'rgb(20, 18, 16)');
+  });
 
   await t.test('on a phone a table scrolls, says so, and keeps what a row is about in sight', async (t) => {
     const page = phone;
@@ -140,13 +146,13 @@ t.test('in Chromium', inBrowser, async (t) => {
         0,
         'no row is cut',
       );
-      await page.locator('[data-panel="products"] .more', { hasText: 'Show all 17' }).click();
-      t.equal((await cells(page, 'products', 1)).length, 17);
+      await page.locator('[data-panel="products"] .more', { hasText: 'Show all 18' }).click();
+      t.equal((await cells(page, 'products', 1)).length, 18);
     },
   );
 
   await t.test('more wishers than visitors, as after an import, are no share of them', async (t) => {
-    const { page } = await openDrawn(t, browser, url, DESK);
+    const page = desk;
     const wished = page.locator('[data-panel="funnel"] li', { hasText: 'Wished' });
     t.equal(await wished.locator('.share').textContent(), '');
     for (const rate of await cells(page, 'products', 4)) t.match(rate, /^(–|100\.0%|\d\d?\.\d%)$/);
@@ -210,79 +216,72 @@ t.test('in Chromium', inBrowser, async (t) => {
     t.notOk(await isRingCrossing(page, '#login input[name="token"]', '#login label'));
   });
 
-  await t.test('an empty shop says how its first figure comes, with the real address', async (t) => {
-    const { page, said } = await openDrawn(t, browser, url, PHONE, '');
-    const notice = page.locator('#no-figures');
-    t.ok(await notice.isVisible());
-    t.match(
-      await notice.textContent(),
-      '<script defer src="http://127.0.0.1:9123/api/beacon.js" data-product-handle="red-shoe"></script>',
-    );
-    t.notMatch(await notice.textContent(), /curl|POST|localhost:8080/);
-    t.equal(await page.locator('.panel:visible').count(), 0, 'and no panels without a row');
-    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
-    t.same(said, []);
-  });
-
-  await t.test('earlier days without a figure lead back to the last ones', async (t) => {
-    const { page } = await newPage(t, browser, url);
-    await page.goto(`${url}/?from=2024-01-01&to=2024-01-31#token=${TOKEN}`);
-    await page.locator('#none-then').waitFor(WAIT_LIMIT);
-    t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
-    await page.locator('#to-last-days').click();
-    await page.locator('#no-figures').waitFor(WAIT_LIMIT);
-    await page.goto(`${url}/?from=${MONTH.from}&to=${MONTH.to}`);
-    await page.locator('[data-figure="visits"]').waitFor(WAIT_LIMIT);
-    t.notOk(await page.locator('.notice').first().isVisible());
-  });
-});
-
-/** Beyond what a call may have arguments: some 120,000. */
-const WORDS = 150_000;
-async function rowsOf(panel: string): Promise<unknown[][]> {
-  const answer = await fetch(`${url}/panels/${panel}?from=${MONTH.from}&to=${MONTH.to}&handle=shoe`, {
-    headers: { cookie: await session() },
-  });
-  return ((await answer.json()) as { rows: unknown[][] }).rows;
+  await t.test(
+    'days without a figure lead back to the last ones; an empty shop says how its first comes',
+    async (t) => {
+      const { page, said } = await openDrawn(t, browser, url, PHONE, 'from=2024-01-01&to=2024-01-31');
+      t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
+      await page.locator('#to-last-days').click();
+      const notice = page.locator('#no-figures');
+      await notice.waitFor(WAIT_LIMIT);
+      const tag =
+        '<script defer src="http://127.0.0.1:9123/api/beacon.js" data-product-handle="red-shoe"></script>';
+      t.match(await notice.textContent(), tag, 'with the real address');
+      t.notMatch(await notice.textContent(), /curl|POST|localhost:8080/);
+      t.equal(await page.locator('.panel:visible').count(), 0, 'and no panels without a row');
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+      t.same(said, []);
+      t.notOk(await desk.locator('.notice').first().isVisible(), 'days with figures have no notice');
+    },
+  );
 }
-async function total(panel: string): Promise<number> {
-  return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
-}
-t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
-  const before = new Map<string, number>();
-  for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
-    before.set(panel, await total(panel));
-  await client.command({
-    query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+
+export async function shares(t: Test, { url, client, session }: Fixtures): Promise<void> {
+  async function rowsOf(panel: string): Promise<unknown[][]> {
+    const answer = await fetch(`${url}/panels/${panel}?from=${MONTH.from}&to=${MONTH.to}&handle=shoe`, {
+      headers: { cookie: await session() },
+    });
+    return ((await answer.json()) as { rows: unknown[][] }).rows;
+  }
+  async function total(panel: string): Promise<number> {
+    return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
+  }
+  t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
+    const before = new Map<string, number>();
+    for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
+      before.set(panel, await total(panel));
+    await client.command({
+      query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
       SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
       FROM numbers(${WORDS})`,
-  });
-  await client.command({
-    query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, product_id, product_handle, source, channel)
+    });
+    await client.command({
+      query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, product_id, product_handle, source, channel)
       SELECT generateUUIDv4(), if(number % 2 = 0, 'add', 'share'), toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'),
         concat('w', toString(number)), 'event', if(number % 2 = 0, '1', ''), if(number % 2 = 0, 'shoe', ''),
         concat('source', number), concat('channel', number)
       FROM numbers(2000)`,
+    });
+    for (const [panel, sent] of [
+      ['devices', WORDS],
+      ['product_devices', WORDS],
+      ['sources', 1_000],
+      ['product_sources', 1_000],
+      ['channels', 1_000],
+    ] as const) {
+      const rows = await rowsOf(panel);
+      t.equal(rows.length, 20, panel);
+      t.same(
+        rows.map(([word]) => word === null),
+        [...new Array(19).fill(false), true],
+        panel,
+      );
+      t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
+    }
   });
-  for (const [panel, sent] of [
-    ['devices', WORDS],
-    ['product_devices', WORDS],
-    ['sources', 1_000],
-    ['product_sources', 1_000],
-    ['channels', 1_000],
-  ] as const) {
-    const rows = await rowsOf(panel);
-    t.equal(rows.length, 20, panel);
-    t.same(
-      rows.map(([word]) => word === null),
-      [...new Array(19).fill(false), true],
-      panel,
-    );
-    t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
-  }
-});
-t.test('all others are one bar', inBrowser, async (t) => {
-  if (browser === undefined) return;
+}
+
+export async function allOthers(t: Test, { url, browser }: PageFixtures): Promise<void> {
   const { page, said } = await openDrawn(t, browser, url);
   t.same(said, []);
   for (const panel of ['devices', 'sources', 'channels']) {
@@ -290,4 +289,4 @@ t.test('all others are one bar', inBrowser, async (t) => {
     t.ok((await names.count()) <= 20, panel);
     t.equal(await names.filter({ hasText: 'All others' }).count(), 1, panel);
   }
-});
+}

@@ -1,0 +1,225 @@
+// The dashboard's overview in a browser: its numbers are those of SQL, it is used by keyboard, and what it shows is in its address.
+
+import type { Test } from 'tap';
+import { dateOf } from '../../clickhouse/small-world.js';
+import { cells, DRAWN, newPage, openDrawn, type PageFixtures, show, tile, WAIT_LIMIT } from './browser.js';
+import { MONTH, RANGE, TOKEN } from './fixtures.js';
+
+export async function overview(t: Test, { url, client, browser }: PageFixtures): Promise<void> {
+  // The tests at a desk share a page.
+  const { page, foreign, said } = await openDrawn(t, browser, url);
+  const ask = async <T>(query: string): Promise<T[]> =>
+    await (await client.query({ query, format: 'JSONEachRow' })).json<T>();
+  const inMonth = `occurred_at >= '${MONTH.from}' AND occurred_at < '${MONTH.to}'::Date + 1`;
+
+  await t.test('figures are those of SQL, and the token leaves the address', async (t) => {
+    for (const [key, query] of [
+      ['visits', `SELECT count() AS n FROM visits WHERE ${inMonth}`],
+      ['wishes', `SELECT count() AS n FROM events WHERE type = 'add' AND ${inMonth}`],
+      ['carts', `SELECT count() AS n FROM events WHERE type = 'moveToCart' AND ${inMonth}`],
+      ['orders', `SELECT uniqExact(order_id) AS n FROM purchases WHERE NOT test AND ${inMonth}`],
+    ] as const)
+      t.equal(await tile(page, key), String((await ask<{ n: string }>(query))[0]?.n), key);
+    t.equal(await tile(page, 'revenue'), '€102.50', 'two shoes at 45 less 7.50, and a hat at 20');
+    t.same(await page.locator('[data-panel="funnel"] strong').allTextContents(), ['7', '6', '1', '1']);
+    t.match(await page.locator('[data-panel="funnel"] .body').textContent(), '€82.50');
+    t.same(await cells(page, 'products', 2), ['3', '2', '1']);
+    t.match((await cells(page, 'products', 1))[0], /^Green bag/);
+    t.same(await cells(page, 'stock', 2), ['1']);
+    t.equal(await page.locator('[data-panel="sources"] li').count(), 5);
+    t.same(foreign, []);
+    t.same(said, []);
+    t.equal(new URL(page.url()).hash, '');
+    t.equal(await page.evaluate('document.cookie'), '', 'no script sees the cookie');
+    t.equal(await page.locator('#chart canvas').count(), 1);
+  });
+
+  await t.test('codes are words, and each figure says what it counts', async (t) => {
+    const names = await page.locator('[data-panel="sources"] .name').allTextContents();
+    t.same(names, ['Product page', 'Collection page', 'E-mail', 'Smart Save', 'Wishlist']);
+    const firstWishes = await page.locator('[data-panel="sources"] strong').allTextContents();
+    t.same(firstWishes, ['3', '1', '1', '1', '0'], 'of which the bought ones are a part');
+    t.match(await page.locator('[data-panel="sources"] .body').textContent(), /1 bought.*First wishes/s);
+    t.same(await page.locator('.tile .name').allTextContents(), [
+      ...['Visits', 'Added to a wishlist', 'Moved to the cart', 'Orders', 'Revenue in EUR'],
+    ]);
+    t.same((await page.locator('[data-panel="products"] th').allTextContents()).slice(4), [
+      `Wishers in the 7 days to ${MONTH.to}`,
+      'More than in the 7 before',
+    ]);
+  });
+
+  await t.test('today is not over: it is marked, and left out of comparisons', async (t) => {
+    const [from, to] = [dateOf(4), dateOf(6)];
+    const { page, open } = await newPage(t, browser, url);
+    await page.clock.setFixedTime(new Date(`${to}T18:00:00Z`));
+    await open(`from=${from}&to=${to}`);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    const visits = async (first: number, last: number) => {
+      const days = `toDate(occurred_at) BETWEEN '${dateOf(first)}' AND '${dateOf(last)}'`;
+      return Number((await ask<{ n: string }>(`SELECT count() AS n FROM visits WHERE ${days}`))[0]?.n);
+    };
+    t.equal(await tile(page, 'visits'), String(await visits(4, 6)), 'what is shown has today');
+    const rate = (await visits(4, 5)) / (await visits(2, 3)) - 1;
+    t.not(rate, (await visits(4, 6)) / (await visits(1, 3)) - 1);
+    t.match(
+      await page.locator('[data-figure="visits"] .up, [data-figure="visits"] .down').textContent(),
+      `${(Math.abs(rate) * 100).toFixed(1)}%`,
+    );
+    t.equal(
+      await page.locator('#compared').textContent(),
+      `${from} to ${to}; today is not over: ${from} to ${dateOf(5)} is compared with ${dateOf(2)} to ${dateOf(3)}`,
+    );
+    t.match(await page.locator('#chart .legend').textContent(), 'Today, so far');
+    await page.goto(`${url}/?from=${to}&to=${to}`);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.match(await page.locator('[data-figure="visits"]').textContent(), 'today, so far');
+  });
+
+  await t.test('each panel is asked for once, first those in sight, and shown when it comes', async (t) => {
+    const asked: string[] = [];
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { page, open } = await newPage(t, browser, url);
+    page.on('request', (request) => asked.push(/panels\/(\w+)\?/.exec(request.url())?.[1] ?? ''));
+    await page.route('**/panels/stock?*', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await open();
+    await page.waitForSelector('[data-panel="days"][aria-busy="false"]', WAIT_LIMIT);
+    const panels = await page
+      .locator('[data-panel]')
+      .evaluateAll((all) => all.map((one) => one.dataset.panel));
+    const inOrder = () => asked.filter((name) => name !== '');
+    t.equal(await tile(page, 'visits'), '16', 'while the last one has not come');
+    t.equal(await page.locator('[data-panel="stock"]').getAttribute('aria-busy'), 'true');
+    release();
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.same(inOrder(), panels, 'from the top to the bottom');
+    asked.length = 0;
+    await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+    await page.evaluate("document.querySelector('#range').requestSubmit()");
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.same(inOrder().toSorted(), panels.toSorted());
+    t.ok(inOrder().indexOf('stock') < inOrder().indexOf('days'), inOrder().join(' '));
+  });
+
+  await t.test('the chart tells of a day in this time, and in the time before', async (t) => {
+    const drawing = page.locator('#chart .u-over');
+    const { width = 0 } = (await drawing.boundingBox()) ?? {};
+    // The fifth of 31 days.
+    await drawing.hover({ position: { x: (width * 4) / 30, y: 50 } });
+    t.same(await page.locator('#chart .legend .value').allTextContents(), ['6', '0']);
+    t.equal(await page.locator('#chart .legend .day').textContent(), dateOf(5));
+    await page.mouse.move(0, 0);
+    t.equal(
+      await page.locator('#chart .legend').textContent(),
+      'Visits The time before ',
+      'idle it has names only',
+    );
+    await page.locator('#chart .plot').focus();
+    for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight'])
+      await page.keyboard.press(key);
+    t.equal(
+      await page.locator('#chart .plot').getAttribute('aria-valuetext'),
+      `${dateOf(5)}: Visits 6, The time before 0`,
+    );
+  });
+
+  await t.test('every panel shows its SQL and gives its rows', async (t) => {
+    const panels = await page.locator('[data-panel]').all();
+    t.equal(panels.length, 8);
+    for (const panel of panels) {
+      await panel.locator('summary').click();
+      const sql = (await panel.locator('.tools pre').textContent()) ?? '';
+      t.match(sql, /^SELECT\s/);
+      await ask(sql);
+      const href = await panel.locator('a[download]').getAttribute('href');
+      t.match(href, /^panels\/\w+\.csv\?from=/);
+    }
+    const download = page.waitForEvent('download', WAIT_LIMIT);
+    await page.locator('[data-panel="products"] a[download]').click();
+    t.equal((await download).suggestedFilename(), `wishmeter-products-${MONTH.from}-${MONTH.to}.csv`);
+  });
+
+  await t.test('a table is sorted by its headings; tiles are chosen by arrow keys', async (t) => {
+    const heading = page.locator('[data-panel="products"] th button', { hasText: 'Visitors' });
+    await heading.focus();
+    await page.keyboard.press('Enter');
+    t.same(await cells(page, 'products', 3), ['4', '2', '2']);
+    await page.keyboard.press('Enter');
+    t.same(await cells(page, 'products', 3), ['2', '2', '4']);
+    t.equal(await page.locator('[data-panel="products"] th[aria-sort="ascending"]').count(), 1);
+    await page.locator('[data-figure="visits"]').focus();
+    await page.keyboard.press('ArrowRight');
+    t.equal(await page.evaluate('document.activeElement.dataset.figure'), 'wishes');
+    t.match(
+      await page.locator('#chart .plot').getAttribute('aria-label'),
+      /^Added to a wishlist by day: 7 in this time, 1 in the time before/,
+    );
+  });
+
+  await t.test('another time is another address, and the way back works', async (t) => {
+    await page.locator('input[name="to"]').fill(dateOf(3));
+    await show(page).click();
+    await page.waitForURL((address) => address.searchParams.get('to') === dateOf(3), WAIT_LIMIT);
+    await page.locator('[data-figure="visits"] .value', { hasText: /^3$/ }).waitFor(WAIT_LIMIT);
+    await page.goBack();
+    await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(WAIT_LIMIT);
+    t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
+    const link = `import('./address.js').then(({ linkTo }) => linkTo('./other', { product: 'a b' }))`;
+    t.equal(
+      await page.evaluate(link),
+      `./other?product=a+b&${RANGE}`,
+      'a link to another page keeps the days',
+    );
+  });
+
+  await t.test(
+    'the order of a table is in the address: reload and back keep it, and no panel is asked again',
+    async (t) => {
+      await page.goto(`${url}/?${RANGE}&sort.products=nonsense`);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
+      t.same(await cells(page, 'products', 2), ['3', '2', '1'], 'as the rows came');
+      const asked: string[] = [];
+      page.on('request', (request) => asked.push(request.url()));
+      const heading = page.locator('[data-panel="products"] th button', { hasText: 'Visitors' });
+      for (const order of ['-visitors', 'visitors']) {
+        await heading.click();
+        await page.waitForURL(({ searchParams }) => searchParams.get('sort.products') === order, WAIT_LIMIT);
+      }
+      t.same(await cells(page, 'products', 3), ['2', '2', '4']);
+      await page.goBack();
+      t.same(await cells(page, 'products', 3), ['4', '2', '2']);
+      const sorted = page.locator('[data-panel="products"] th[aria-sort="descending"]');
+      t.equal(await sorted.textContent(), 'Visitors');
+      await page.goForward();
+      t.same(asked, []);
+      await page.reload();
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
+      t.same(await cells(page, 'products', 3), ['2', '2', '4']);
+      t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
+    },
+  );
+
+  await t.test('without the token one is asked for it, and a wrong one is refused', async (t) => {
+    const context = await browser.newContext();
+    t.teardown(() => context.close());
+    const page = await context.newPage();
+    await page.goto(url);
+    await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
+    t.notOk(await page.locator('main').isVisible());
+    await page.getByLabel('Token').fill('not the token');
+    await page.keyboard.press('Enter');
+    await page.getByText('That is not the token.').waitFor(WAIT_LIMIT);
+    await page.getByLabel('Token').fill(TOKEN);
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('main:not([hidden])', WAIT_LIMIT);
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
+    t.same(await context.cookies(), []);
+  });
+}

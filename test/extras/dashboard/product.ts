@@ -1,0 +1,313 @@
+// The page of a product. Over HTTP: each number is what was planted, whatever the handle looks like, and the handle is a parameter of
+// ClickHouse. In a browser: it is found by title and by handle, its address is kept, and nothing of a handle or a title becomes HTML.
+
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { PRODUCT_PANELS } from '../../../src/extras/dashboard/product-panels.js';
+import { dateOf, insertVisits } from '../../clickhouse/small-world.js';
+import { DRAWN, type PageFixtures, WAIT_LIMIT } from './browser.js';
+import { type Fixtures, MONTH, RANGE, TOKEN } from './fixtures.js';
+
+/** Quotes, HTML, an escape, a placeholder and letters of three scripts. */
+const ODD = `o'x\\"<img src=x onerror=document.title='run'>{handle:String}$&ü日本`;
+
+interface Answer {
+  readonly sql: string;
+  readonly names: readonly string[];
+  readonly rows: readonly unknown[][];
+}
+
+export async function productOverHttp(t: Test, { url, client, session }: Fixtures): Promise<void> {
+  await insertVisits(client, [
+    ['hal', ODD, 12, 10],
+    ['ida', ODD, 13, 10],
+  ]);
+  await client.insert({
+    table: 'events_stored',
+    values: [
+      {
+        event_id: '00000000-0000-7000-8000-000000000001',
+        type: 'add',
+        occurred_at: `${dateOf(12)} 11:00:00.000`,
+        profile_id: 'hal',
+        origin: 'item',
+        product_id: '9',
+        product_handle: ODD,
+        source: 'email',
+        payload: JSON.stringify({ productTitle: '<b>Odd</b> lamp' }),
+      },
+    ],
+    format: 'JSONEachRow',
+  });
+
+  const headers = { cookie: await session() };
+  const answerOf = async (panel: string, parameters: Record<string, string>, days = MONTH) => {
+    const answer = await fetch(`${url}/panels/${panel}?${new URLSearchParams({ ...days, ...parameters })}`, {
+      headers,
+    });
+    return { status: answer.status, body: (await answer.json()) as Answer };
+  };
+  const rowsOf = async (panel: string, handle: string, days = MONTH) =>
+    (await answerOf(panel, { handle }, days)).body.rows;
+
+  t.test('visits, visitors, wishers and the wish rate of a product', async (t) => {
+    t.same(await rowsOf('product', 'bag'), [['Green bag', 1, 5, 4, 3, 0.75]]);
+    t.same(await rowsOf('product', 'shoe'), [['Red shoe', 1, 4, 2, 2, 1]], 'ann was a guest, and is one');
+    t.same(await rowsOf('product', 'mug'), [['', 0, 1, 1, 0, 0]]);
+    t.same(await rowsOf('product', ODD), [['<b>Odd</b> lamp', 1, 2, 2, 1, 0.5]]);
+    t.same(await rowsOf('product', 'none'), [['', 0, 0, 0, 0, null]]);
+    const first = { from: dateOf(2), to: dateOf(2) };
+    t.same(await rowsOf('product', 'shoe', first), [['Red shoe', 1, 2, 2, 0, 0]], 'of one day');
+  });
+
+  t.test('visits, visitors and wishes of a product by day', async (t) => {
+    t.same(await rowsOf('product_days', 'shoe'), [
+      [dateOf(2), 2, 2, 0],
+      [dateOf(3), 1, 1, 1],
+      [dateOf(4), 1, 1, 1],
+      [dateOf(5), 0, 0, 1],
+    ]);
+    t.same(
+      await rowsOf('product_days', 'bag', { from: dateOf(6), to: dateOf(11) }),
+      [
+        [dateOf(0), 0, 0, 1],
+        [dateOf(6), 1, 1, 0],
+        [dateOf(8), 0, 0, 1],
+        [dateOf(9), 1, 1, 1],
+        [dateOf(10), 1, 1, 0],
+      ],
+      'with as many days before',
+    );
+  });
+
+  t.test('where wishes for a product were made, and on which devices it was visited', async (t) => {
+    t.same(await rowsOf('product_sources', 'shoe'), [
+      ['pdp', 1, 1, 1],
+      ['pdpSmartSave', 1, 0, 0],
+    ]);
+    t.same(await rowsOf('product_sources', ODD), [['email', 1, 0, 0]]);
+    t.same(await rowsOf('product_sources', 'mug'), []);
+    t.same(await rowsOf('product_devices', 'shoe'), [
+      ['desktop', 2],
+      ['phone', 2],
+    ]);
+  });
+
+  t.test('carts, orders and revenue of a product, among those of all', async (t) => {
+    const all = { EUR: 102.5 };
+    t.same(await rowsOf('product_orders', 'shoe'), [[1, 1, 1, 1, 2, { EUR: 82.5 }, all]]);
+    t.same(await rowsOf('product_orders', 'hat'), [[0, 1, 1, 1, 1, { EUR: 20 }, all]]);
+    t.same(await rowsOf('product_orders', 'bag'), [[0, 1, 0, 1, 0, {}, all]], 'a test order is none');
+    t.same(
+      await rowsOf('product_orders', 'bag', { from: dateOf(7), to: dateOf(41) }),
+      [[0, 0, 1, 2, 1, { USD: 100 }, { EUR: 102.5, USD: 100 }]],
+      'of two currencies',
+    );
+  });
+
+  t.test('price and stock of a product change on the days when a wish told it', async (t) => {
+    t.same(
+      await rowsOf('product_prices', 'bag', { from: dateOf(0), to: dateOf(31) }),
+      [
+        [dateOf(21), '31', 80, 'USD', true],
+        [dateOf(8), '31', 100, 'USD', false],
+        [dateOf(0), '31', 90, 'EUR', true],
+      ],
+      'the same once more, on day 9, is no row',
+    );
+    t.same(await rowsOf('product_prices', ODD), [], 'a wish that told neither');
+  });
+
+  t.test('the search finds what the days have, by title and by handle', async (t) => {
+    const found = async (text: string, days = MONTH) =>
+      (await answerOf('search', { text }, days)).body.rows.map(([handle]) => handle);
+    t.same(await found('GREEN'), ['bag']);
+    t.same(await found('ho'), ['shoe']);
+    t.same(await found('mug'), ['mug'], 'without a title');
+    t.same(await found('odd</b>'), [ODD]);
+    t.same(await found("o'x\\"), [ODD]);
+    t.same(await found('%'), []);
+    t.same(await found('bag', { from: dateOf(8), to: dateOf(8) }), ['bag'], 'it was wished for');
+    t.same(await found('bag', { from: dateOf(3), to: dateOf(3) }), []);
+    t.same((await answerOf('search', { text: 'shoe' })).body.rows, [['shoe', 'Red shoe', 4]]);
+  });
+
+  t.test('the statement under a panel has the handle in it, and answers the same', async (t) => {
+    for (const { name, parameters = [] } of PRODUCT_PANELS) {
+      const { body } = await answerOf(name, Object.fromEntries(parameters.map((one) => [one, ODD])));
+      const again = await client.query({ query: body.sql, format: 'JSONCompactEachRow' });
+      const rows = (await again.json()) as unknown[][];
+      // What is compared with the time before has both.
+      t.same(rows, body.rows, name);
+      t.ok(rows.length > 0 || name === 'product_prices', name);
+    }
+  });
+
+  t.test('a panel of a product wants a handle, and a login', async (t) => {
+    for (const handle of ['', 'x'.repeat(256), 'ü'.repeat(128)])
+      t.equal((await answerOf('product', { handle })).status, 400);
+    t.equal((await answerOf('product', { handle: 'x'.repeat(255) })).status, 200);
+    t.equal((await answerOf('product', {})).status, 400);
+    for (const { name, parameters = [] } of PRODUCT_PANELS) {
+      const query = parameters.map((one) => `${one}=shoe`).join('&');
+      for (const path of [`/panels/${name}`, `/panels/${name}.csv`])
+        t.equal((await fetch(`${url}${path}?${RANGE}&${query}`)).status, 401, path);
+    }
+  });
+}
+
+const textOf = (page: Page, selector: string) => page.locator(selector).allTextContents();
+const ofProduct = (handle: string) => (address: URL) =>
+  address.pathname === '/product' && address.searchParams.get('handle') === handle;
+
+export async function productPage(t: Test, { url, browser }: PageFixtures): Promise<void> {
+  const context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
+  const page = await context.newPage();
+  const said: string[] = [];
+  page.on('console', (message) => {
+    // Before the login there is one of each panel.
+    if (message.type() === 'error' && !/status of 401/.test(message.text())) said.push(message.text());
+  });
+  page.on('pageerror', (error) => said.push(error.message));
+  const open = async (path: string) => {
+    await page.goto(url + path);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+  };
+  const pathOf = (handle: string) => `/product?${new URLSearchParams({ handle, ...MONTH })}`;
+  const type = async (text: string) => {
+    await page.getByRole('combobox').fill(text);
+    await page.waitForSelector('#suggestions:not([hidden])', WAIT_LIMIT);
+  };
+
+  await t.test(
+    'without a login the address of a product shows nothing of it, and then the product',
+    async (t) => {
+      await page.goto(url + pathOf('bag'));
+      await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
+      t.notOk(await page.getByRole('combobox').isVisible());
+      t.notMatch(await page.locator('body').textContent(), /Green bag/);
+      await page.getByLabel('Token').fill(TOKEN);
+      await page.keyboard.press('Enter');
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
+      t.equal(await page.locator('#product-name').textContent(), 'Green bag');
+    },
+  );
+
+  await t.test('it says what became of a product, and of all that it is a part', async (t) => {
+    await open(pathOf('shoe'));
+    t.equal(await page.title(), 'Red shoe – wishmeter');
+    t.notOk(await page.locator('#product-unseen').isVisible());
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['4', '2', '2', '100.0%']);
+    t.same(await textOf(page, '[data-panel="product_sources"] .name'), ['Product page', 'Smart Save']);
+    t.same((await textOf(page, '[data-panel="product_devices"] .name')).toSorted(), ['Desktop', 'Phone']);
+    t.same(await textOf(page, '[data-panel="product_orders"] dd'), [
+      '1 100.0% of all 1',
+      '1 100.0% of all 1',
+      '2',
+      '€82.50 80.5% of all',
+    ]);
+    t.same(await textOf(page, '[data-panel="product_prices"] td'), [
+      ...[dateOf(5), '€60.00', 'no'],
+      ...[dateOf(3), '€50.00', 'yes'],
+    ]);
+    t.equal(await page.locator('[data-chart] canvas').count(), 3);
+    t.match(
+      await page.locator('[data-chart="visits"] [aria-label]').first().getAttribute('aria-label'),
+      /^Visits by day: 4 in this time, 0 in the time before; the highest day has 2/,
+    );
+    const visitors = page.locator('[data-chart="visitors"] [aria-label]').first();
+    t.equal(await visitors.getAttribute('aria-label'), 'Visitors by day: the highest day has 2.', 'no sum');
+  });
+
+  await t.test('every panel of a product shows its SQL and gives its rows', async (t) => {
+    for (const panel of await page.locator('[data-panel]').all()) {
+      await panel.locator('summary').click();
+      t.match(await panel.locator('.tools pre').textContent(), "'shoe'");
+      t.match(await panel.locator('a[download]').getAttribute('href'), /\.csv\?.*handle=shoe/);
+    }
+  });
+
+  await t.test('a product in a table leads to its page; back and reload keep what was shown', async (t) => {
+    await open(`/?${RANGE}`);
+    await page.getByRole('link', { name: 'Green bag' }).first().click();
+    await page.waitForURL(ofProduct('bag'), WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.equal(new URL(page.url()).searchParams.get('from'), MONTH.from, 'of the same days');
+    await page.getByLabel('to', { exact: true }).fill(dateOf(8));
+    await page.getByRole('button', { name: 'Show' }).click();
+    await page.locator('[data-panel="product"] .value', { hasText: /^100.0%$/ }).waitFor(WAIT_LIMIT);
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['1', '1', '1', '100.0%']);
+    await page.reload();
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.equal(await page.locator('#product-name').textContent(), 'Green bag');
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['1', '1', '1', '100.0%']);
+    await page.goBack();
+    await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(WAIT_LIMIT);
+    const overview = await page.getByRole('link', { name: 'Overview' }).getAttribute('href');
+    t.same(new URL(overview ?? '', page.url()).search, `?${RANGE}`, 'it leads back to the same days');
+  });
+
+  await t.test('the search finds a product by title or handle, with the keyboard alone', async (t) => {
+    await type('E h');
+    t.same(await textOf(page, '#suggestions a > span'), ['Blue hat']);
+    await type('a');
+    await page.locator('[role="option"]', { hasText: 'Green bag' }).waitFor(WAIT_LIMIT);
+    const names = await textOf(page, '#suggestions a > span');
+    t.same(names.slice(0, 2), ['Blue hat', 'Green bag'], 'the most visited first');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    t.equal(await page.locator('[role="option"][aria-selected="true"] span').textContent(), 'Green bag');
+    t.equal(await page.getByRole('combobox').getAttribute('aria-activedescendant'), 'suggestion-1');
+    await page.keyboard.press('Escape');
+    t.notOk(await page.locator('#suggestions').isVisible());
+    await type('nothing like it');
+    t.match(await page.locator('#suggestions').textContent(), 'No product of these days');
+    await type('mug');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(ofProduct('mug'), WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.equal(await page.locator('#product-name').textContent(), 'mug', 'without a title');
+    await type('Green');
+    await page.locator('#suggestions a', { hasText: 'Green bag' }).click();
+    await page.waitForURL(ofProduct('bag'), WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+  });
+
+  await t.test('nothing of a handle or a title becomes HTML', async (t) => {
+    await type("o'x\\");
+    t.same(await textOf(page, '#suggestions a > span'), ['<b>Odd</b> lamp']);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(ofProduct(ODD), WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.equal(await page.locator('#product-name').textContent(), '<b>Odd</b> lamp');
+    t.equal(await page.locator('#product-handle').textContent(), ODD);
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['2', '2', '1', '50.0%']);
+    t.equal(await page.locator('main img, #search img, h2 b, #suggestions b').count(), 0);
+    t.equal(await page.title(), '<b>Odd</b> lamp – wishmeter');
+  });
+
+  await t.test('on a phone nothing is wider than the screen, also while it is searched', async (t) => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await type('a');
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+    t.same(said, []);
+  });
+
+  await t.test('a product that nobody looked at says so', async (t) => {
+    await open(`/product?${new URLSearchParams({ handle: 'bag', from: dateOf(8), to: dateOf(8) })}`);
+    t.equal(
+      await page.locator('#product-unseen').textContent(),
+      'Nobody looked at this product on these days.',
+    );
+    t.ok(await page.locator('#product-unseen').isVisible());
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['0', '0', '1', '–']);
+    await open(pathOf('<i>none</i>'));
+    t.match(await page.locator('#product-unseen').textContent(), 'no wishlist ever had one');
+    t.equal(await page.locator('#product-name').textContent(), '<i>none</i>');
+    t.equal(await page.locator('[data-panel]:visible').count(), 0);
+    t.same(said, []);
+    await page.goto(`${url}/product?${RANGE}`);
+    await page.locator('#trouble', { hasText: 'handle' }).waitFor(WAIT_LIMIT);
+    said.length = 0; // the browser says that a panel was refused
+  });
+}

@@ -1,0 +1,243 @@
+// The page of receivers, over HTTP and in a browser: it shows no secret, and it works without Redis and without ClickHouse.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { readConfig } from '../../../src/config.js';
+import { dashboard } from '../../../src/extras/dashboard/dashboard.js';
+import { connectToClickHouse } from '../../harness/clickhouse.js';
+import type { TestRedis } from '../../harness/redis.js';
+import { until } from '../../harness/until.js';
+import { openDeliveries, startTool } from '../receivers/fixtures.js';
+import { type PageFixtures, WAIT_LIMIT } from './browser.js';
+import { cookieOf, type Fixtures, foreignHeaders, openDashboard, TOKEN } from './fixtures.js';
+
+const AWAY = 'http://127.0.0.1:1';
+let opened = 0;
+/** A dashboard of a deployment of its own, whose ClickHouse is away, and someone who is logged in. */
+async function open(t: Test, redis: TestRedis) {
+  const deliveries = await openDeliveries(t, redis, `p${opened++}`);
+  const clickhouse = connectToClickHouse(t, AWAY, 'shop');
+  const shown = await openDashboard(t, clickhouse, { receivers: async () => deliveries.receivers });
+  const cookie = await shown.session();
+  const list = async () => {
+    const answer = await fetch(`${shown.url}/receivers.json`, { headers: { cookie } });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const sendTest = (id: string, headers: Record<string, string> = { cookie }) =>
+    shown.post(`/receivers/${id}/test`, '', headers);
+  return { ...deliveries, ...shown, cookie, list, sendTest };
+}
+
+export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<void> {
+  t.test('each receiver stands there with its last hour, and what was disabled says why', async (t) => {
+    const { receiver, receivers, send, deliverer, list } = await open(t, redis);
+    const [good, gone, paused] = [await startTool(t), await startTool(t), await startTool(t)];
+    const a = await receiver(good, { types: ['add', 'purchase'] });
+    const b = await receiver(gone);
+    const c = await receiver(paused);
+    gone.answer = (res) => void res.writeHead(410).end();
+    await receivers.change(c.id, { isEnabled: false });
+    const began = Date.now();
+    await send(0, {}, {});
+    deliverer();
+    await until('both have answered', async () => {
+      const [first, second] = [await receivers.standOf(a.id), await receivers.standOf(b.id)];
+      return first.delivered === 2 && second.failures > 0 && !(await receivers.get(b.id)).isEnabled;
+    });
+    const { receivers: listed } = JSON.parse((await list()).text);
+    // Those that were made in one millisecond stand in any order.
+    const shown = [a, b, c].map(({ id }) => listed.find((one: { id: string }) => one.id === id));
+    const figures = ({ id, state, why, delivered, pending, lastError }: Record<string, unknown>) => ({
+      ...{ id, state, why, delivered, pending, lastError },
+    });
+    t.same(shown.map(figures), [
+      { id: a.id, state: 'on', why: null, delivered: 2, pending: 0, lastError: '' },
+      {
+        id: b.id,
+        state: 'disabled',
+        why: 'it answered 410',
+        delivered: 0,
+        pending: 2,
+        lastError: 'answered 410',
+      },
+      { id: c.id, state: 'paused', why: null, delivered: 0, pending: 2, lastError: '' },
+    ]);
+    t.same([shown[0].host, shown[0].types], [new URL(good.url).host, ['add', 'purchase']]);
+    t.equal(shown[0].failures, 0);
+    t.ok(shown[1].failures >= 1);
+    t.ok(shown[1].lastFailureAt >= began && shown[0].lastSuccessAt >= began);
+  });
+  t.test('neither the list nor a test shows a secret, or the path of an address', async (t) => {
+    const { receivers, list, sendTest } = await open(t, redis);
+    const tool = await startTool(t);
+    const url = `${tool.url}/T00/path-secret?key=query-secret`;
+    const { id, secret } = await receivers.add({ url, types: ['*'], includePersonal: false });
+    const { secret: second } = await receivers.change(id, { rotateSecret: true });
+    const sent = await (await sendTest(id)).text();
+    for (const text of [(await list()).text, sent])
+      for (const one of [secret, second, 'whsec_', 'path-secret', 'query-secret', 'previous'])
+        t.notMatch(text, one);
+    t.same(JSON.parse(sent), { status: 200 });
+  });
+  t.test('the list and a test need a login', async (t) => {
+    const { url, receiver, sendTest } = await open(t, redis);
+    const tool = await startTool(t);
+    const { id } = await receiver(tool);
+    t.equal((await fetch(`${url}/receivers.json`)).status, 401);
+    t.equal((await sendTest(id, {})).status, 401);
+    t.same(tool.delivered, []);
+  });
+  t.test('a test is sent by a POST alone, and what it came to is said', async (t) => {
+    const { url, cookie, receiver, receivers, sendTest } = await open(t, redis);
+    const tool = await startTool(t);
+    const { id } = await receiver(tool);
+    t.equal((await fetch(`${url}/receivers/${id}/test`, { headers: { cookie } })).status, 404);
+    t.same(tool.delivered, []);
+    t.same(await (await sendTest(id)).json(), { status: 200 });
+    t.same(
+      tool.delivered.map(({ body }) => body.type),
+      ['test'],
+    );
+    t.same(tool.faults, [], 'it was signed');
+    t.equal((await sendTest('00000000-0000-4000-8000-000000000000')).status, 404);
+    await receivers.change(id, { url: 'http://127.0.0.1:1/' });
+    t.same(await (await sendTest(id)).json(), { error: 'ECONNREFUSED' });
+  });
+  t.test('a page of another origin can send no test', async (t) => {
+    const { url, cookie, receiver, sendTest } = await open(t, redis);
+    const tool = await startTool(t);
+    const { id } = await receiver(tool);
+    for (const headers of foreignHeaders(url))
+      t.equal((await sendTest(id, { ...headers, cookie })).status, 403, JSON.stringify(headers));
+    t.same(tool.delivered, []);
+    t.equal((await sendTest(id, { 'sec-fetch-site': 'same-origin', cookie })).status, 200);
+  });
+  t.test('without a Redis that answers the page says so, and Redis is asked again', async (t) => {
+    const log = pino({ level: 'silent' });
+    const start = async (env: Record<string, string>) => {
+      const config = readConfig({
+        ...{ HOST: '127.0.0.1', DASHBOARD_PORT: '0', DASHBOARD_TOKEN: TOKEN, CLICKHOUSE_URL: AWAY },
+        ...env,
+      });
+      const { port, close } = await dashboard(config, log);
+      t.teardown(close);
+      const url = `http://127.0.0.1:${port}`;
+      const login = await fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
+      const headers = { cookie: cookieOf(login.headers.get('set-cookie')) };
+      t.equal((await fetch(`${url}/receivers`)).status, 200, 'the page itself is there');
+      const panel = await fetch(`${url}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
+      t.equal(panel.status, 503);
+      t.same(await panel.json(), { error: 'ClickHouse does not answer.', away: true });
+      t.equal((await fetch(`${url}/healthz`)).status, 200, 'the dashboard itself is up');
+      return async () => {
+        const answer = await fetch(`${url}/receivers.json`, { headers });
+        return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+      };
+    };
+    const none = await start({});
+    t.match(await none(), { status: 503, body: { error: /without REDIS_URL/ } });
+    const wrong = await start({ REDIS_URL: 'redis://127.0.0.1:1' });
+    t.match(await wrong(), { status: 503, body: { error: /Redis does not answer/, away: true } });
+    const KEY_PREFIX = `p${opened++}`;
+    const early = await start({ REDIS_URL: redis.urls.join(','), KEY_PREFIX });
+    t.match(await early(), { status: 503 }, 'it holds no data of wishmeter');
+    await openDeliveries(t, redis, KEY_PREFIX);
+    t.same(await early(), { status: 200, body: { receivers: [] } });
+  });
+}
+
+export async function receiversPage(t: Test, { redis, browser }: PageFixtures): Promise<void> {
+  const { url, receiver, receivers } = await open(t, redis);
+  const tool = await startTool(t);
+  const { id } = await receiver(tool);
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  const said: string[] = [];
+  page.on('pageerror', (error) => said.push(error.message));
+  await page.goto(`${url}/receivers#token=${TOKEN}`);
+  const card = page.locator(`[data-receiver="${id}"]`);
+  await card.waitFor(WAIT_LIMIT);
+
+  await t.test('a test is sent by a button, and its outcome stands beside it', async (t) => {
+    t.match(await card.textContent(), new URL(tool.url).host);
+    t.equal(await card.locator('.state').textContent(), 'On');
+    await card.getByRole('button', { name: 'Send a test' }).click();
+    await card.getByText('it took the test (200)').waitFor(WAIT_LIMIT);
+    t.equal(tool.delivered.length, 1);
+    tool.answer = (res) => void res.writeHead(500).end();
+    await card.getByRole('button', { name: 'Send a test' }).click();
+    await card.getByText('it answered 500, which counts as a failure').waitFor(WAIT_LIMIT);
+    t.same(said, []);
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+  });
+
+  await t.test('another page of the same browser, at another port, can send none', async (t) => {
+    tool.delivered.length = 0;
+    // Same-site, so that its requests have the cookie.
+    const target = `${url}/receivers/${id}/test`;
+    const evil = createServer((_, res) =>
+      res
+        .writeHead(200, { 'content-type': 'text/html' })
+        .end(`<iframe name="f"></iframe><form method="post" action="${target}" target="f"></form>`),
+    );
+    evil.listen(0, '127.0.0.1');
+    await once(evil, 'listening');
+    t.teardown(() => void evil.close());
+    const page = await context.newPage();
+    await page.goto(`http://127.0.0.1:${(evil.address() as AddressInfo).port}/`);
+    // Its answer is kept from the page, which sees a failure.
+    const attack = `fetch('${target}', { method: 'POST', mode: 'no-cors', credentials: 'include' })`;
+    await page.evaluate(`${attack}.catch(() => {})`);
+    const answered = page.waitForResponse(target, WAIT_LIMIT);
+    await page.evaluate('document.forms[0].submit()');
+    const answer = await answered;
+    t.equal(answer.status(), 403);
+    const { cookie } = await answer.request().allHeaders();
+    t.match(cookie, /wishmeter_dashboard=/, 'the browser has sent the cookie');
+    t.same(tool.delivered, []);
+  });
+
+  await t.test('it says in which zone its times are', async (t) => {
+    t.match(await page.locator('main').textContent(), 'Times are those of UTC.');
+  });
+
+  await t.test('a refresh leaves the focus where it is', async (t) => {
+    await card.getByRole('button', { name: 'Send a test' }).focus();
+    const answered = page.waitForResponse('**/receivers.json', WAIT_LIMIT);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await answered;
+    await page.waitForSelector('[data-panel][aria-busy="false"]', WAIT_LIMIT);
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Send a test');
+  });
+
+  await t.test('without Redis it says so, and leads to the other pages', async (t) => {
+    for (const [body, said] of [
+      [{ error: 'x', away: true }, 'Redis has not answered'],
+      [{ error: 'the dashboard was started without REDIS_URL' }, 'without REDIS_URL'],
+    ] as const) {
+      await page.route('**/receivers.json', (route) => route.fulfill({ status: 503, json: body }));
+      await page.reload();
+      await page.getByText(said).waitFor(WAIT_LIMIT);
+      t.ok(await page.getByRole('link', { name: 'Overview' }).isVisible());
+      t.notOk(await page.locator('#range').isVisible(), 'it is of no days');
+      await page.unroute('**/receivers.json');
+    }
+  });
+
+  await t.test('one that is paused says so, and how it is resumed', async (t) => {
+    await receivers.change(id, { isEnabled: false });
+    await page.reload();
+    await card.locator('.state', { hasText: 'Paused' }).waitFor(WAIT_LIMIT);
+    t.match(await card.textContent(), `wishmeter receivers resume ${id}`);
+  });
+
+  await t.test('without receivers it says how one is made', async () => {
+    await receivers.remove(id);
+    await page.reload();
+    await page.getByText('There are no receivers yet').waitFor(WAIT_LIMIT);
+  });
+}

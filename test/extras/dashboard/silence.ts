@@ -1,0 +1,165 @@
+// While ClickHouse hangs, is away or refuses: what is shown is greyed with its time, and recovers by itself.
+
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
+import { connectToClickHouse } from '../../harness/clickhouse.js';
+import { startProxy } from '../../harness/proxy.js';
+import { until } from '../../harness/until.js';
+import { DRAWN, newPage, type PageFixtures, show, tile, WAIT_LIMIT } from './browser.js';
+import { MONTH, openDashboard, RANGE } from './fixtures.js';
+
+/** Longer than a panel of these tests may take, shorter than the client's own timeout. */
+const MOST_MS = 40_000;
+
+export async function clickhouseThatHangs(t: Test): Promise<void> {
+  const hanging = {
+    'does not begin its answer': () => {},
+    'does not end its answer': (response: ServerResponse) => {
+      response.writeHead(200);
+      response.write('["day","visits"]\n');
+      // Each row puts the client's timeout off.
+      const rows = setInterval(() => response.write('["2025-03-01","1"]\n'), 50);
+      response.once('close', () => clearInterval(rows));
+    },
+  };
+  for (const [what, answer] of Object.entries(hanging))
+    await t.test(`a ClickHouse that ${what} holds no request`, async (t) => {
+      let closed = 0;
+      const server = createServer((request, response) => {
+        request.socket.once('close', () => closed++);
+        answer(response);
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      t.teardown(() => {
+        server.close();
+        server.closeAllConnections();
+      });
+      const { port } = server.address() as AddressInfo;
+      const clickhouse = connectToClickHouse(t, `http://127.0.0.1:${port}`, 'shop');
+      const { url, session } = await openDashboard(t, clickhouse, { panelMs: 200 });
+      const answered = await fetch(`${url}/panels/days?${RANGE}`, {
+        headers: { cookie: await session() },
+        signal: AbortSignal.timeout(MOST_MS),
+      });
+      t.equal(answered.status, 503);
+      t.same(await answered.json(), { error: 'ClickHouse does not answer.', away: true });
+      await until('nothing is left under way', () => closed === 1);
+    });
+}
+
+export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures): Promise<void> {
+  const proxy = await startProxy(t, clickhouseUrl);
+  const through = new URL(asDashboard(clickhouseUrl));
+  through.port = String(proxy.port);
+  const { url } = await openDashboard(t, connectToClickHouse(t, through.href, 'shop'));
+  /** Text of the line about silence, without its seconds. */
+  const words = (page: Page) => page.locator('#silence-words').textContent();
+  const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor(WAIT_LIMIT);
+  const { page, open } = await newPage(t, browser, url);
+  await page.clock.install({ time: new Date('2025-04-02T14:05:10Z') });
+  await open();
+  await page.waitForSelector(DRAWN, WAIT_LIMIT);
+
+  const recovers = async (t: Test) => {
+    await until('it is drawn', async () => {
+      await page.clock.fastForward(2_000);
+      return page.locator(DRAWN).isVisible();
+    });
+    t.notOk(await page.locator('#silence').isVisible(), 'it recovers by itself');
+  };
+
+  await t.test('a panel that ClickHouse refuses says so in its place, and the others stand', async (t) => {
+    const refused = { error: 'ClickHouse refused this panel (code 241).', away: false };
+    await page.route('**/panels/funnel?*', (route) => route.fulfill({ status: 503, json: refused }));
+    await show(page).click();
+    await page.locator('[data-panel="funnel"] .refused', { hasText: refused.error }).waitFor(WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.equal(await tile(page, 'visits'), '16');
+    await page.unroute('**/panels/funnel?*');
+    await show(page).click();
+    await page.locator('[data-panel="funnel"] strong').first().waitFor(WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+  });
+
+  await t.test('a range that is too long is refused with the limit, and back leads out of it', async (t) => {
+    await page.locator('input[name="from"]').fill('2020-01-01');
+    await show(page).click();
+    await page.locator('#trouble', { hasText: '1,100 is the limit' }).waitFor(WAIT_LIMIT);
+    t.notOk(await page.locator('main').isVisible(), 'figures of other days would mislead');
+    await page.goBack();
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.notOk(await page.locator('#trouble').isVisible());
+    t.equal(await tile(page, 'visits'), '16');
+  });
+
+  await t.test('a ClickHouse that is away is asked again until it is back', async (t) => {
+    proxy.retarget('redis://127.0.0.1:1');
+    proxy.dropAll();
+    await show(page).click();
+    await until('it says so', async () => {
+      await page.clock.fastForward(2_000);
+      return page.locator('#silence').isVisible();
+    });
+    t.match(await words(page), /^Shown as of \d\d:\d\d; ClickHouse has not answered$/);
+    t.equal(await tile(page, 'visits'), '16');
+    t.notOk(await page.locator('#trouble').isVisible());
+    proxy.retarget(clickhouseUrl);
+    await recovers(t);
+  });
+
+  await t.test(
+    'a hung ClickHouse greys what stands, and after five seconds the page says since when',
+    async (t) => {
+      const opacity = async () =>
+        Number(
+          await page.evaluate(
+            `getComputedStyle(document.querySelector('[data-panel="funnel"] .body')).opacity`,
+          ),
+        );
+      t.equal(await opacity(), 1);
+      proxy.freeze();
+      await show(page).click();
+      await page.clock.fastForward(2_000);
+      t.notOk(await page.locator('#silence').isVisible(), 'most statements take less');
+      await page.clock.fastForward(8_000);
+      await silent(page);
+      t.match(await words(page), /^Shown as of 14:0\d; ClickHouse has not answered$/);
+      t.match(await page.locator('#silence').textContent(), /has not answered for 1\d s\.$/);
+      t.equal(await tile(page, 'visits'), '16', 'what stood stands');
+      await until('it is grey', async () => (await opacity()) < 0.6);
+
+      await page.locator('input[name="to"]').fill('2025-03-20');
+      await show(page).click();
+      await page.clock.fastForward(2_000);
+      t.match(await words(page), `Shown is ${MONTH.from} to ${MONTH.to}, as of 14:0`);
+      proxy.thaw();
+      await recovers(t);
+      await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor(WAIT_LIMIT);
+    },
+  );
+
+  await t.test('with nothing to show the page says so, and shows all when the answers come', async (t) => {
+    proxy.freeze();
+    const { page, open } = await newPage(t, browser, url);
+    const asked = new Set<unknown>();
+    page.on('request', (request) => {
+      if (request.url().includes('/panels/')) asked.add(request);
+    });
+    page.on('requestfinished', (request) => asked.delete(request));
+    page.on('requestfailed', (request) => asked.delete(request));
+    await open();
+    await silent(page);
+    t.equal(asked.size, 4, 'a browser has six connections, and a reload needs one');
+    t.equal(await words(page), 'Nothing is shown yet; ClickHouse has not answered');
+    await page.reload(); // without the token, which no log-in confirms then
+    await silent(page);
+    t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible());
+    proxy.thaw();
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    t.equal(await tile(page, 'visits'), '16');
+    t.notOk(await page.locator('#silence').isVisible());
+  });
+}
