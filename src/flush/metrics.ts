@@ -26,7 +26,7 @@ export class FlushMetrics {
     this.#dead = counter('refused_total', `${Rows} that became dead letters`);
     this.#errors = new Counter({
       name: `${prefix}_insert_errors_total`,
-      help: `Inserts of ${rows} that failed, by what is to blame: data or server`,
+      help: `Failed inserts of ${rows}, by cause: data or server`,
       registers,
       labelNames: ['blame'] as const,
     });
@@ -51,7 +51,7 @@ export function flushErasures(registry: Registry): { onErased(profiles: number):
   });
   const failures = new Counter({
     name: 'wishmeter_flush_erasure_failures_total',
-    help: 'Parts of erasures from ClickHouse, dead letters and deliveries that failed; they are tried again',
+    help: 'Failed steps of erasures from ClickHouse, dead letters and deliveries; they are retried',
     registers: [registry],
   });
   return { onErased: (profiles) => erasures.inc(profiles), onFailed: () => failures.inc() };

@@ -31,17 +31,17 @@ export class BacklogMetrics {
     this.#countErasures = countErasures;
     this.#erasures = new Gauge({
       name: 'wishmeter_pending_erasures',
-      help: 'Profiles and their identities erased from Redis whose rows in ClickHouse `flush` has not erased yet',
+      help: 'Profiles and identities erased from Redis and not yet from ClickHouse',
       registers: [registry],
     });
     this.#redisUp = new Gauge({
       name: 'wishmeter_redis_up',
-      help: '1 if every master of Redis accepts a write at the time of the scrape, else 0',
+      help: '1 if every master of Redis accepts a write, else 0',
       registers: [registry],
     });
     this.#masters = new Gauge({
       name: 'wishmeter_redis_masters',
-      help: 'Masters of Redis by state: `up`, `readonly` (answers reads but no writes, as at its maxmemory) or `away`; a single server is one master',
+      help: 'Masters of Redis: `up`, `readonly` (no writes, as at its maxmemory) or `away`; a single server is one master',
       registers: [registry],
       labelNames: ['state'] as const,
     });
@@ -69,12 +69,12 @@ const NAMES = {
   events: {
     prefix: 'wishmeter_stream',
     row: 'event',
-    mark: 'STREAM_HIGH_WATER: pending bytes of one stream at which events get 503',
+    mark: 'STREAM_HIGH_WATER: pending bytes of a stream at which events get 503',
   },
   visits: {
     prefix: 'wishmeter_visit_stream',
     row: 'visit',
-    mark: 'VISIT_LOG_HIGH_WATER: pending bytes of one stream beyond which visits are not logged',
+    mark: 'VISIT_LOG_HIGH_WATER: pending bytes of a stream beyond which visits are not logged',
   },
 } as const;
 
@@ -90,12 +90,9 @@ class StreamFigures {
     const gauge = (name: string, help: string) =>
       new Gauge({ name: `${prefix}_${name}`, help, registers, labelNames: ['stream'] as const });
     this.#stream = {
-      events: gauge(
-        `pending_${rows}`,
-        `${rows === 'events' ? 'Events' : 'Visits'} waiting in Redis for ClickHouse`,
-      ),
-      bytes: gauge('pending_bytes', `Bytes of ${rows} waiting in Redis for ClickHouse`),
-      oldest: gauge('oldest_pending_seconds', `Age of the oldest ${row} waiting in Redis: the lag of flush`),
+      events: gauge(`pending_${rows}`, `${rows === 'events' ? 'Events' : 'Visits'} waiting for ClickHouse`),
+      bytes: gauge('pending_bytes', `Bytes of ${rows} waiting for ClickHouse`),
+      oldest: gauge('oldest_pending_seconds', `Age of the oldest waiting ${row}: the lag of flush`),
       dead: gauge(
         'dead_letters',
         `${rows === 'events' ? 'Events' : 'Visits'} that ClickHouse refused, kept in Redis`,

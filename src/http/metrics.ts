@@ -78,14 +78,14 @@ export class ServeMetrics {
     const registers = [registry];
     new Gauge({
       name: 'wishmeter_uwebsockets_info',
-      help: 'Always 1; its label says which package uWebSockets.js was loaded from',
+      help: 'Always 1; `package` is the one that uWebSockets.js was loaded from',
       labelNames: ['package'] as const,
       registers,
     }).set({ package: uws }, 1);
     const answers = this.#answers;
     new Counter({
       name: 'wishmeter_http_answers_total',
-      help: 'Answers by operation and status; status 200 is an acknowledgement',
+      help: 'Answers; 200 is an acknowledgement',
       labelNames: ['operation', 'status'],
       registers,
       collect() {
@@ -96,13 +96,13 @@ export class ServeMetrics {
     });
     this.#durations = new FixedHistogram(registry, {
       name: 'wishmeter_http_request_duration_seconds',
-      help: 'Time to answer a request, from the tick of the event loop in which it arrived, by operation and class of status',
+      help: 'Time to answer a request, from its tick of the event loop on',
       labels: ['operation', 'status_class'],
       buckets: SECONDS_BUCKETS,
     });
     new Gauge({
       name: 'wishmeter_http_open_requests',
-      help: 'Requests that have no answer yet',
+      help: 'Requests without an answer yet',
       registers,
       collect() {
         this.set(openRequests());
@@ -110,7 +110,7 @@ export class ServeMetrics {
     });
     new Gauge({
       name: 'wishmeter_http_pending_bytes',
-      help: 'Bytes of answers that slow readers have not read',
+      help: 'Bytes of answers that slow clients have not read',
       registers,
       collect() {
         this.set(pending.bytes);
@@ -119,7 +119,7 @@ export class ServeMetrics {
     const [refusals, overloads] = [this.#refusals, this.#overloads];
     new Counter({
       name: 'wishmeter_http_refused_total',
-      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` names the bottleneck: `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
+      help: 'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
       labelNames: ['code', 'why'],
       registers,
       collect() {
@@ -131,7 +131,7 @@ export class ServeMetrics {
     const events = this.#events;
     new Counter({
       name: 'wishmeter_events_total',
-      help: 'Events written to the streams, by type; `purchase` is a line of an order, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are product alerts',
+      help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
       labelNames: ['type'],
       registers,
       collect() {
@@ -151,27 +151,27 @@ export class ServeMetrics {
       });
     counter(
       'wishmeter_http_readers_cut_total',
-      'Slow readers that were disconnected, because too many bytes were unread in total',
+      'Slow clients disconnected because too many bytes were unread in total',
       () => pending.cut,
     );
     counter('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
     counter(
       'wishmeter_visits_by_robots_total',
-      'Visits of robots without a credential, answered but not counted',
+      'Visits of robots, answered but not counted',
       () => this.#visitsByRobots,
     );
-    counter('wishmeter_visits_logged_total', 'Counted visits that were logged for ClickHouse', () =>
+    counter('wishmeter_visits_logged_total', 'Counted visits logged for ClickHouse', () =>
       logsVisits ? this.#visits - this.#visitsNotLogged : 0,
     );
     counter(
       'wishmeter_visits_not_logged_total',
-      'Counted visits that were not logged, because the stream is at VISIT_LOG_HIGH_WATER',
+      'Counted visits not logged, beyond VISIT_LOG_HIGH_WATER',
       () => this.#visitsNotLogged,
     );
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Order webhooks that were answered 200 without recording any line, by reason',
+      help: 'Orders answered 200 without recording a line',
       labelNames: ['reason'] as const,
       registers,
       collect() {
@@ -192,19 +192,19 @@ export class ServeMetrics {
     });
     counter(
       'wishmeter_share_opens_not_recorded_total',
-      'Openings of shared wishlists that are not in share_opens: the stream of events was half full, or Redis did not answer',
+      'Openings of shared wishlists missing in share_opens: the stream of events was half full, or Redis did not answer',
       () => this.#shareOpensLost,
     );
     counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
     counter(
       'wishmeter_email_profiles_dropped_total',
-      'Profiles to which their e-mail address no longer leads, because servers and orders gave it for over 100 profiles',
+      'Profiles that an e-mail address no longer leads to, because it was given for over 100',
       () => this.#addressesDropped,
     );
     const swept = this.#swept;
     new Counter({
       name: 'wishmeter_swept_total',
-      help: 'Removed entries that led to expired guests: share codes (`share`), entries of the indexes of addresses (`email`) and of saved products (`wish`)',
+      help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
       labelNames: ['kind'] as const,
       registers,
       collect() {
@@ -220,13 +220,13 @@ export class ServeMetrics {
     });
     this.#callSeconds = new FixedHistogram(registry, {
       name: 'wishmeter_redis_call_duration_seconds',
-      help: 'Time until Redis answered a call of a script, or the call timed out; `command` is a call without a script',
+      help: 'Time until Redis answered a call, or it timed out; `command` is a call without a script',
       labels: ['script'],
       buckets: CALL_BUCKETS,
     });
     this.#replicationSeconds = new FixedHistogram(registry, {
       name: 'wishmeter_redis_replication_wait_duration_seconds',
-      help: 'Time until REDIS_REPLICAS replicas had a write, or the wait timed out; it is part of the time of the calls',
+      help: 'Time until REDIS_REPLICAS replicas had a write, or the wait timed out; part of the calls',
       labels: [],
       buckets: CALL_BUCKETS,
     }).series();

@@ -18,7 +18,7 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
     if (LEFT_OUT.test(name)) registry.removeSingleMetric(name);
   new Gauge({
     name: 'wishmeter_build_info',
-    help: 'Always 1; its label says which version of wishmeter this is',
+    help: 'Always 1; `version` is that of wishmeter',
     labelNames: ['version'] as const,
     registers: [registry],
   }).set({ version }, 1);
@@ -29,7 +29,7 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',
-    help: `How late a timer of ${POLL_MS} ms fires on the event loop; requests wait as long`,
+    help: `How late a timer of ${POLL_MS} ms fires; requests wait as long`,
     labels: [],
     buckets: SECONDS_BUCKETS,
   }).series();

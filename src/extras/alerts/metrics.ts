@@ -12,10 +12,10 @@ export class ProductMetrics {
   constructor(registry: Registry, products: Products | undefined) {
     this.#products = products;
     const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
-    this.#open = gauge('wishmeter_products_open', 'Changed products whose alerts are not all sent yet');
+    this.#open = gauge('wishmeter_products_open', 'Changed products with alerts yet to send');
     this.#oldest = gauge(
       'wishmeter_products_oldest_open_seconds',
-      'For how long this process has seen the oldest open product, by scans of about 1,000 every 30 s; 0 if there is none',
+      'How long this process has seen the oldest open product, by scans of about 1,000 every 30 s; 0 without any',
     );
   }
 
@@ -37,14 +37,14 @@ export function webhookCounters(registry: Registry) {
   const registers = [registry];
   const leftOut = new Counter({
     name: 'wishmeter_products_left_out_total',
-    help: 'Product webhooks that were answered 200 and ignored: another topic, or a body that is no product',
+    help: 'Product webhooks answered 200 and ignored: another topic, or no product',
     labelNames: ['reason'] as const,
     registers,
   });
   for (const reason of PRODUCT_LEFT_OUT) leftOut.inc({ reason }, 0);
   const ofFuture = new Counter({
     name: 'wishmeter_products_of_future_total',
-    help: "Product webhooks whose `updated_at` was later than Redis's clock: their time of arrival counts",
+    help: 'Product webhooks with an `updated_at` in the future: their arrival counts',
     registers,
   });
   return {

@@ -12,10 +12,10 @@ export class ComplianceMetrics {
     this.#compliance = compliance;
     const gauge = (name: string, help: string) =>
       new Gauge({ name, help, registers: [registry], labelNames: ['kind'] as const });
-    this.#open = gauge('wishmeter_requests_open', 'Requests of compliance webhooks that are not done');
+    this.#open = gauge('wishmeter_requests_open', 'Open requests of compliance webhooks');
     this.#oldest = gauge(
       'wishmeter_requests_oldest_seconds',
-      'Age of the oldest request of compliance webhooks that is not done; 0 if there is none',
+      'Age of the oldest open request of compliance webhooks; 0 without any',
     );
   }
 

@@ -18,25 +18,22 @@ export class ReceiverMetrics {
     const counter = (name: string, help: string) =>
       new Counter({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
     this.#figures = {
-      enabled: gauge('enabled', '1 if a receiver is sent events, 0 if it is paused or was disabled'),
-      pending: gauge('pending_deliveries', 'Pending deliveries of a receiver'),
-      bytes: gauge('pending_bytes', 'Bytes of pending deliveries of a receiver, at all streams'),
-      late: gauge(
-        'oldest_due_seconds',
-        'Seconds since the oldest due delivery was due; absent while the receiver is disabled',
-      ),
+      enabled: gauge('enabled', '1 if enabled, 0 if paused or disabled'),
+      pending: gauge('pending_deliveries', 'Pending deliveries'),
+      bytes: gauge('pending_bytes', 'Bytes of pending deliveries, at all streams'),
+      late: gauge('oldest_due_seconds', 'How long the oldest delivery has been due; absent while disabled'),
     };
     this.#counts = {
-      delivered: counter('deliveries_total', 'Deliveries that a receiver took'),
-      failures: counter('failures_total', 'Attempts to deliver that failed'),
+      delivered: counter('deliveries_total', 'Accepted deliveries'),
+      failures: counter('failures_total', 'Failed attempts to deliver'),
       dead: counter(
         'dead_letters_total',
-        'Deliveries that became dead letters: they failed for too long, or too many were pending',
+        'Deliveries that became dead letters: failed for too long, or too many pending',
       ),
     };
     new Gauge({
       name: 'wishmeter_receiver_high_water_bytes',
-      help: 'RECEIVERS_HIGH_WATER: pending bytes at one stream beyond which the oldest deliveries become dead letters',
+      help: 'RECEIVERS_HIGH_WATER: pending bytes at a stream beyond which the oldest become dead letters',
       registers,
     }).set(highWater);
   }
