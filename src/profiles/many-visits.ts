@@ -1,4 +1,4 @@
-// Counts several visits of one request independently, in no promised order.
+// Counts visits of one request independently, in no promised order.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
@@ -20,10 +20,7 @@ export class ManyVisits {
     this.#visitors = visitors;
   }
 
-  /**
-   * Repeats of a pair that must be linked wait for the link; all others enter the batcher in this tick. @returns
-   * outcomes in order; rejects with an error that is not the service's
-   */
+  /** A repeated pair that must be linked waits for the link; all others enter the batcher in this tick. */
   async count(kind: VisitKind, visits: readonly Visit[], mayLink: boolean): Promise<VisitOutcome[]> {
     const outcomes = new Array<VisitOutcome>(visits.length);
     const pairs = new Set<string>();

@@ -1,26 +1,26 @@
-// An identity's default profile id: `<bucket>.<kind><hash>`, from SHA-256 over salt and name. Servers that race make
-// the same id, a read needs no write, and nobody without the salt can compute it. (As good as HMAC, and a quarter
-// cheaper: a truncated digest has no length extension.)
+// An identity's default profile id: `<bucket>.<kind><hash>`, from SHA-256 of salt and name. Servers that race make the
+// same id, reads need no write, and nobody without the salt can compute it. (As good as HMAC, and a quarter cheaper: a
+// truncated digest has no length extension.)
 
 import { hash } from 'node:crypto';
 
 export interface ProfileIds {
   of(name: string): string;
-  /** Used if another visitor has the profile. @param seed of that visitor's profile */
+  /** The next id, if another visitor has the profile. @param seed of that visitor's profile */
   after(profileId: string, seed: string): string;
 }
 
-/** Digits of base64url: 30 bits choose the bucket, 96 bits are the hash. */
+/** Base64url: 30 bits choose the bucket, 96 bits are the hash. */
 const BUCKET_DIGITS = 5;
 const HASH_DIGITS = 16;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const VALUE_OF = new Uint8Array(128);
 for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
 
-/** @param salt fixed length, so that salt and name can't run into each other */
+/** @param salt of fixed length */
 export function createProfileIds(salt: string, buckets: number): ProfileIds {
-  // The hot path: text all the way, because a Buffer costs more than the digest in it. Two small tables of buckets stay
-  // in the processor's cache.
+  // The hot path: only text, because a Buffer costs more than the digest. Two small tables of buckets fit the
+  // processor's cache.
   const highDigits = Array.from({ length: Math.ceil(buckets / 36) }, (_, high) =>
     high === 0 ? '' : high.toString(36),
   );
@@ -31,7 +31,7 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       const salted = salt + name;
       const digest = hash('sha256', salted, 'base64url');
       const bucket = numberOf(digest, 0, BUCKET_DIGITS) % buckets;
-      // C: and S: are c: and s: with a hashed id. (`name` is still in pieces, which hash has joined in `salted`.)
+      // C: and S: are c: and s: with a hashed id. `salted` is flat after hash(); `name` is still a rope.
       const lasts = (salted.charCodeAt(salt.length) | 0x20) === 0x63 ? ofCustomers : ofSessions;
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);

@@ -1,7 +1,7 @@
 // Connects to Redis or Redis Cluster without ioredis's own retries and timers: see sender.ts, deadline.ts, silence.ts.
 //
-// `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands:
-// false` alone would leave them pending for ever (https://github.com/redis/ioredis/issues/2193).
+// `maxRetriesPerRequest: 0` rejects commands in flight when a connection closes; `autoResendUnfulfilledCommands: false`
+// alone would leave them pending for ever (https://github.com/redis/ioredis/issues/2193).
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
@@ -17,15 +17,14 @@ type Options = Omit<RedisOptions, 'replyMapping'>;
 export interface RedisConnection {
   /** One server, or some nodes of a cluster. */
   readonly urls: readonly string[];
-  /** Shown in CLIENT LIST. */
   readonly name: string;
-  /** Without a reply for so long a connection is silent; it is cut after at most twice that. */
+  /** A connection without a reply for so long is silent, and cut within twice that. */
   readonly timeoutMs: number;
 }
 
 const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
-/** Maximum wait at a start for a cluster that forms or fails over. */
+/** For a cluster that forms or fails over. */
 const READY_TIMEOUT_MS = 5_000;
 const POLL_MS = 5;
 
@@ -77,15 +76,14 @@ function createCluster(connection: RedisConnection): Cluster {
     enableOfflineQueue: false,
     lazyConnect: true,
     slotsRefreshTimeout: Math.min(SLOTS_TIMEOUT_MS, connection.timeoutMs),
-    // Follow up to two redirections immediately; no delayed retries. (Those at TRYAGAIN can't be turned off; changes
-    // don't use this way.)
+    // Follow two redirections immediately. Retries after TRYAGAIN can't be turned off; they affect only reads.
     maxRedirections: 2,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: 0,
     clusterRetryStrategy: (times) => backoffMs(times, RECONNECT),
   });
-  // ioredis connects to a node at its first command, and fails further ones until it is ready: connect early.
+  // ioredis connects to a node at its first command, and fails others until it is ready: connect early.
   for (const event of ['ready', 'refresh'])
     cluster.on(event, () => {
       if (cluster.status === 'ready') void connectMasters(cluster);
@@ -93,7 +91,7 @@ function createCluster(connection: RedisConnection): Cluster {
   return cluster;
 }
 
-/** Certificates are for names, but ioredis would connect to the address. */
+/** Certificates name hosts, but ioredis would connect to addresses. */
 const keepName: ClusterOptions['dnsLookup'] = (name, callback) => callback(null, name);
 
 async function connectMasters(cluster: Cluster): Promise<void> {
@@ -102,8 +100,8 @@ async function connectMasters(cluster: Cluster): Promise<void> {
 }
 
 /**
- * Connects to each server first, to learn why it can't be used: of a cluster ioredis reports only that it failed.
- * @throws the connection's error if no server answers; StartupError if a cluster is not ready in time
+ * Connects to each server first, because ioredis does not report why a cluster can't be used.
+ * @throws the connection's error; StartupError if a cluster is not ready in time
  */
 export async function connectRedis(
   connection: RedisConnection,
@@ -136,7 +134,7 @@ async function untilConnected(cluster: Cluster): Promise<void> {
     while (node.status !== 'ready' && node.status !== 'end') await sleep(POLL_MS);
 }
 
-/** Closes the other connections. @throws the error of a server that answers, else of any */
+/** @throws the error of a server that answers, else of any */
 async function anyOf(opening: readonly Promise<Redis>[]): Promise<Redis> {
   const first = await Promise.any(opening).catch(({ errors }: AggregateError) => {
     throw errors.find((error) => !isPassing(error)) ?? errors[0];
@@ -163,7 +161,7 @@ async function open<Client extends RedisClient>(
     reason = error;
   });
   client.on('error', (error: Error) => {
-    // "Failed to refresh slots cache.": a node's reply, or its connection's error, is the reason.
+    // The cause of "Failed to refresh slots cache." is a node's reply or its connection's error.
     const { lastNodeError } = error as { lastNodeError?: Error | null };
     const ofNode = lastNodeError && !isPassing(lastNodeError) ? lastNodeError : reason;
     if (lastNodeError !== undefined) error.cause ??= ofNode ?? lastNodeError ?? undefined;
@@ -180,10 +178,7 @@ async function open<Client extends RedisClient>(
   }
 }
 
-/**
- * If a cluster's state is not ok at first, ioredis's connect() never settles. @throws the connection's error;
- * StartupError if a cluster is not ready in time
- */
+/** ioredis's connect() never settles if a cluster's state is not ok at first. */
 async function connected(client: RedisClient, reason: () => Error | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   await new Promise<void>((resolve, reject) => {
@@ -200,7 +195,6 @@ export function mastersOf(client: RedisClient): readonly Redis[] {
   return client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
 }
 
-/** Comparable; '' for one server. */
 export async function slotsOf(client: RedisClient): Promise<string> {
   if (!client.isCluster) return '';
   const ranges = (await client.cluster('SLOTS')) as unknown as [number, number, [string, number]][];

@@ -1,9 +1,8 @@
-// Converts our monotonic time to a node's clock: a call that reaches a frozen node after its deadline does nothing. The
-// offset is measured again, because wall clocks jump.
+// Converts our monotonic time to a node's clock, for deadlines. Measured repeatedly, because wall clocks jump.
 
 import type { Redis } from 'ioredis';
 
-/** The shortest round trip counts: its error is at most half of that. */
+/** The shortest round trip counts: the error is at most half of it. */
 const SAMPLES = 5;
 
 export class RedisClock {
@@ -11,17 +10,15 @@ export class RedisClock {
   #offset = 0;
   #measuring: Promise<void> | undefined;
 
-  /** @param now monotonic */
   constructor(now = () => performance.now()) {
     this.#now = now;
   }
 
-  /** Milliseconds. @param time `performance.now()` */
+  /** @param time `performance.now()` @returns milliseconds */
   at(time: number): number {
     return time + this.#offset;
   }
 
-  /** Concurrent callers share a measurement. @throws Redis's errors */
   measure(redis: Pick<Redis, 'time'>): Promise<void> {
     this.#measuring ??= this.#measure(redis).finally(() => {
       this.#measuring = undefined;

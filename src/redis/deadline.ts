@@ -1,12 +1,12 @@
-// Deadlines that don't beat a reply in the socket. Node runs timers before it reads sockets; setImmediate runs
-// afterwards. ioredis's own timers don't wait for that, so they are off.
+// Deadlines that don't overtake a reply in the socket: Node runs timers before it reads sockets, and setImmediate
+// afterwards. ioredis's timers don't wait, so they are off.
 
 import { ServiceError } from '../errors.js';
 
-/** Share of the time-out reserved for the reply. */
+/** Part of the time-out that is reserved for the reply. */
 export const REPLY_SHARE = 0.2;
 
-/** `unavailable` after the deadline. @param deadline `performance.now()` */
+/** @param deadline `performance.now()` @throws ServiceError `unavailable` */
 export function before<T>(deadline: number, call: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const refuse = () => reject(new ServiceError('unavailable'));

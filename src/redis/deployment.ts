@@ -1,4 +1,4 @@
-// The fixed facts of a deployment: salt and schema version.
+// A deployment's salt and schema version.
 
 import { randomBytes } from 'node:crypto';
 import type { Cluster } from 'ioredis';
@@ -10,7 +10,7 @@ import { loadScript, runScript } from './scripts.js';
 /** A program refuses newer data. */
 export const SCHEMA = 1;
 
-/** Part of every key, so it never changes. */
+/** Never changes, because every key depends on it. */
 const BUCKETS = 16_384;
 
 export interface Deployment {
@@ -23,9 +23,7 @@ const OPEN = loadScript<string[]>('redis/openDeployment');
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
-/**
- * @param options `guestsS`: if this process has the setting @throws StartupError if the data is newer than the program
- */
+/** @param options `guestsS`: undefined leaves it @throws StartupError if the data is newer */
 export async function openDeployment(
   client: RedisClient,
   keys: Keys,
@@ -43,7 +41,6 @@ export async function openDeployment(
   return { buckets, salt };
 }
 
-/** @throws the connection's error */
 export async function holdsDeployment(urls: readonly string[], keys: Keys): Promise<boolean> {
   const client = await connectRedis({ urls, name: 'wishmeter', timeoutMs: TIMEOUT_MS }, () => {});
   try {
@@ -53,7 +50,7 @@ export async function holdsDeployment(urls: readonly string[], keys: Keys): Prom
   }
 }
 
-/** Scripts access all slots of a node, which needs Redis 7.0. Valkey reports such a version, too. */
+/** Scripts access all slots of a node, which needs Redis 7.0. */
 async function refuseOldCluster(client: RedisClient): Promise<void> {
   if (!client.isCluster) return;
   const infos = await Promise.all((client as Cluster).nodes('master').map((node) => node.info('server')));

@@ -42,7 +42,7 @@ const CONNECTION_MESSAGE = new RegExp(
     'Too many Cluster redirections\\.',
     'Connection is (aborted|discarded because a new connection is made)',
     'Redis loading timed out',
-    'timeout$', // CLUSTER SLOTS was not answered in time
+    'timeout$', // of CLUSTER SLOTS
   ].join('|')})`,
 );
 
@@ -96,7 +96,7 @@ export function redirectionOf(
   return { kind: found[1] as 'MOVED' | 'ASK', slot: Number(found[2]), address: found[3] as string };
 }
 
-/** `unavailable`, `overloaded` at `maxmemory`, or the error itself if it is a bug. */
+/** A bug's error stays. */
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;
   if (error.message.startsWith('OOM ')) return overloaded('memory', error);
@@ -105,13 +105,12 @@ export function toServiceError(error: Error): Error {
   return error;
 }
 
-/** An AwayError if a later try may succeed. */
 export function toStartupError(error: Error): StartupError {
   if (error instanceof StartupError) return error;
   const message = error.message.replace(/\.$/, '');
   if (isPassing(error)) return new AwayError(`Redis does not answer: ${message}.`);
   const words = inWords(error).replace(/^./s, (letter) => letter.toUpperCase());
-  // A start sends no data of visitors, so the reply may be shown: NOPERM names the command or the key.
+  // NOPERM names the command or key; at a start this is no visitor's data.
   const detail = words === message || certificateFault(error) !== undefined ? '' : ` (${message})`;
   return isRefused(error) && !/^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message)
     ? new AwayError(`${words}${detail}.`)

@@ -6,7 +6,7 @@ import type { Store } from './store.js';
 const CHANGE = loadScript<number>('redis/changeField');
 const PAGE = 250;
 
-/** Contains all fields that exist during all calls. */
+/** Has all fields that exist throughout. */
 export async function readHash(store: Store, key: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   let cursor = '0';
@@ -22,19 +22,14 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
 export interface FieldChange {
   readonly key: string;
   readonly field: string;
-  /** Expected value; '' if the field must be absent. */
+  /** '' if the field must be absent. */
   readonly before: string;
   /** '' removes the field. */
   readonly after: string;
-  /** Maximum fields of the hash. */
   readonly most?: number;
 }
 
-/**
- * Compare-and-set of one field of a hash.
- * @returns 1; 0 for another value, or LUA.TOO_MANY: then nothing was done
- * @throws ServiceError `unavailable`
- */
+/** @returns 1; 0 if the field has another value; or LUA.TOO_MANY */
 export function changeField(store: Store, change: FieldChange): Promise<number> {
   const { key, field, before, after, most = Number.MAX_SAFE_INTEGER } = change;
   return store.change(CHANGE, [key], [field, before, after, most]);

@@ -1,6 +1,6 @@
-// Encodes a script call in RESP as one text: ioredis would inspect every argument.
+// Encodes a script call in RESP as one text, because ioredis would inspect every argument.
 //
-//   *<n> EVALSHA <sha> <number of keys>   key, key, …   the sender's arguments   argument, argument, …
+//   *<n> EVALSHA <sha> <number of keys>   keys…   the sender's arguments…   arguments…
 
 import { Command, type Redis } from 'ioredis';
 import type { Script, ScriptArg } from './scripts.js';
@@ -26,7 +26,6 @@ export class ScriptCall {
     this.#args.push(arg);
   }
 
-  /** @param whole with the source @param first arguments before the others */
   send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
     const { source, sha } = this.#script;
     const name = whole ? 'EVAL' : 'EVALSHA';
@@ -37,7 +36,7 @@ export class ScriptCall {
 }
 
 function spell(lists: readonly (readonly ScriptArg[])[]): Buffer {
-  // Nearly all calls are ASCII: one check of the whole is cheaper than one per argument.
+  // Most calls are ASCII: one check is cheaper than one per argument.
   const text = spellBy((arg) => arg.length, lists);
   if (Buffer.byteLength(text) === text.length) return Buffer.from(text, 'latin1');
   return Buffer.from(spellBy(Buffer.byteLength, lists), 'utf8');

@@ -1,8 +1,8 @@
-// Sends a script call until Redis answers or its deadline is over: the only place that retries. Calls go to the slot's
-// node directly, since ioredis's Cluster would retry for 1.6 s.
+// Sends a script call until Redis answers or the deadline has passed; nothing else retries. Calls go to the slot's node
+// directly, because ioredis's Cluster would retry for 1.6 s.
 //
-// A change carries a deadline in the node's clock, so nothing is applied after its 503, except if it was applied, the
-// reply was lost, and the node can't be asked again in time.
+// A change carries a deadline in the node's clock: nothing is applied after its 503, unless the reply was lost and the
+// node can't be asked again in time.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
@@ -16,7 +16,7 @@ import { isNoScript } from './scripts.js';
 
 const AGAIN_MS = 10;
 
-/** The operation's keys are not at this node: nothing was done. */
+/** The keys are not at this node: nothing was done. */
 export const NOT_HERE = '~';
 
 export class Sender {
@@ -29,9 +29,9 @@ export class Sender {
   }
 
   /**
-   * While the first key's slot migrates (ASK, TRYAGAIN), repeats the call, but never sends it to the importing node:
-   * the script would take keys that have not arrived for absent. @param deadline monotonic @param numbers makes the
-   * first arguments, from the node's deadline @throws unexpected errors of Redis
+   * While the first key's slot migrates (ASK, TRYAGAIN), repeats the call, but never at the importing node, where keys
+   * that have not arrived would seem absent.
+   * @param deadline monotonic @param numbers makes the first arguments
    */
   async send(
     call: ScriptCall,
@@ -51,7 +51,6 @@ export class Sender {
         const sent = call.send(node.redis, inFull, first);
         const reply = await before(deadline, this.#kept(node, sent, deadline, writes));
         if (reply !== LUA.EXPIRED) return reply;
-        // We were slow, or a clock was set.
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
         remeasured = true;
         await before(deadline, node.clock.measure(node.redis));
@@ -67,7 +66,7 @@ export class Sender {
         const redirection = redirectionOf(error);
         if (redirection?.kind === 'MOVED') {
           health.moved(redirection.slot, redirection.address);
-          if (!again) continue; // follow the first redirection immediately
+          if (!again) continue; // the first redirection, immediately
         }
         await sleep(AGAIN_MS);
       }

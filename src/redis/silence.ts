@@ -3,7 +3,7 @@
 //   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
 //                         silent, and the last command is as old ──▶ cut
 //
-// A silent connection gets no new commands (node.ts), but may still answer earlier ones.
+// A silent connection gets no new commands (node.ts), but may still answer.
 
 import type { Cluster, Redis } from 'ioredis';
 
@@ -18,7 +18,6 @@ interface Seen {
   stream: Redis['stream'];
   bytes: number;
   oldest: unknown;
-  /** Last sign of life. */
   since: number;
   newest: unknown;
   newestSince: number;
@@ -32,7 +31,6 @@ export function isSilent(redis: Redis): boolean {
   return silent.has(redis);
 }
 
-/** Until the client ends. */
 export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number): void {
   const look = silenceOf(timeoutMs);
   const watch = setInterval(() => {
@@ -42,7 +40,6 @@ export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number)
   client.once('end', () => clearInterval(watch));
 }
 
-/** @param clock monotonic */
 export function silenceOf(timeoutMs: number, clock = () => performance.now()): (redis: Redis) => void {
   const seen = new WeakMap<Redis, Seen>();
   return (redis) => {
@@ -68,7 +65,7 @@ export function silenceOf(timeoutMs: number, clock = () => performance.now()): (
       last.newestSince = now;
     }
     if (now - last.since < timeoutMs) return;
-    // Read the socket once more first, see deadline.ts.
+    // After another read of the socket, see deadline.ts.
     setImmediate(() => {
       if (redis.stream !== stream || stream.bytesRead !== bytes || queue !== redis.commandQueue) return;
       silent.add(redis);
