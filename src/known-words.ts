@@ -7,7 +7,6 @@ export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as
 
 const OTHER = 'other';
 
-/** Lower case -> stored spelling. */
 const spellings = (words: readonly string[]) => new Map(words.map((word) => [word.toLowerCase(), word]));
 const SPELLINGS = {
   device: spellings(DEVICES),

@@ -41,7 +41,6 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   restore: async () => (await import('./commands/restore.js')).restore,
 };
 
-/** Commands that run until a signal, and log on stdout. */
 const PROCESSES: ReadonlySet<CommandName> = new Set(['start', 'serve', 'flush', 'deliver', 'dashboard']);
 
 const OLDEST_NODE = [20, 12] as const;

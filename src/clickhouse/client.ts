@@ -8,7 +8,6 @@ import {
 /** Enough for an insert of INSERT_BYTES. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
-/** @param database must exist */
 export function createClickHouse(
   url: string,
   database?: string,

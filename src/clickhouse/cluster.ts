@@ -61,7 +61,6 @@ function onOneServer(database: string): Values {
 }
 
 function onMany(database: string, cluster: string): Values {
-  // {shard}, {replica} and {table} are macros of ClickHouse.
   const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;
   const everywhere = `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`;
   return {

@@ -67,7 +67,7 @@ export async function totalDays(
   return days;
 }
 
-/** SQL: the UTC day ended more than `keptDays` ago. As numbers: a Date can't be before 1970. */
+/** SQL: the UTC day ended more than `keptDays` ago. Compares numbers: a Date can't be before 1970. */
 function isOver(time: string): string {
   const today = "toInt32(toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')))";
   return `({keptDays: Int32} > 0 AND toInt32(toDate(${time}, 'UTC')) + {keptDays: Int32} < ${today})`;

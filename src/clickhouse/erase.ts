@@ -118,7 +118,7 @@ function literal(text: string): string {
   return `'${text.replaceAll(/['\\]/g, '\\$&').replaceAll('\0', '\\0')}'`;
 }
 
-/** Hashed here: the mutation would hash them again for each part. @param texts SQL literals */
+/** Hashed here: the mutation would hash them again for each part. */
 async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
   const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
   const answer = await client.query({ query, format: 'JSONEachRow' });

@@ -35,7 +35,6 @@ export function loadMigrations(): Migration[] {
 }
 
 /**
- * @param client without a default database, which may not exist yet
  * @param options `given`: other migrations, without views
  * @throws StartupError if the database is newer than this program, or a recorded migration has changed
  */

@@ -14,7 +14,6 @@ export interface View {
   readonly sql: string;
 }
 
-/** In the order of docs/analysts.md. */
 export const QUESTIONS = [
   'most_wished',
   'open_wishes',

@@ -68,7 +68,6 @@ const QUERIES: Readonly<
   },
 };
 
-/** Connects at the first reading: ClickHouse may start later. */
 export class VisitorRowReader {
   readonly #urlOf: () => string;
   readonly #database: string;

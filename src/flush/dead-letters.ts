@@ -12,13 +12,12 @@ export interface DeadLetter {
   readonly code: number;
   readonly reason: string;
   readonly time: number;
-  /** Without its newline. */
   readonly line: string;
   /** A foreign entry, as JSON; it can only be dropped. */
   readonly entry?: string;
 }
 
-/** Oldest first. @param after last id of the previous page */
+/** Oldest first. */
 export async function listDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,

@@ -1,4 +1,4 @@
-// An extra's part in flushing: it gets each batch before the batch leaves its stream, and each erasure.
+// How an extra takes part in flushing: it gets each batch before the batch leaves its stream, and each erasure.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
@@ -7,7 +7,7 @@ import type { Keys } from '../redis/keys.js';
 import type { Refused } from './group.js';
 
 export interface HandOver {
-  /** Called again after a crash. @param refused lines that come again when their dead letters are retried */
+  /** Repeated after a crash. @param refused lines that come again when their dead letters are retried */
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
   erase(erased: ErasedUntil): Promise<void>;
 }

@@ -1,5 +1,5 @@
-// Inserts a batch. If the server is at fault, it retries for ever. If a row is at fault, it halves the batch until that
-// row is alone.
+// Inserts a batch. If the server is at fault, it retries until the insert succeeds. If a row is at fault, it halves the
+// batch until that row is alone.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
@@ -21,7 +21,6 @@ const NEWLINE = 0x0a;
 
 /**
  * Resolves when every line is stored or refused.
- * @returns the refused lines
  * @throws errors of `confirm`; the signal's reason
  */
 export async function insertLines(lines: Buffer, inserter: Inserter): Promise<readonly Refused[]> {

@@ -11,7 +11,6 @@ export interface Batch {
   readonly entries: readonly Entry[];
   /** JSON: id, and alternating names and values. */
   readonly foreignEntries: readonly string[];
-  /** The stream has more entries. */
   readonly isFull: boolean;
 }
 
@@ -44,7 +43,6 @@ const LARGEST_PAGE = 1_000;
 /** Bytes of an average page, by which a batch may exceed its bound. */
 export const PAGE_BYTES = 1_000_000;
 
-/** `<line><tab>` */
 const LINE_NUMBER_BYTES = 6;
 const NEWLINE = 0x0a;
 const TAB = 0x09;
@@ -58,7 +56,6 @@ const EMPTY = Buffer.alloc(0);
 /**
  * If a later page fails, the batch ends with the entries read so far.
  * @param memory reused, because allocation costs more CPU than reading
- * @returns undefined if there are no entries
  * @throws the error of the first page
  */
 export async function collectBatch(

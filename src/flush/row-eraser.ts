@@ -1,6 +1,6 @@
-// Executes erasures in ClickHouse, dead letters and deliveries. Every flusher does, and all steps are idempotent; an
+// Executes erasures in ClickHouse, dead letters and deliveries. Every flusher runs it; all steps are idempotent, and an
 // erasure is forgotten only after all its parts.
-// An erasure is due once all entries present when it was read have left the streams. Compares stream ids, not clocks:
+// An erasure is due once all entries present when it was read have left the streams. Stream ids show that, not clocks:
 // ids run ahead of a clock that was set back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -20,7 +20,7 @@ const DONE = loadScript('flush/finishErasures');
 const PAGE = 100;
 const ERASURES_PER_PAGE = 2_000;
 const FORGET_PER_CALL = 500;
-/** Milliseconds for a line to reach its stream, and for entries to reach ClickHouse; else the next run tries again. */
+/** Milliseconds for a line to reach its stream, and for entries to reach ClickHouse. */
 const IN_FLIGHT_MS = 10_000;
 const POLL_MS = 100;
 
@@ -38,7 +38,6 @@ export interface EraserSpec {
 
 type Due = readonly (readonly [what: string, erasure: Erasure])[];
 
-/** @returns the number of erased profiles and identities */
 export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS): Promise<number> {
   const { redis, keys, log, clickhouse, cluster } = spec;
   const attempt = (work: Promise<unknown>) =>
@@ -122,7 +121,6 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
   };
 }
 
-/** @returns false if entries are left after `inFlightMs` */
 async function areFlushed(spec: EraserSpec, inFlightMs: number): Promise<boolean> {
   const { redis, signal = new AbortController().signal } = spec;
   await pause(inFlightMs, signal);

@@ -19,7 +19,7 @@ import type { Kind, Streams } from './streams.js';
 const ABANDONED_MS = 10_000;
 const SCAN_MS = 2_500;
 const KEEP_MS = 2_500;
-/** For many streams; each has two batches in memory. */
+/** Minimum per stream, which has two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
 export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
@@ -33,7 +33,7 @@ export interface StreamFlusherSpec {
   readonly log: Logger;
   readonly abandonedMs?: number | undefined;
   readonly backoff?: Backoff | undefined;
-  /** Called after the insert; after a crash again. */
+  /** Called after the insert; repeated after a crash. */
   readonly handOver?:
     | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
     | undefined;
@@ -77,7 +77,6 @@ class StreamFlusher {
   readonly #scanMs: number;
   #reads = 0;
   #scannedAt = Number.NEGATIVE_INFINITY;
-  /** Batches in work, with the time of their last reset. */
   readonly #held = new Map<Batch, number>();
 
   constructor(spec: StreamFlusherSpec, { streams, number, streamCount }: FlushedStream, signals: Signals) {

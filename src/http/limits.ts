@@ -112,7 +112,7 @@ export class RateLimits {
     this.#trustedProxies = trustedProxies;
   }
 
-  /** @param caller undefined after a wrong credential @returns the caller's rate-limit key */
+  /** @param caller undefined after a wrong credential */
   count(group: AccessGroup, caller: Caller | undefined, res: HttpResponse, req: HttpRequest): string {
     if (!isGuarded(group)) return '';
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;
