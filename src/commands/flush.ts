@@ -14,7 +14,7 @@ export async function flush(program: Program<'flush'>): Promise<number> {
   );
   if (flushing === undefined) return 0;
   const { close, lost } = flushing;
-  const stopped = untilStopped(); // before `ready`, after which the parent may send a signal
+  const stopped = untilStopped();
   log.info('flushing');
   ready({});
   try {

@@ -21,7 +21,7 @@ export interface Program<Name extends CommandName> {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly log: Logger;
-  /** Resolves at the first signal; a second one ends the process. Signals are caught from the first call on. */
+  /** Resolves at the first signal; a second one ends the process. Call before `ready`: the parent may then send one. */
   untilStopped(): Promise<StopSignal>;
   /** `last` runs before a second signal ends the process. */
   beforeForcedExit(last: () => void): void;

@@ -38,7 +38,7 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
   return 0;
 }
 
-/** A hint if a parameterized view lacks parameters: ClickHouse only reports missing columns. */
+/** ClickHouse reports missing columns if a parameterized view lacks parameters. */
 function missingDays(query: string): string {
   for (const view of loadViews()) {
     const [asked, given = ''] = new RegExp(`\\b${view.name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];

@@ -13,11 +13,9 @@ export interface BannerFacts {
   readonly clickhouseUrl: string;
   readonly dashboardUrl: string;
   readonly dashboardToken: string;
-  /** Undefined if ClickHouse isn't embedded. */
   readonly clickhousePort: number | undefined;
   readonly database: string;
   readonly folder: string;
-  /** Undefined if API_KEYS is set. */
   readonly key: string | undefined;
 }
 

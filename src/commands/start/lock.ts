@@ -26,7 +26,6 @@ export interface Lock {
   release(): Promise<void>;
 }
 
-/** @throws StartupError if the folder is in use */
 export async function lockFolder(folder: string, pid: number): Promise<Lock> {
   const inUse = (owner: string) =>
     new StartupError(

@@ -5,7 +5,6 @@ import { StartupError } from '../../errors.js';
 
 export interface Wanted {
   readonly host: string;
-  /** 0 means any free port. */
   readonly port: number;
   readonly setting: string;
 }

@@ -152,7 +152,6 @@ export async function startProcesses(
         DASHBOARD_TOKEN: dashboardToken,
       })),
   );
-  // `flush` fails if Redis lost its data.
   const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>
     own('deliver', 'deliver', () => ({ REDIS_URL: redis })),
   );

@@ -3,7 +3,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { FromRelay, ToRelay } from '../siblings.js';
 
-/** A worker that doesn't answer in time is left out. */
 const ANSWER_TIMEOUT_MS = 1_000;
 
 type OnReply = (name: string, value: unknown) => void;
@@ -14,7 +13,6 @@ export class Relay {
   readonly #questions = new Map<number, OnReply>();
   #count = 0;
 
-  /** A restarted worker keeps its name. */
   join(name: string, worker: ChildProcess): void {
     this.#workers.set(name, worker);
     worker.on('message', (received) => {

@@ -16,7 +16,6 @@ export interface ShutdownOutcome {
 
 export interface Clock {
   now(): number;
-  /** @returns a function that cancels it */
   after(ms: number, then: () => void): () => void;
 }
 

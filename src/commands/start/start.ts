@@ -11,7 +11,7 @@ import { lockFolder } from './lock.js';
 import { type Running, startProcesses, stopOrder } from './processes.js';
 import { shutdown } from './shutdown.js';
 
-/** @throws StartupError if a process can't start, after stopping the others */
+/** @throws StartupError if a process can't start, after the others were stopped */
 export async function start(program: Program<'start'>): Promise<number> {
   const { config, env, log, stdout } = program;
   const began = performance.now();
@@ -58,7 +58,7 @@ function announce(
   afterMs: number,
 ): void {
   const url = httpUrl(config.HOST, running.port) + config.BASE_PATH;
-  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // has no credentials
+  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
   const dashboardUrl = httpUrl(config.HOST, running.dashboardPort);
   const database = config.CLICKHOUSE_DATABASE;
   if (stdout.isTTY) {

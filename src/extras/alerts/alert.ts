@@ -86,7 +86,7 @@ export function variantsByField(product: Product): Map<string, readonly Variant[
 }
 
 /**
- * The lowest price in the item's currency; in stock if any variant is. Unknown currencies never compare as equal.
+ * The lowest price in the item's currency; in stock if any variant is. Unknown currencies are never equal.
  * @param shopCurrency upper case; for items and variants without a currency
  */
 export function offerOf(
@@ -112,7 +112,7 @@ export function offerOf(
 /**
  * @param now undefined if the product's state is unknown
  * @param version of the product; items with a newer reported version are skipped
- * @param since if another process may still be alerting for an older version, stamp every item so that it skips them
+ * @param since another process may still be alerting for an older version: stamp all items, so that it skips them
  */
 export function stepsOf(
   { item, start, told }: Wish,

@@ -9,7 +9,6 @@ import { Products } from './products.js';
 import { productLeftOut, productOperations } from './routes.js';
 import { Wishers } from './wishers.js';
 
-/** @returns undefined if product alerts are off */
 export function openWishers({
   store,
   config,
@@ -53,7 +52,7 @@ function openProducts(core: Core, wishers: Wishers, onFuture: () => void): Produ
   const products = new Products({
     ...{ store, wishlists, wishers, shopCurrency, onFuture, lookMs: timing.productLookMs },
     placeOf: (profileId) => identity.redirects.placeOf(profileId),
-    // A product belongs to no profile: its row goes to the first bucket's stream.
+    // A product has no profile: its row goes to the first bucket's stream.
     record: (product, version) =>
       appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),
     onError: (error) => onFailed('product', error),

@@ -1,10 +1,6 @@
-// Product updates and their alerts. An update stays in the journal until all its alerts are sent:
-//
-//   PUT      ──▶ journal ──▶ send alerts ──▶ remove ──▶ answer
-//   webhook  ──▶ journal ──▶ answer ──▶ send alerts ──▶ remove
-//
-// If a process dies, another one finishes an entry that it sees in two consecutive scans. The newest version of a
-// product wins: Shopify's `updated_at`, else the time of arrival.
+// Product updates and their alerts. An update stays in the journal until all its alerts are sent; if a process dies,
+// another one finishes an entry that it sees in two consecutive scans. PUT is answered after the alerts, a webhook
+// before. The newest version of a product wins: Shopify's `updated_at`, else the time of arrival.
 
 import { backoffMs, pause } from '../../backoff.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -20,22 +16,23 @@ const MOST = 1_000;
 const SCAN_MS = 30_000;
 
 export interface ProductsSpec extends TellerSpec {
-  /** Records the product for analysts, before its alerts; repeated with them. */
+  /** Called before the alerts, and again if these are retried. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
   readonly onError: (error: Error) => void;
-  /** Called for a version later than Redis's clock; it counts as now. */
+  /** Called for a version later than Redis's clock, which counts as now. */
   readonly onFuture: () => void;
   readonly lookMs?: number | undefined;
 }
 
+/** Methods throw ServiceError `unavailable`. */
 export class Products {
   readonly #store: Store;
   readonly #spec: ProductsSpec;
   readonly #teller: Teller;
   readonly #closing = new AbortController();
-  /** At most MOST: a later scan finds the others. */
+  /** At most MOST; a later scan finds others. */
   readonly #wanted = new Set<string>();
-  /** Journaled versions at the last scan -> monotonic time of the first scan that found them. */
+  /** Journaled versions -> monotonic time of the first scan that found them. */
   #seen: ReadonlyMap<string, number> = new Map();
   #running: Promise<void> | undefined;
 
@@ -47,14 +44,14 @@ export class Products {
 
   /**
    * Idempotent. After an error a process finishes it later.
-   * @throws ServiceError `unavailable`, `overloaded`
+   * @throws ServiceError `overloaded`
    */
   async put(product: Product): Promise<Counts> {
     const [version = 0, since = 0] = await this.#write(product, '');
     return this.#tell({ product, version, since });
   }
 
-  /** Sends alerts later. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
+  /** Sends alerts later. @param updatedAt milliseconds since 1970 */
   async take(product: Product, updatedAt: number | undefined): Promise<void> {
     const [version] = await this.#write(product, updatedAt ?? '');
     if (version === undefined) return;
@@ -62,7 +59,7 @@ export class Products {
     this.#want(product.productId);
   }
 
-  /** `oldestMs`: for how long this process has seen the oldest entry. @throws ServiceError `unavailable` */
+  /** `oldestMs`: for how long this process has seen the oldest entry. */
   async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
     const { products } = this.#store.keys;
     const count = await this.#store.call((client) => client.hlen(products));
@@ -84,7 +81,6 @@ export class Products {
     };
   }
 
-  /** Picks products that the previous scan saw, too. @throws ServiceError `unavailable` */
   async look(): Promise<void> {
     const { products, productVersions } = this.#store.keys;
     const open = new Map<string, string>();

@@ -27,6 +27,7 @@ interface Wish extends Batched<undefined> {
   readonly profileId: string;
 }
 
+/** Methods throw ServiceError `unavailable`. */
 export class Wishers implements ItemIndex {
   readonly #store: Store;
   readonly #wishes: Batcher<Wish, undefined>;
@@ -38,7 +39,7 @@ export class Wishers implements ItemIndex {
     this.#graceMs = graceMs;
   }
 
-  /** Call before the item is written. @throws ServiceError `unavailable` */
+  /** Call before the item is written. */
   add(field: string, profileId: string): Promise<void> {
     return this.#wishes.run({ index: this.#indexOf(field), profileId });
   }
@@ -47,7 +48,7 @@ export class Wishers implements ItemIndex {
     await Promise.all(fields.map((field) => this.add(field, profileId)));
   }
 
-  /** For an erased or merged profile. @throws ServiceError `unavailable` */
+  /** For an erased or merged profile. */
   remove(fields: readonly string[], profileId: string): Promise<void> {
     return this.#unwish(fields, profileId, 0);
   }
@@ -72,7 +73,7 @@ export class Wishers implements ItemIndex {
     return [...(await readHash(this.#store, items)).keys()];
   }
 
-  /** Profiles may repeat. @throws ServiceError `unavailable` */
+  /** Profiles may repeat. */
   pages(field: string): AsyncGenerator<readonly string[]> {
     return this.#pagesOf(this.#indexOf(field));
   }
@@ -88,10 +89,7 @@ export class Wishers implements ItemIndex {
     } while (cursor !== '0');
   }
 
-  /**
-   * Removes profiles that no longer exist; merged ones still do. Keeps entries younger than `graceMs`.
-   * @param digest of an index @returns how many it removed @throws ServiceError `unavailable`
-   */
+  /** Removes profiles that don't exist, except recent entries. @param digest of an index @returns how many it removed */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
     const index = keys.wishers(digest);

@@ -1,6 +1,6 @@
 // Backs up a running deployment: Redis first, then ClickHouse. An event stays in Redis until ClickHouse confirms it, so
 // it is in one or both, and its id makes it one row. In the other order an event flushed in between is in neither.
-// Everything acknowledged before the backup began is in it; later data may be missing, or in ClickHouse only.
+// Everything acknowledged before the backup began is in it; later data may be missing or in ClickHouse only.
 
 import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ export interface Databases {
   readonly database: string;
 }
 
-/** @param folder new or empty @throws StartupError, database and disk errors; the folder then has no manifest */
+/** @param folder new or empty @throws StartupError, database and disk errors */
 export async function backUp(
   { redis, keys, prefix, clickhouse, server, database }: Databases,
   folder: string,

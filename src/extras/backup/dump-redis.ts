@@ -191,7 +191,7 @@ class Dump {
     await work();
   }
 
-  /** Reads atomically. @returns per key its expiry and its payload or null */
+  /** Atomic. @returns per key its expiry, and its payload or null */
   async #read(names: readonly string[]): Promise<unknown[]> {
     const list = [names.length, ...names];
     try {
@@ -205,7 +205,7 @@ class Dump {
   async #write(file: CheckedFile, names: readonly string[], values: readonly unknown[]): Promise<void> {
     for (const [i, key] of names.entries()) {
       const [endsAt, payload] = [Number(values[2 * i]), values[2 * i + 1] as Buffer | null];
-      if (payload === null) continue; // deleted or expired
+      if (payload === null) continue; // deleted
       await writeRecord(file, { key, endsAt, payload });
       const kind = this.#kindOf(key)?.kind as string;
       this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);

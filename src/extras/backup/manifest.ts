@@ -26,7 +26,7 @@ export interface Manifest {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** By kind. A key that was dumped again counts each time. */
+    /** By kind; a key that was dumped again counts twice or more. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {

@@ -2,8 +2,7 @@
 // purchases) are left out: inserting the source rows fills them again. Two such tables are included, since they hold
 // more than the source rows: products of erased events, and when an hour's last row was inserted.
 //
-// - Products follow events and hours follow visits, so that they cover all those rows. The restore's own views add rows
-//   that the dump missed.
+// - Products follow events and hours follow visits, so that they cover those rows. The restore's views add others.
 // - Days follow visits: visits are deleted after their day is sealed, so if the dump lacks them, it has the seal.
 // - Totals follow days: a day's row is written after its totals.
 
@@ -31,7 +30,7 @@ export async function countRows(client: ClickHouseClient, table: string): Promis
   return Number(await answerOf(client, `SELECT count() FROM ${table} FINAL`));
 }
 
-/** @returns a table with rows; undefined if there is none or no database */
+/** @returns a table with rows, if any */
 export async function anyTable(client: ClickHouseClient, database: string): Promise<string | undefined> {
   for (const table of [...TABLES, ...FED]) {
     const name = `${database}.${table}`;

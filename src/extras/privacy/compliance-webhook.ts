@@ -1,7 +1,6 @@
 // Parses compliance webhooks. https://shopify.dev/docs/apps/build/compliance/privacy-law-compliance
 //
-// Shopify repeats a webhook until it is answered 200, so any object is accepted. The customer, its id or its e-mail
-// address may be absent.
+// Shopify repeats a webhook until it is answered 200, so any object is accepted.
 
 import { isCustomerId } from '../../identity-rules.js';
 import { complianceBody } from '../../validation/schemas.js';

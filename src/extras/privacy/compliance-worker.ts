@@ -16,7 +16,7 @@ const OWN = loadScript('extras/privacy/leaseRequests');
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 const POLL_MS = 5_000;
-/** Pause between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
+/** Between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 /** Profiles per command. */
@@ -37,7 +37,6 @@ export interface ComplianceWorkerParts {
   readonly compliance: Compliance;
   readonly eraser: Eraser;
   readonly shopEraser: ShopEraser;
-  /** Called for failures, which are retried. */
   readonly onError: (error: Error) => void;
   readonly pollMs?: number | undefined;
 }
@@ -45,7 +44,7 @@ export interface ComplianceWorkerParts {
 export class ComplianceWorker {
   readonly #parts: ComplianceWorkerParts;
   readonly #name = randomUUID();
-  /** By request id; `at` is the time of the next attempt. */
+  /** By request id; `at` is when to retry. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
   readonly #closing = new AbortController();
@@ -67,7 +66,6 @@ export class ComplianceWorker {
     };
   }
 
-  /** Starts a run, after the current one if any. */
   poke(): void {
     if (this.#closing.signal.aborted) return;
     this.#isPoked = true;
@@ -105,7 +103,7 @@ export class ComplianceWorker {
         const now = await this.#alone(one, () => this.#erase(one));
         if (now !== undefined) done.push(now);
       }
-      // Before the requests are updated: a crash in between repeats the erasure.
+      // Comes before the requests are updated, so that a crash repeats the erasure.
       await this.#redact(done);
       const erased: OpenRequest[] = [];
       for (const { open } of done) {
@@ -182,7 +180,6 @@ export class ComplianceWorker {
     }
   }
 
-  /** Returns the profiles whose rows aren't erased yet. */
   async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
     const { erasures } = this.#parts.store.keys;
     const all = [...profiles];

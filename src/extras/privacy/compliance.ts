@@ -13,7 +13,7 @@ export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
 /** Shopify repeats a webhook for some hours. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
-/** This field has the last id. */
+/** The field that holds the last id. */
 const LAST = '#';
 
 export interface ComplianceRequest {
@@ -39,6 +39,7 @@ export interface OpenRequest {
   readonly kept: string;
 }
 
+/** Methods throw ServiceError `unavailable`. */
 export class Compliance {
   readonly #store: Store;
   readonly #onUnreadable: (error: Error) => void;
@@ -51,7 +52,7 @@ export class Compliance {
 
   /**
    * @param deliveryId stays the same if the webhook is repeated @param request undefined if there is nothing to do
-   * @returns false for a repeated webhook @throws ServiceError `unavailable`
+   * @returns false for a repeated webhook
    */
   async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<boolean> {
     const { compliance, complianceTaken } = this.#store.keys;
@@ -60,12 +61,11 @@ export class Compliance {
     return (await this.#store.change(TAKE, [compliance, complianceTaken], args)) === 1;
   }
 
-  /** @throws ServiceError `unavailable` */
   async isEmpty(): Promise<boolean> {
     return (await this.#store.call((client) => client.hlen(this.#store.keys.compliance))) <= 1;
   }
 
-  /** Oldest first. @throws ServiceError `unavailable` */
+  /** Oldest first. */
   async list(): Promise<OpenRequest[]> {
     const kept = await readHash(this.#store, this.#store.keys.compliance);
     return [...kept]
@@ -74,7 +74,7 @@ export class Compliance {
       .flatMap(([id, text]) => this.#read(id, text));
   }
 
-  /** @param changed undefined closes the request @returns undefined if the request has changed since it was read */
+  /** @param changed undefined closes the request @returns undefined if `open` is outdated */
   async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
     const { compliance } = this.#store.keys;

@@ -1,6 +1,6 @@
 // Joins visitors' JSON into the text of an export.
 
-/** Chunks of JSON. If iterating throws, the text so far is not valid JSON. */
+/** If iterating throws, the text so far is not valid JSON. */
 export interface Export extends AsyncIterable<string> {
   /** Ends the queries. Call it even if nothing was read. */
   close(): void;

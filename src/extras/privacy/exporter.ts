@@ -25,15 +25,14 @@ export type ReadRows = (
 
 interface Run {
   readonly signal: AbortSignal;
-  /** Exported profiles; an address may lead to one twice. */
+  /** Exported so far; an address may lead to one twice. */
   readonly profiles: Set<string>;
 }
 
 interface Given {
   readonly name: string;
-  /** True if its visitor exists or a row names it. */
   readonly isKnown: boolean;
-  /** The default profile, if the identity has no link. */
+  /** The default profile, if there is no link. */
   readonly own: string | undefined;
 }
 
@@ -55,7 +54,7 @@ export class Exporter {
     this.#parts = parts;
   }
 
-  /** @returns undefined if there is no such visitor @throws ServiceError `unavailable`, also if ClickHouse fails */
+  /** @returns undefined if there is no such visitor @throws ServiceError `unavailable` */
   exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
     return this.#open(
       (run) => (digest === undefined ? this.#ofNames(names, run) : this.#ofEmail(digest, names, run)),
@@ -109,7 +108,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param names identities whose rows the first visitor's export has */
+  /** @param names the first visitor's export has their rows */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
@@ -118,7 +117,7 @@ export class Exporter {
     }
   }
 
-  /** Follows merges. @returns undefined if the profile doesn't exist or is exported already */
+  /** Follows merges. @returns undefined if it doesn't exist or is exported already */
   async #exportProfile(
     { profileId, creator }: Indexed,
     others: readonly Given[],
@@ -135,7 +134,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param given identities whose rows are included in any case @returns undefined if the profile has moved */
+  /** @param given their rows are always included @returns undefined if the profile has moved */
   async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
     const { keys } = this.#parts.store;
     const { profileId } = place;
@@ -197,7 +196,7 @@ export class Exporter {
     }
   }
 
-  /** Waits for the first rows. @returns undefined without CLICKHOUSE_URL @throws ServiceError `unavailable` */
+  /** Waits for the first rows. @returns undefined without CLICKHOUSE_URL */
   async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     try {
       const rows = (await this.#parts.readRows(table, owners, signal))?.[Symbol.asyncIterator]();
@@ -224,7 +223,7 @@ export class Exporter {
     return given;
   }
 
-  /** ClickHouse may have rows of an identity that Redis doesn't have: an order, or an expired profile. */
+  /** ClickHouse may have rows of identities that Redis lacks, from orders or expired profiles. */
   async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
     const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
     for (const table of ROW_TABLES)
@@ -233,7 +232,7 @@ export class Exporter {
     return false;
   }
 
-  /** Skips moved identities, such as a session that is another customer's now. */
+  /** Skips identities that have moved, such as a session that is another customer's now. */
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)

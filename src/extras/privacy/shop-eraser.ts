@@ -41,7 +41,6 @@ export class ShopEraser {
 
   async #eraseFound(onStep: OnStep): Promise<void> {
     const [prefix = ''] = this.#store.keys.mark(0).split('{');
-    // A failed profile doesn't prevent the others.
     let failed: unknown;
     for (const node of await this.#nodes()) {
       let cursor = '0';

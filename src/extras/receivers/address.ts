@@ -1,4 +1,4 @@
-// Prevents server-side request forgery: a receiver's host may only resolve to public addresses. A connection uses the
+// Prevents server-side request forgery: a receiver's host must resolve to public addresses only. A connection uses the
 // addresses that `guardedLookup` checked, so DNS can't change in between.
 //
 // Not public: IANA's special-purpose blocks (RFC 6890 and successors), multicast, reserved blocks, IPv6 outside global
@@ -86,7 +86,6 @@ export class Addresses {
     await this.#addressesOf(hostname);
   }
 
-  /** Fails if the host has an address that isn't public. */
   readonly guardedLookup: LookupFunction = (host, options, callback) => {
     this.#addressesOf(host).then(
       ([first, ...others]) =>

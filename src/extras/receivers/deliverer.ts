@@ -1,4 +1,4 @@
-// Runs a sender for each enabled receiver and stream. Several processes may run: a delivery is leased to one of them.
+// Runs a sender for each enabled receiver and stream. Several processes may run, since deliveries are leased.
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';

@@ -1,4 +1,4 @@
-// Plugs receivers into `serve`: operations, metrics, documentation of deliveries.
+// Plugs receivers into `serve`.
 
 import type { Extra } from '../../app/extra.js';
 import { receiversOf } from './deliver.js';

@@ -64,7 +64,7 @@ export class Receivers {
     return reply === 1 ? receiver : this.get(receiver.id);
   }
 
-  /** @throws ServiceError `invalid_request` for a refused URL, `not_found` */
+  /** @throws ServiceError `invalid_request`, `not_found` */
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
     if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();

@@ -40,7 +40,7 @@ export interface Replay {
 
 /**
  * @returns the number of queued deliveries
- * @throws StartupError if the receiver is disabled; ServiceError `not_found`; Redis's and ClickHouse's errors
+ * @throws StartupError if the receiver is disabled; ServiceError `not_found`; database errors
  */
 export async function replay({
   clickhouse,

@@ -9,7 +9,7 @@ import type { DeliveryQueue, Taken } from './queue.js';
 import type { Receiver } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
-/** For Redis calls before and after the request. */
+/** Time for Redis calls before and after the request. */
 const LEASE_GRACE_MS = 15_000;
 const POLL_MS = 200;
 /** A receiver is disabled after this long without a success. */
@@ -47,7 +47,7 @@ export class ReceiverSender {
     return this.#receiver;
   }
 
-  /** Applies to later attempts. Ends the sender if the receiver is disabled. */
+  /** Applies to later attempts; ends if the receiver is disabled. */
   update(receiver: Receiver): void {
     this.#receiver = receiver;
     if (!receiver.isEnabled) this.end();

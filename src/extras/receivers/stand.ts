@@ -13,7 +13,7 @@ export interface Stand {
   readonly lastSuccessAt: number;
   readonly lastFailureAt: number;
   readonly lastError: string;
-  /** Age of the oldest due delivery; 0 if none is due. */
+  /** How late the oldest due delivery is; 0 if none is due. */
   readonly lateMs: number;
 }
 
