@@ -21,7 +21,7 @@ export interface Program<Name extends CommandName> {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly log: Logger;
-  /** Resolves at the first signal; a second one ends the process. Call before `ready`: the parent may then send one. */
+  /** Resolves at the first signal; a second one ends the process. Call it before `ready`, so as not to miss a signal. */
   untilStopped(): Promise<StopSignal>;
   /** `last` runs before a second signal ends the process. */
   beforeForcedExit(last: () => void): void;

@@ -1,4 +1,4 @@
-// Shows progress: a terminal's line is rewritten; a pipe gets a line every `pipeEveryMs`.
+// Shows progress: rewrites one line on a terminal; in a pipe adds a line every `pipeEveryMs`.
 
 import type { Program } from './program.js';
 

@@ -22,7 +22,7 @@ const TIMEOUT_MS = 1_500;
 export class WorkerSiblings {
   readonly workers: number;
   readonly #channel: Channel;
-  /** By question, for TIMEOUT_MS at most. */
+  /** By question; an entry expires after TIMEOUT_MS. */
   readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));

@@ -38,7 +38,7 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
   return 0;
 }
 
-/** ClickHouse reports missing columns if a parameterized view lacks parameters. */
+/** A hint for a view without its parameters: ClickHouse's error only says that it has no columns. */
 function missingDays(query: string): string {
   for (const view of loadViews()) {
     const [asked, given = ''] = new RegExp(`\\b${view.name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];

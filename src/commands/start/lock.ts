@@ -1,6 +1,6 @@
 // Locks a data folder for one `wishmeter start`. The owner listens on a unix socket, which the kernel closes when the
-// owner dies; a pid in a file could be reused. A dead owner's socket can't be removed safely if all share its name. So
-// each contender listens on its own socket and then asks the others:
+// owner dies; a pid in a file could be reused. With one shared socket, removing a dead owner's could remove a new
+// owner's. So each contender listens on its own socket and then asks the others:
 //
 //   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
 //     ▲               ├─ an owner ──▶ refused
@@ -110,7 +110,7 @@ async function ask(path: string): Promise<string | undefined> {
     return await text(socket);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ECONNRESET') return ''; // it closes; the caller asks again
+    if (code === 'ECONNRESET') return ''; // the other one is closing; the caller asks again
     return code === 'ECONNREFUSED' || code === 'ENOENT' ? undefined : 'unknown';
   } finally {
     clearTimeout(late);

@@ -3,7 +3,7 @@
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
 //
-// If Redis is empty, flush starts before serve: it fails if ClickHouse shows that Redis lost its data.
+// If Redis is empty, flush starts before serve: flush fails if ClickHouse shows that Redis lost its data.
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
@@ -86,7 +86,7 @@ export async function startProcesses(
             startRedis({ dir: redisFolder(DATA_DIR), fsync: config.REDIS_FSYNC, onState }),
           )
           .then(({ url }) => url);
-  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // the password changes
+  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // each start has a new password
   const clickhouseUrl = CLICKHOUSE_URL
     ? Promise.resolve(CLICKHOUSE_URL)
     : children

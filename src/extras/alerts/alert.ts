@@ -22,7 +22,7 @@ export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
-  /** If false, reported states stay. */
+  /** If false, there are no alerts and reported states stay. */
   readonly isPublished: boolean;
   readonly isWhole: boolean;
   readonly variants: readonly Variant[];
@@ -112,7 +112,8 @@ export function offerOf(
 /**
  * @param now undefined if the product's state is unknown
  * @param version of the product; items with a newer reported version are skipped
- * @param since another process may still be alerting for an older version: stamp all items, so that it skips them
+ * @param since version below which unchanged items are stamped, too: a process that still alerts for an older version
+ *   then skips them
  */
 export function stepsOf(
   { item, start, told }: Wish,

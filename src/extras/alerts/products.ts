@@ -43,7 +43,7 @@ export class Products {
   }
 
   /**
-   * Idempotent. After an error a process finishes it later.
+   * Idempotent. After an error, alerts are sent later.
    * @throws ServiceError `overloaded`
    */
   async put(product: Product): Promise<Counts> {

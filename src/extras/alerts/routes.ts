@@ -24,7 +24,7 @@ const MAX_PRODUCT = 512 * 1024;
 const TOPICS = new Set(['', 'products/update', 'products/create']);
 export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
-/** Callers may send any topics. */
+/** Maximum logged topics: callers may send any. */
 const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 

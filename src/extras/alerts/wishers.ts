@@ -68,7 +68,7 @@ export class Wishers implements ItemIndex {
     }
   }
 
-  /** @param items a key */
+  /** @param items key of a hash of items */
   async fieldsOf(items: string): Promise<string[]> {
     return [...(await readHash(this.#store, items)).keys()];
   }
@@ -89,7 +89,7 @@ export class Wishers implements ItemIndex {
     } while (cursor !== '0');
   }
 
-  /** Removes profiles that don't exist, except recent entries. @param digest of an index @returns how many it removed */
+  /** Removes profiles that don't exist, except recent entries. @param digest of an index @returns their number */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
     const index = keys.wishers(digest);

@@ -1,6 +1,7 @@
 // Backs up a running deployment: Redis first, then ClickHouse. An event stays in Redis until ClickHouse confirms it, so
-// it is in one or both, and its id makes it one row. In the other order an event flushed in between is in neither.
-// Everything acknowledged before the backup began is in it; later data may be missing or in ClickHouse only.
+// the backup has it from one or both, and its id makes it one row. In the other order an event flushed in between
+// would be missing. Everything acknowledged before the backup began is in it; later data may be missing or in
+// ClickHouse only.
 
 import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';

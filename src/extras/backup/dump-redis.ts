@@ -79,7 +79,7 @@ class Dump {
     this.#parts = parts;
   }
 
-  /** @returns sources of merges that were pending at its start */
+  /** @returns sources of merges that were pending before it read a profile */
   async profiles(spool: NameSpool): Promise<Set<string>> {
     const pending = new Set<string>();
     for await (const key of this.#names()) {

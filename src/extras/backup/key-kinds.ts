@@ -9,7 +9,7 @@ export interface KeyKind {
 
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
-/** A process waits for these replies. */
+/** Replies that a process waits for; useless after a restore. */
 const LANE = /^\{[^}]+\}:lane:/;
 
 /** @param name without `<prefix>:` @returns undefined if a backup leaves the key out */

@@ -26,7 +26,7 @@ export interface Manifest {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** By kind; a key that was dumped again counts twice or more. */
+    /** By kind; each dump of a key counts. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {

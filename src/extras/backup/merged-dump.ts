@@ -1,7 +1,7 @@
-// Dumps profiles again that a merge changed during the first pass: if it read one before the merge and the other after,
-// both or neither have the moved data. Here a source is dumped before its target, so the data is in the target, or in
-// the source's journal, from which the restored deployment resumes the merge. If a target has received another source,
-// that one is dumped too, and then the target again. The last dump of a profile counts.
+// Dumps profiles again that a merge changed during the first pass. That pass may have read source and target at
+// different stages of the merge, so that both or neither have the moved data. Here a source is dumped before its
+// target: the data is then in the target, or in the source's journal, from which the restored deployment resumes the
+// merge. A target that has received another source since is dumped after that source. The last dump of a profile counts.
 
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
@@ -30,7 +30,7 @@ export class MergedDump {
   /** An older merge ended before the first pass, unless it was pending then. */
   readonly #since: number;
   readonly #wasPending: ReadonlySet<string>;
-  /** Sources dumped since their merge began; about 100 bytes for each merge during the backup. */
+  /** Sources dumped since their merge began; about 100 bytes each. */
   readonly #settled = new Set<string>();
   /** Targets that have to be dumped after their source. */
   readonly #targets = new Set<string>();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 /** Of 100 million names a part has about 100 MB. */
 const PARTS = 64;
-/** Characters. */
+/** Buffered characters of a part. */
 const HELD = 64 * 1024;
 
 export class NameSpool {

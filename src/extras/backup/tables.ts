@@ -2,8 +2,8 @@
 // purchases) are left out: inserting the source rows fills them again. Two such tables are included, since they hold
 // more than the source rows: products of erased events, and when an hour's last row was inserted.
 //
-// - Products follow events and hours follow visits, so that they cover those rows. The restore's views add others.
-// - Days follow visits: visits are deleted after their day is sealed, so if the dump lacks them, it has the seal.
+// - Products follow events and hours follow visits, so that they cover those rows; views add the rest in the restore.
+// - Days follow visits: visits are deleted after their day is sealed, so a dump that lacks them has the seal.
 // - Totals follow days: a day's row is written after its totals.
 
 import type { ClickHouseClient } from '@clickhouse/client';

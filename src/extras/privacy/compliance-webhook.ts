@@ -12,7 +12,7 @@ const checkDelivery = compile<Fields>(complianceBody);
 export interface ComplianceDelivery {
   readonly shop: string | null;
   readonly customerId: string | null;
-  /** As sent. */
+  /** Not validated. */
   readonly email: unknown;
   readonly orders: number;
   readonly dataRequestId: string | null;

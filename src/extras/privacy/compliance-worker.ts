@@ -16,7 +16,7 @@ const OWN = loadScript('extras/privacy/leaseRequests');
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 const POLL_MS = 5_000;
-/** Between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
+/** Pause between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 /** Profiles per command. */

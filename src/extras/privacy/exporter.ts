@@ -25,7 +25,7 @@ export type ReadRows = (
 
 interface Run {
   readonly signal: AbortSignal;
-  /** Exported so far; an address may lead to one twice. */
+  /** Exported so far: an address may lead to the same profile twice. */
   readonly profiles: Set<string>;
 }
 
@@ -108,7 +108,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param names the first visitor's export has their rows */
+  /** @param names identities whose rows the first visitor's export includes */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
@@ -134,7 +134,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param given their rows are always included @returns undefined if the profile has moved */
+  /** @param given identities whose rows are included @returns undefined if the profile has moved */
   async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
     const { keys } = this.#parts.store;
     const { profileId } = place;

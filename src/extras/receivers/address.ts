@@ -57,7 +57,7 @@ export class Addresses {
     this.#resolve = resolve;
   }
 
-  /** Makes no DNS query. @throws AddressError */
+  /** Doesn't resolve the host. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
@@ -79,7 +79,7 @@ export class Addresses {
     }
   }
 
-  /** Makes a DNS query. @throws AddressError */
+  /** Also resolves the host. @throws AddressError */
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);
     if (hostname.startsWith('[') || isIP(hostname) !== 0) return;

@@ -43,7 +43,7 @@ export interface Attempted extends Settled {
   readonly isGone?: boolean;
 }
 
-/** @returns undefined after `close` of the connection @throws ServiceError `unavailable` */
+/** @returns undefined if the connection was closed @throws ServiceError `unavailable` */
 export async function attempt(
   { store, redirects, retriesMs = RETRIES_MS, onStep }: AttemptSpec,
   { queue, connection, receiver }: Destination,

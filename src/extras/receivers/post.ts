@@ -1,4 +1,4 @@
-// Posts to a receiver. A redirect is a failure. Not `fetch`: each connection has to use `guardedLookup`.
+// Posts to a receiver; a redirect is a failure. `fetch` won't do, since each connection has to use `guardedLookup`.
 
 import {
   type ClientRequest,
@@ -11,7 +11,7 @@ import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
-/** Per sender. */
+/** Requests of one sender. */
 export const MAX_CONCURRENT = 16;
 
 export type Outcome =
@@ -112,7 +112,7 @@ function readRetryAfter(text = ''): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** A connection is reused only if its body was read. */
+/** Reads a short body, so that the connection can be reused. */
 function discard(answer: IncomingMessage): void {
   let bytes = 0;
   answer.on('error', () => {});

@@ -35,7 +35,7 @@ export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
   readonly #exists: () => Promise<number>;
-  /** Bytes; for pending deliveries and for dead letters. */
+  /** Maximum bytes of pending deliveries, and of dead letters. */
   readonly highWater: number;
 
   constructor(
@@ -58,7 +58,7 @@ export class DeliveryQueue {
       const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
       deadLetters += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
     }
-    // A concurrent removal may have cleared the queue before the lines came.
+    // A concurrent removal of the receiver may have cleared the queue before these lines came.
     if ((await this.#exists()) === 0) await this.clear();
     return deadLetters;
   }

@@ -18,7 +18,7 @@ const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occ
     AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})
     AND type IN {types: Array(String)} AND origin != 'import'
   ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
-/** Numbers as in src/events/row.ts. */
+/** Formats numbers as src/events/row.ts does. */
 const AS_LINES = {
   output_format_json_quote_decimals: 1,
   output_format_json_quote_64bit_integers: 0,

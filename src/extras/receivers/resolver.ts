@@ -12,11 +12,11 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 export interface ResolverOptions {
   readonly hostsFile?: string;
   readonly resolvConf?: string;
-  /** `address:port`; replaces those of /etc/resolv.conf. */
+  /** `address:port`, instead of those in /etc/resolv.conf. */
   readonly servers?: readonly string[];
-  /** For the first query; the second one gets twice as long. */
+  /** Timeout of the first query; the second one gets twice as long. */
   readonly questionMs?: number;
-  /** For all queries of a name. */
+  /** Timeout of all queries for a name. */
   readonly limitMs?: number;
 }
 

@@ -7,7 +7,7 @@ export interface Stand {
   readonly delivered: number;
   readonly failures: number;
   readonly dead: number;
-  /** The last 60 to 65 minutes, also for `failuresInHour`. */
+  /** In the last 60 to 65 minutes, like `failuresInHour`. */
   readonly deliveredInHour: number;
   readonly failuresInHour: number;
   readonly lastSuccessAt: number;
@@ -20,7 +20,7 @@ export interface Stand {
 /** Fields of the state hash, plus `pending` and the next delivery's `dueAt`, or `Infinity`. */
 export type QueueState = Readonly<Record<string, string>>;
 
-/** Twelve full steps and the current one. */
+/** An hour is twelve steps, plus the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
 
