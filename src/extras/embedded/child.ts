@@ -58,7 +58,8 @@ export interface ChildSpec<Ready> {
   /** @param ended aborts when the child ends or is late */
   readonly ready: (child: ChildProcess, ended: AbortSignal) => Promise<Ready>;
   readonly ipc?: boolean;
-  readonly output?: 'inherit' | 'tail';
+  /** Keeps the end of the output for errors instead of showing it. */
+  readonly output?: 'tail';
   readonly restart?: boolean;
   readonly readyMs?: number;
   readonly stopMs?: number;

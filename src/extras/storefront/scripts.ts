@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
 /** File names are hashes of the source. */
 export const MINIFIED = new URL('minified/', import.meta.url);
-/** Ordered: each uses the ones before. */
+/** In order: `page` extends a class of `heart`, and `start` runs the rest. */
 const KIT = ['network', 'list', 'heart', 'page', 'smart-save', 'cart', 'looks', 'start'];
 
 export const SCRIPTS = ['beacon', 'wishlist'] as const;

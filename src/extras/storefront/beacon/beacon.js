@@ -82,7 +82,7 @@
   const refused = () =>
     never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed() && 'no consent');
 
-  // Shopify's script may come until then. A prerendered page is viewed when it is shown.
+  // Until the page is parsed, Shopify's script may still come. A prerendered page is viewed when it is shown.
   const isShown = () => document.readyState !== 'loading' && !document.prerendering;
 
   const decide = () => {
@@ -105,7 +105,7 @@
   const identify = () => {
     const before = stored();
     const [id, owner = ''] = before.split(BLANK);
-    // Only once per page: another tab may have logged out since.
+    // Compared only once per page: another tab may have logged out since.
     const now = present === undefined ? owner : present.trim();
     present = undefined;
     const next = ((!owner || owner === now) && id) || randomId();
@@ -114,7 +114,7 @@
     return next;
   };
 
-  // Identifies in the tick of the consent, which may be withdrawn in the next.
+  // Identify in the same tick as the consent, which may be withdrawn in the next.
   const session = async () => {
     if (never()) throw 0;
     return new Promise((go) => {

@@ -12,17 +12,17 @@ const productOf = (k) => {
   return { productId, variantId: variantId || null };
 };
 
-// `id`: the session; `keys`: saved products; `at`: time of the whole list, 0 after a change elsewhere.
+// `id`: the session; `keys`: saved products; `at`: when the whole list was read, 0 after a change elsewhere.
 let cache;
 let queued;
 // Saved products by cache and queue.
 let keys;
-// As last read by this page.
+// The whole list, if this page has read it.
 let items;
 // Products of this page for which the service has answered; `*`: all.
 const answered = new Set();
 const isAnswered = (product) => answered.has('*') || answered.has(keyOf(product));
-// Answered clicks; see askSaved.
+// Number of answered clicks; see askSaved.
 let clicks = 0;
 let problem;
 // Why there is no answer: `blocked`, `offline`.
@@ -184,7 +184,7 @@ async function link() {
   const { id, owner } = who();
   const both = `${id} ${owner}`;
   if (!owner || !id || read('wishmeter_linked') === both) return false;
-  // Through the app proxy. No product has this id.
+  // A write without effect through the app proxy: no product has this id.
   if (!options.backend && (await ask('item/remove', { productId: 'login' })).status !== 200) return false;
   write('wishmeter_linked', both);
   return true;

@@ -14,7 +14,7 @@ const TIMEOUT = 10000;
 const waitOf = (answer, tries) =>
   1000 * (answer?.headers.get('retry-after') * 1 || Math.min(2 ** tries / 2, 30)) * (1 + Math.random() / 2);
 
-// If localStorage is forbidden: for this page only.
+// localStorage or, if the browser forbids it, an object of this page.
 let storage;
 try {
   storage = localStorage;
@@ -28,7 +28,7 @@ function write(name, value) {
 }
 
 const isPrivate = () => navigator.globalPrivacyControl;
-// Under Global Privacy Control: a session only for the wishlist, from the first click on.
+// The session under Global Privacy Control: only for the wishlist, from the first click on.
 const PRIVATE = 'wishmeter_wishlist';
 
 function who() {
@@ -61,7 +61,7 @@ async function sessionFor(isClick) {
 let isLoggedIn = false;
 const viaBackend = () => options.backend && (who().owner || isLoggedIn || (isPrivate() && customer));
 
-/** After a login or logout. Continues through the backend, or with a new session. */
+/** After a login or logout: continues through the backend, or with a new session. */
 async function changeSession(status, sent) {
   const { id, owner } = who();
   // Another request has changed it.
@@ -99,7 +99,7 @@ async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {})
       headers,
       body: text,
       signal: AbortSignal.timeout(TIMEOUT),
-      // Limit of browsers: 64 KB.
+      // Browsers limit keepalive bodies to 64 KB.
       keepalive: text.length < 60000,
     });
     const json = await answer.json().catch((error) => {

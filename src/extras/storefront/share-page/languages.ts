@@ -129,7 +129,7 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
 };
 
-/** Intl rejects others, such as codes of two letters. */
+/** Intl can't format others, such as codes of two letters. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
 export class Language {

@@ -66,7 +66,7 @@ ${showPages(page, language)}`;
   return { title, body, image: imageAddress(items[0]?.image ?? null, shop) };
 }
 
-/** Links are relative: an app proxy adds its signature. */
+/** Relative links go through the app proxy, which signs them. */
 function showPages({ number, pages }: ItemPage, language: Language): Html {
   if (pages === 1) return NOTHING;
   const { newer, older } = language.texts;
