@@ -28,7 +28,6 @@ let problem;
 // Why there is no answer: `blocked`, `offline`.
 let off;
 
-/** Ignores other sessions' cache and queue. */
 function load() {
   const { id } = who();
   cache = read(CACHE);

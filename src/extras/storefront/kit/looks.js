@@ -76,7 +76,7 @@ function announce(message) {
   }, 50);
 }
 
-/** Stays while the pointer or the focus is in it. @param actions text name -> function of its button */
+/** Stays while the pointer or the focus is in it. */
 function toast(element, message, actions = {}) {
   element.shadowRoot.querySelector('.t')?.remove();
   const box = make('div', { part: 'toast', class: 'a t' }, message);

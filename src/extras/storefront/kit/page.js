@@ -49,7 +49,6 @@ class Page extends Painted {
     shadow(this, this.note, this.rows, bar);
   }
 
-  /** undefined before the items are known */
   list() {
     const code = this.getAttribute('code');
     if (code && code !== this.code) this.loadFriend(code);

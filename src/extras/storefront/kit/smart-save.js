@@ -8,7 +8,6 @@ async function smartSave() {
     const { productHandle, productTitle } = item;
     const visits = await api.count(productHandle);
     await refreshing;
-    // of any variant
     const isSaved = savedKey(item, true) || isPending(keyOf(item));
     if (!(visits >= least) || isSaved || !answered.size || whyOff()) continue;
     const yes = () => addItem({ ...heart.item(), source: 'pdpSmartSave' }, 'smart-save', heart);

@@ -48,7 +48,6 @@ export interface WishmeterOptions {
   consent?: string;
   backend?: string;
   gpc?: 'off';
-  /** Current prices and stock. */
   products?: (items: WishlistItem[]) => Promise<(WishlistProduct & { price: string; available: boolean })[]>;
 }
 

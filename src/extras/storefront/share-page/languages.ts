@@ -137,7 +137,6 @@ export class Language {
   readonly texts: Texts;
   readonly #plurals: Intl.PluralRules;
   readonly #numbers: Intl.NumberFormat;
-  /** By currency; '' for those not in CURRENCIES. */
   readonly #prices = new Map<string, Intl.NumberFormat>();
 
   constructor(tag: Tag) {
@@ -182,7 +181,6 @@ export class Language {
 const ENGLISH = new Language('en');
 const LANGUAGES = [ENGLISH, new Language('de'), new Language('fr'), new Language('es')];
 
-/** @param accepted Accept-Language header or '' */
 export function chooseLanguage(accepted: string): Language {
   let chosen = ENGLISH;
   let best = 0;
