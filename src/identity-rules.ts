@@ -48,7 +48,7 @@ export function fitsBytes(text: string, max: number): boolean {
   return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
 }
 
-/** Without control characters and lone surrogates, which UTF-8 can't encode. */
+/** No control characters, and no lone surrogates, which UTF-8 can't encode. */
 export function isPlainText(text: string): boolean {
   return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
 }

@@ -6,7 +6,7 @@ import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rul
 /** Milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** By profile id, identity name or EVERY_PROFILE. */
+/** Keys: profile id, identity name or EVERY_PROFILE. */
 export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
 
 /** Correct clocks differ by less. */

@@ -26,7 +26,7 @@ export interface Owners {
 }
 
 const BEGIN_MS = 30_000;
-/** ClickHouse takes parameters of 128 KiB and URLs of 1 MiB. */
+/** Keeps a query below ClickHouse's limits: parameters of 128 KiB, URLs of 1 MiB. */
 const PAGE = 500;
 
 const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;

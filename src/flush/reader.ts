@@ -31,13 +31,13 @@ export interface Bounds {
   readonly bytes: number;
 }
 
-/** Alternating names and values. */
+/** `fields` alternates names and values. */
 export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 
 /** Fewer entries than `count` at the end of the stream. */
 export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
 
-// Visits wait while Redis copies a page.
+// Small pages: visits wait while Redis copies one.
 const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
 /** Bytes of an average page, by which a batch may exceed its bound. */

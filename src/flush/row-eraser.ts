@@ -1,7 +1,7 @@
 // Executes erasures in ClickHouse, dead letters and deliveries. Every flusher runs it; all steps are idempotent, and an
 // erasure is forgotten only after all its parts.
-// An erasure is due once all entries present when it was read have left the streams. Stream ids show that, not clocks:
-// ids run ahead of a clock that was set back.
+// An erasure is due once all entries present when it was read have left the streams. This compares stream ids, not
+// clocks: ids run ahead of a clock that was set back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -52,7 +52,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
   const isDue = await areFlushed(spec, inFlightMs);
-  // Erasures that are due have no lines in streams, so all their dead letters exist.
+  // Once an erasure is due, none of its lines can still become a dead letter.
   let isWhole = true;
   for (const [kind, stream] of await allStreams(spec))
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;

@@ -58,7 +58,7 @@ function ofBytes(bytes: Uint8Array): string {
 }
 
 function groupsOf(address: string): number[] {
-  // The URL also converts a dotted end to hexadecimal.
+  // The URL parser also converts a dotted end to hexadecimal.
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const parse = (part: string) =>
     part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));

@@ -17,14 +17,14 @@ const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 /** The largest body, 1 MiB, has 725 TCP segments, or 1,025 chunks of 1 KB. */
 const MAX_CHUNKS = 1_200;
 const LEAST_CAPACITY = 512;
-/** Beyond these bytes the oldest bodies are refused: senders are not authenticated yet. */
+/** Of all bodies. Beyond it the oldest are refused: their senders are not authenticated yet. */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
-/** uWebSockets.js counts in steps of 4 s: its time-out may come after 8. */
+/** uWebSockets.js counts in steps of 4 s: its time-out of 10 s may come after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** Exactly one is called, once. */
+/** Exactly one of these is called, once. */
 export interface BodyCallbacks {
   bodyComplete(body: Buffer): void;
   bodyUnread(error: ServiceError): void;

@@ -1,4 +1,4 @@
-// Reads all headers in one pass, at the cost of one getHeader per header. `getHeader` hides a second Content-Length and
+// Reads all headers in one pass; each costs as much as one getHeader. `getHeader` hides a second Content-Length and
 // an empty Transfer-Encoding, which proxies may read differently (request smuggling, RFC 9112, 11.2).
 
 import type { HttpRequest } from 'uWebSockets.js';

@@ -36,7 +36,7 @@ export function leftOut(
   };
 }
 
-/** @param count gets no line numbers, so that the schema bounds the fields */
+/** @param count receives fields without line numbers, so that the schema bounds them */
 export function faultyFields(
   count: (field: string) => void,
   log: Logger,

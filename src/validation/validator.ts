@@ -144,7 +144,7 @@ function isDeeper(data: unknown, levels: number): boolean {
   if (typeof data !== 'object' || data === null) return false;
   if (levels === 0) return true;
   if (Array.isArray(data)) return data.some((value) => isDeeper(value, levels - 1));
-  // `for in` needs no list of values.
+  // `for in` allocates no list of values.
   for (const name in data) if (isDeeper(data[name as keyof typeof data], levels - 1)) return true;
   return false;
 }
