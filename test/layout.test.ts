@@ -210,7 +210,7 @@ t.test('a script says its purpose, keys, arguments, answers and errors in its he
 const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set([
   'events/recordEvents',
   'visits/countVisits',
-  'extras/alerts/addWishers',
+  'extras/alerts/addSubscribers',
   'wishlist/changeItems',
 ]);
 /** The value in the place that a name has among names; none where it is not among them. */
@@ -296,7 +296,7 @@ const WHOLE =
   /\.(hgetall|hkeys|hvals|smembers)\(|(?<!Object)\.keys\([^)]|\.(zrange|lrange)\([^,]+, '?0'?, '?-1|call\('(HGETALL|HKEYS|HVALS|SMEMBERS|KEYS)'|'(ZRANGE|LRANGE)', [^,]+, 0, -1/i;
 /** Where they are allowed: what bounds the collection. */
 const BOUNDED: Readonly<Record<string, string>> = {
-  'src/redis/marks.ts': 'a field for each master of the cluster',
+  'src/redis/node-markers.ts': 'a field for each master of the cluster',
   'src/extras/receivers/hand-over.ts': 'at most 20 receivers',
   'src/extras/receivers/receivers.ts': 'at most 20 receivers',
   'src/extras/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',

@@ -61,8 +61,8 @@ export async function spendAfternoon(shop: Shop, run: string, diary: Diary, chec
     stay = arrive({ ...guest, customerId });
     await browse(stay, views);
   } else {
-    const isKnown = habit >= 0.9;
-    const before = isKnown
+    const exists = habit >= 0.9;
+    const before = exists
       ? arrive({ ...guest, sessionId: `${guest.sessionId}-before`, customerId })
       : undefined;
     if (before) await browse(before, 1 + Math.floor(views / 2));

@@ -28,7 +28,7 @@ const REMEMBERED_S = 60;
 const redis = new Redis(process.env.REDIS_URL ?? '');
 const sha = (await redis.script('LOAD', SCRIPT)) as string;
 
-const freeLanes = Array.from({ length: LANES }, (_, lane) => `fl:{all}:lane:${process.pid}.${lane}`);
+const freeChannels = Array.from({ length: LANES }, (_, lane) => `fl:{all}:lane:${process.pid}.${lane}`);
 let sequence = 0;
 let isScheduled = false;
 let checked: Visit[] = [];
@@ -64,7 +64,7 @@ function answer(): void {
 }
 
 function sendBatch(): void {
-  const lane = freeLanes.pop();
+  const lane = freeChannels.pop();
   if (lane === undefined) return; // sent when one is free
   const sent = batch;
   const size = Buffer.byteLength(handles);
@@ -76,7 +76,7 @@ function sendBatch(): void {
   keys = '';
   handles = '';
   (redis.sendCommand(new SpelledCommand(lane, bytes)) as Promise<unknown>).then((reply) => {
-    freeLanes.push(lane);
+    freeChannels.push(lane);
     const isDone = Array.isArray(reply) && reply.length === 0;
     for (const visit of sent) isDone ? visit.prepare() : visit.refuse();
     schedule();

@@ -10,7 +10,7 @@ import { cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
 type Row = readonly string[];
 
 const BOTH = ['server', 'redis'] as const;
-/** Marks a figure that includes disturbed slices. */
+/** NodeMarkers a figure that includes disturbed slices. */
 const MARK = ' *';
 
 /** Every table of this run, and the line that says what it ran on. */

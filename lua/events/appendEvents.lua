@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Appends lines, also at maxmemory: an erasure may have to finish a merge, which appends an event.
 -- KEYS[1..3] lane, stream, its state
--- ARGV[1..3] see includes/lane.lua   ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines
 -- Returns 1.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3.
 
-local lane = KEYS[1]
--- @include lane
+local sender_channel = KEYS[1]
+-- @include senderChannel
 -- @include stream
 
 local space = space_in(KEYS[2], KEYS[3], ARGV[4])

@@ -1,17 +1,17 @@
 -- Appends each event whose visitor still has the profile in its line. Creates unknown visitors.
--- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua   ARGV[4..6] stream, its state, high-water mark in bytes
+-- KEYS[1] sender channel
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] TTL of a guest, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua
 -- ARGV[9] a JSONEachRow line per event
 -- Returns {i, redirect, ...} of the other events.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.
 
-local lane = KEYS[1]
--- @include lane
+local sender_channel = KEYS[1]
+-- @include senderChannel
 local retention = tonumber(ARGV[7])
 -- @include stream
 -- @include retain
--- @include known
+-- @include registered
 -- @include without
 -- @include not-here
 -- @include gone
@@ -42,7 +42,7 @@ local function redirect_of(identity, expected, profile, generation)
   elseif not are_here(profile) then
     return '~'
   end
-  make_known(key_of(profile, 'v'), profile)
+  register(key_of(profile, 'v'), profile)
   retain(profile, PROFILE, identity)
 end
 

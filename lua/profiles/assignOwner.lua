@@ -22,7 +22,7 @@ end
 if redis.call('EXISTS', KEYS[6]) == 1 then
   redis.call('RENAME', KEYS[6], KEYS[2])
 end
-redis.call('HDEL', KEYS[3], 'known')
+redis.call('HDEL', KEYS[3], 'registered')
 redis.call('HSET', KEYS[3], 'owner', ARGV[4], 'generation', ARGV[2])
 if ARGV[6] then
   redis.call('HSET', KEYS[4], ARGV[6], '')

@@ -7,7 +7,7 @@
 -- Errors: EXPIRED -1.
 
 -- @include deadline
--- @include known
+-- @include registered
 -- @include not-here
 -- @include gone
 
@@ -21,9 +21,9 @@ if answer then
 elseif ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[2]) == 0 then
   return { 0, '' }
 end
-local was_known = is_known(KEYS[1], KEYS[2]) and 1 or 0
+local was_registered = is_registered(KEYS[1], KEYS[2]) and 1 or 0
 local code = redis.call('HGET', KEYS[2], 'share') or ''
 for i = 1, #KEYS do
   redis.call('UNLINK', KEYS[i])
 end
-return { was_known, code }
+return { was_registered, code }

@@ -9,7 +9,7 @@
 -- @include deadline
 local retention = tonumber(ARGV[4] or 0)
 -- @include retain
--- @include known
+-- @include registered
 -- @include not-here
 -- @include gone
 
@@ -17,7 +17,7 @@ local link = redis.call('HGET', KEYS[1], '')
 local is_taken = gone(KEYS[2], '')
 if link and link == ARGV[3] then
   return 1
-elseif (link or not is_taken and is_known(KEYS[1], KEYS[2]) and '.' or '') ~= ARGV[2] then
+elseif (link or not is_taken and is_registered(KEYS[1], KEYS[2]) and '.' or '') ~= ARGV[2] then
   return 0
 elseif ARGV[3] == '' then
   redis.call('DEL', KEYS[1])
@@ -28,7 +28,7 @@ end
 redis.call('HSET', KEYS[1], '', ARGV[3])
 redis.call('PERSIST', KEYS[1])
 if KEYS[3] then
-  make_known(KEYS[3], KEYS[3])
+  register(KEYS[3], KEYS[3])
   retain(KEYS[3], { 'p' }, KEYS[1])
 end
 return 1

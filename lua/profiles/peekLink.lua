@@ -3,8 +3,8 @@
 -- KEYS[1..2] identity, default profile
 -- Returns the link; `.` if none; `!` if the default profile is another visitor's; empty if unknown.
 
--- @include known
+-- @include registered
 -- @include not-here
 -- @include gone
 
-return redis.call('HGET', KEYS[1], '') or gone(KEYS[2], '') or is_known(KEYS[1], KEYS[2]) and '.' or ''
+return redis.call('HGET', KEYS[1], '') or gone(KEYS[2], '') or is_registered(KEYS[1], KEYS[2]) and '.' or ''

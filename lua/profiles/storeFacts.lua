@@ -9,7 +9,7 @@
 -- @include deadline
 local retention = tonumber(ARGV[4])
 -- @include retain
--- @include known
+-- @include registered
 -- @include not-here
 -- @include gone
 -- @include redirect
@@ -20,7 +20,7 @@ if answer then
 end
 redis.call('HSETNX', KEYS[1], 'createdAt', ARGV[5])
 redis.call('HSET', KEYS[1], 'updatedAt', ARGV[5], unpack(ARGV, 8))
-redis.call('HDEL', KEYS[1], 'known')
+redis.call('HDEL', KEYS[1], 'registered')
 if ARGV[6] ~= '' then
   redis.call('HSETNX', KEYS[2], ARGV[6], ARGV[7])
 end

@@ -1,8 +1,8 @@
 -- Counts, reads and resets visits, and reads links, in a batch. Counted visits are logged as one stream entry.
 -- A guest's hash has counts. A linked identity's has only its link, in the empty field; its profile has the counts. So
 -- only a count of 1 requires a look for a link.
--- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua   ARGV[4] maximum products of a profile   ARGV[5] TTL of a guest, seconds
+-- KEYS[1] sender channel
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] maximum products of a profile   ARGV[5] TTL of a guest, seconds
 -- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes   ARGV[9] a line per visit
 -- ARGV[10..] operations, three each:
 --   visit <identity> <product>     of a guest
@@ -20,11 +20,11 @@
 --   0, n: n visits were counted but not logged, because the stream is full.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
-local lane = KEYS[1]
--- @include lane
+local sender_channel = KEYS[1]
+-- @include senderChannel
 local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- @include retain
--- @include known
+-- @include registered
 -- @include without
 -- @include not-here
 -- @include gone
@@ -95,7 +95,7 @@ local function guest_reset(identity, handle)
   elseif not are_here(identity) then
     return '~'
   elseif redis.call('HLEN', identity) == 1 then
-    redis.call('HSET', key_of(identity, 'p'), 'known', '1') -- stays registered without counts
+    redis.call('HSET', key_of(identity, 'p'), 'registered', '1') -- stays registered without counts
   end
   redis.call('HDEL', identity, handle)
   retain(identity, PROFILE)
@@ -117,11 +117,11 @@ local function link_of(kind, identity)
   if answer then
     return answer
   elseif kind == 'peek' then
-    return is_known(identity, profile) and '.' or ''
+    return is_registered(identity, profile) and '.' or ''
   elseif not are_here(identity) then
     return '~'
   end
-  make_known(identity, profile)
+  register(identity, profile)
   retain(identity, PROFILE)
   return '.'
 end

@@ -1,6 +1,6 @@
 -- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once.
--- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua   ARGV[4..6] stream, its state, high-water mark in bytes
+-- KEYS[1] sender channel
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] TTL of a guest, seconds   ARGV[8] maximum items of a profile; 0: no limit
 -- ARGV[9] maximum of the profile's `itemBytes`; 0: no limit, not counted
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
@@ -24,12 +24,12 @@
 -- `r` and `t` create no identity; `t` does not extend a guest's TTL.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
-local lane = KEYS[1]
--- @include lane
+local sender_channel = KEYS[1]
+-- @include senderChannel
 local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 -- @include stream
 -- @include retain
--- @include known
+-- @include registered
 -- @include without
 -- @include not-here
 -- @include gone
@@ -296,7 +296,7 @@ while at <= #text do
     end
     if op.generation == '' and op.kind ~= 't' then
       if op.kind ~= 'r' and not op.had_all then
-        make_known(key_of(op.profile, 'v'), op.profile)
+        register(key_of(op.profile, 'v'), op.profile)
       end
       retain(op.profile, op.had_all and PROFILE or WISHLIST, op.identity)
     end

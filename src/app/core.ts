@@ -65,12 +65,12 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const identity = openIdentity({
     ...{ store, visits, recordings, appends, itemIndex },
     maxProducts: config.MAX_PRODUCTS,
-    figures: { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+    stats: { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
   });
   onClose(identity.resume.watch());
   const wishlist = openWishlist({
     ...{ store, batch: wishlists, itemIndex },
-    placeOf: (profileId) => identity.redirects.placeOf(profileId),
+    locate: (profileId) => identity.redirects.locate(profileId),
     shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
   });
   const sweeper = new Sweeper(

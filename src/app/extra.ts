@@ -24,7 +24,7 @@ export interface Timing {
   readonly compliancePollMs?: number;
   readonly sweepMs?: number;
   readonly sweepGraceMs?: number;
-  readonly productLookMs?: number;
+  readonly productScanMs?: number;
 }
 
 /** The process, before the core is open. */

@@ -9,7 +9,7 @@ import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/
 import {
   type KeptSettings,
   keepSettings,
-  settleSettings,
+  resolveSettings,
   visitsBeyond,
 } from '../clickhouse/kept-settings.js';
 import { migrate } from '../clickhouse/migrate.js';
@@ -22,7 +22,7 @@ import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
-import { DeploymentLostError } from '../redis/marks.js';
+import { DeploymentLostError } from '../redis/node-markers.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
@@ -130,7 +130,7 @@ async function migrateDatabase(config: FlushConfig, log: Logger, url: string): P
   const { CLICKHOUSE_DATABASE: database } = config;
   const clickhouse = createClickHouse(url, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));
   try {
-    const { settings, changes } = await settleSettings(clickhouse, database, config);
+    const { settings, changes } = await resolveSettings(clickhouse, database, config);
     const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
     for (const change of changes) log.warn(change, 'a setting of the ClickHouse database changes');
     if (changes.some(({ setting }) => setting === 'VISIT_RETENTION_DAYS')) {

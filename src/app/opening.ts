@@ -5,7 +5,7 @@ import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
 import { type IdentityParts, openIdentity } from '../profiles/open.js';
-import { DeploymentLostError } from '../redis/marks.js';
+import { DeploymentLostError } from '../redis/node-markers.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
@@ -84,7 +84,7 @@ export function openKnownStore(
 }
 
 /** Identity for a process that does not serve: without metrics and visit log. */
-export function openIdentityAlone(
+export function openIdentityOnly(
   store: Store,
   config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
   onClose: (closer: Closer) => void,

@@ -15,25 +15,25 @@ import { loadUws } from '../http/uws.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { coreOperations, openCore } from './core.js';
 import type { Extra, Host, Timing } from './extra.js';
-import { openFigures, type Siblings } from './figures.js';
 import { type Closeable, withClosers } from './opening.js';
 import { Outages } from './outages.js';
 import { readinessOf } from './readiness.js';
 import { openServedStore } from './served-store.js';
 import type { ServeConfig } from './settings.js';
+import { openStats, type Siblings } from './stats.js';
 import type { Waiting } from './waiting.js';
 
 /**
  * Share of Redis's time-out for one tick of the event loop. Replies are read one tick after the call, so two ticks have
  * to fit.
  */
-const TURN_SHARE = 0.4;
+const TICK_SHARE = 0.4;
 
 export interface Serving extends Closeable {
   readonly port: number;
   readonly uws: string;
   /** `/metrics` made now; over HTTP it may be up to a second old. */
-  figures(): Promise<string>;
+  stats(): Promise<string>;
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
@@ -95,10 +95,10 @@ export function serve(
       ...plugs.flatMap((plug) => plug.operations ?? []),
       ...docsOperations(config.BASE_PATH),
     ];
-    const figures = openFigures({ store, config, metrics, plugs, siblings });
+    const stats = openStats({ store, config, metrics, plugs, siblings });
     const unprefixed = operatingOperations(
-      async () => (server.isStopping ? { why: 'the process is stopping' } : readinessOf(await store.look())),
-      figures,
+      async () => (server.isStopping ? { why: 'the process is stopping' } : readinessOf(await store.check())),
+      stats,
       timing.now,
     );
     const webhooks = Object.assign({}, ...plugs.map((plug) => plug.webhooks));
@@ -120,7 +120,7 @@ export function serve(
         outages.refused(code, overload, sentence);
       },
       pending,
-      longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
+      longestTickMs: config.REDIS_TIMEOUT_MS * TICK_SHARE,
       trustedProxies: config.TRUST_PROXY,
       bodyTimeoutMs: timing.bodyTimeoutMs,
       uws,
@@ -135,7 +135,7 @@ export function serve(
     return {
       port: server.port,
       uws: uwsFrom,
-      figures: async () => (await figures()).body,
+      stats: async () => (await stats()).body,
       drain: (hurry) => server.drain(config.DRAIN_MS, hurry),
     };
   });

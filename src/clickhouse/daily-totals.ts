@@ -73,7 +73,7 @@ function isOver(time: string): string {
   return `({keptDays: Int32} > 0 AND toInt32(toDate(${time}, 'UTC')) + {keptDays: Int32} < ${today})`;
 }
 
-const DAYS_AT_ONCE = 1_000;
+const DAYS_PER_STATEMENT = 1_000;
 
 /** Retention counts UTC days, so a shop's day is deleted in two parts. */
 async function deleteVisits(
@@ -87,7 +87,7 @@ async function deleteVisits(
   const answer = await client.query({
     query: `SELECT toString(${day}) AS gone FROM visits_stored
       WHERE ${isOver('occurred_at')} AND ${day} IN (SELECT day FROM visit_days WHERE totalled_at = ${SEALED})
-      GROUP BY gone ORDER BY gone LIMIT ${DAYS_AT_ONCE}`,
+      GROUP BY gone ORDER BY gone LIMIT ${DAYS_PER_STATEMENT}`,
     query_params,
     format: 'JSONEachRow',
     ...abort,

@@ -31,11 +31,11 @@ export const VISITOR_TABLES: readonly {
 ];
 
 /** 90 bytes per profile, below max_query_size (256 KiB). */
-const PROFILES_AT_ONCE = 2_000;
+const PROFILES_PER_STATEMENT = 2_000;
 /** 32 KB of parameters, below http_max_field_value_size (128 KiB). */
-const NAMES_AT_ONCE = 500;
+const NAMES_PER_STATEMENT = 500;
 /** 40 bytes per event. */
-const EVENTS_AT_ONCE = 5_000;
+const EVENTS_PER_STATEMENT = 5_000;
 
 /** Resolves when no query sees the rows and no active part has them. */
 export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, cluster = ''): Promise<void> {
@@ -55,11 +55,11 @@ export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, c
       );
   const keys = [...erased.keys()].filter((key) => key !== EVERY_PROFILE);
   const profiles = keys.filter((key) => !isIdentityName(key));
-  for (let i = 0; i < profiles.length; i += PROFILES_AT_ONCE)
-    await eraseProfiles(client, erase, erased, profiles.slice(i, i + PROFILES_AT_ONCE));
+  for (let i = 0; i < profiles.length; i += PROFILES_PER_STATEMENT)
+    await eraseProfiles(client, erase, erased, profiles.slice(i, i + PROFILES_PER_STATEMENT));
   const names = keys.filter(isIdentityName);
-  for (let i = 0; i < names.length; i += NAMES_AT_ONCE)
-    await eraseNaming(client, erase, erased, names.slice(i, i + NAMES_AT_ONCE));
+  for (let i = 0; i < names.length; i += NAMES_PER_STATEMENT)
+    await eraseNaming(client, erase, erased, names.slice(i, i + NAMES_PER_STATEMENT));
   await forgetMutations(client, cluster);
 }
 
@@ -100,8 +100,8 @@ async function eraseNaming(
   });
   const rows = await answer.json<OwnedRow & { id: string; hash: string; at: string }>();
   const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
-  for (let i = 0; i < events.length; i += EVENTS_AT_ONCE) {
-    const some = events.slice(i, i + EVENTS_AT_ONCE);
+  for (let i = 0; i < events.length; i += EVENTS_PER_STATEMENT) {
+    const some = events.slice(i, i + EVENTS_PER_STATEMENT);
     // events_stored comes last: after a crash the events are found again.
     await erase('steps_stored', `event IN (${some.map(({ hash }) => hash).join(',')})`);
     const ids = some.map(({ id }) => literal(id)).join(',');

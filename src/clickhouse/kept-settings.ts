@@ -19,7 +19,7 @@ export interface SettingChange {
   readonly to: string;
 }
 
-export interface SettledSettings {
+export interface ResolvedSettings {
   readonly settings: KeptSettings;
   readonly changes: readonly SettingChange[];
 }
@@ -31,11 +31,11 @@ const RETRY_MS = 1_000;
 const PATIENCE_MS = 2_000;
 
 /** @param given take precedence over stored settings @throws StartupError if the database is another cluster's */
-export async function settleSettings(
+export async function resolveSettings(
   client: ClickHouseClient,
   database: string,
   given: GivenSettings,
-): Promise<SettledSettings> {
+): Promise<ResolvedSettings> {
   const kept = await readKept(client, database);
   const cluster = given.CLICKHOUSE_CLUSTER || undefined;
   if (kept !== undefined && cluster !== undefined && cluster !== kept.CLICKHOUSE_CLUSTER) {

@@ -10,7 +10,7 @@ import {
 import { connectRedis, type RedisClient } from '../redis/client.js';
 import { toStartupError } from '../redis/failures.js';
 import { createKeys, type Keys, type StreamKeys } from '../redis/keys.js';
-import { streamsOf } from '../redis/marks.js';
+import { streamsOf } from '../redis/node-markers.js';
 import { UsageError } from './command-line.js';
 import { redisUrls } from './embedded-databases.js';
 import type { Program } from './program.js';

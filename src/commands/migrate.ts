@@ -4,8 +4,8 @@ import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
 import {
   keepSettings,
-  type SettledSettings,
-  settleSettings,
+  type ResolvedSettings,
+  resolveSettings,
   visitsBeyond,
 } from '../clickhouse/kept-settings.js';
 import { migrate as runMigrations } from '../clickhouse/migrate.js';
@@ -19,7 +19,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
   const { CLICKHOUSE_DATABASE: database } = config;
   const client = createClickHouse(CLICKHOUSE_URL, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));
   try {
-    const settled = await settleSettings(client, database, config);
+    const settled = await resolveSettings(client, database, config);
     const { settings, changes } = settled;
     if (changes.length > 0 && options.yes !== true) {
       const visits = await visitsBeyond(client, database, settings.VISIT_RETENTION_DAYS);
@@ -48,7 +48,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
 }
 
 /** @param visits how many visits the new retention deletes */
-function effectOf({ changes }: SettledSettings, visits: number): string {
+function effectOf({ changes }: ResolvedSettings, visits: number): string {
   return changes
     .map(({ setting, from, to }) => {
       const effect =

@@ -3,13 +3,13 @@
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf } from '../redis/keys.js';
+import type { Location } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
-import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
 
-export interface Recording extends Place, Batched<string | undefined> {
+export interface Recording extends Location, Batched<string | undefined> {
   readonly type: string;
   /** Names the same profile. */
   readonly line: string;

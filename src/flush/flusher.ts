@@ -4,7 +4,7 @@ import { setMaxListeners } from 'node:events';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import { backoffMs, pause } from '../backoff.js';
-import { streamsOf } from '../redis/marks.js';
+import { streamsOf } from '../redis/node-markers.js';
 import { flushStream, type Signals, type StreamFlusherSpec } from './stream-flusher.js';
 import { eventStreams, visitStreams } from './streams.js';
 

@@ -25,7 +25,7 @@ export interface FlushServerSpec {
 export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServer> {
   const { host, port, token, registry, log, whyNotReady = () => undefined } = spec;
   const access = new MetricsAccess(token);
-  const figures = atMostOnceASecond(() => registry.metrics());
+  const stats = atMostOnceASecond(() => registry.metrics());
   const answer = async (req: IncomingMessage, res: ServerResponse) => {
     const path = req.method === 'GET' || req.method === 'HEAD' ? req.url?.split('?')[0] : undefined;
     res.setHeader('x-content-type-options', 'nosniff').setHeader('cache-control', 'no-store');
@@ -41,7 +41,7 @@ export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServ
     } else if (!access.allows(req.headers.authorization ?? '')) {
       res.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
     } else {
-      res.setHeader('content-type', registry.contentType).end(await figures());
+      res.setHeader('content-type', registry.contentType).end(await stats());
     }
   };
   const server = createServer((req, res) => {

@@ -11,7 +11,7 @@ import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { EVERY_PROFILE } from '../identity-rules.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
-import { streamsOf } from '../redis/marks.js';
+import { streamsOf } from '../redis/node-markers.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
 import { type Erasure, isErased, readErasures } from './erasures.js';

@@ -19,7 +19,7 @@ export class BacklogMetrics {
   readonly #erasures: Gauge;
   readonly #redisUp: Gauge;
   readonly #masters: Gauge<'state'>;
-  readonly #streams: readonly StreamFigures[];
+  readonly #streams: readonly StreamStats[];
 
   constructor(
     registry: Registry,
@@ -45,7 +45,7 @@ export class BacklogMetrics {
       registers: [registry],
       labelNames: ['state'] as const,
     });
-    this.#streams = streams.map((one) => new StreamFigures(registry, one));
+    this.#streams = streams.map((one) => new StreamStats(registry, one));
   }
 
   /** If Redis does not answer, shows nothing instead of old values. */
@@ -78,7 +78,7 @@ const NAMES = {
   },
 } as const;
 
-class StreamFigures {
+class StreamStats {
   readonly #streams: WatchedStreams;
   readonly #stream: Readonly<Record<'events' | 'bytes' | 'oldest' | 'dead', Gauge<'stream'>>>;
 

@@ -7,7 +7,7 @@ import type { BodyReader } from './body.js';
 import type { Head } from './head.js';
 import type { RateLimits } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
-import type { Turn } from './load-shedding.js';
+import type { TickWatch } from './load-shedding.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
 
@@ -16,7 +16,7 @@ export interface ExchangeContext {
   readonly limits: RateLimits;
   readonly linkedSessions: LinkedSessions;
   readonly log: Logger;
-  readonly turn: Turn;
+  readonly tick: TickWatch;
   readonly bodies: BodyReader;
   readonly pending: PendingBytes;
   readonly closesConnections: boolean;

@@ -6,13 +6,13 @@
 // uWebSockets.js requires onAborted before anything asynchronous, one answer, inside cork, and none after an abort.
 //
 // Every visit is an exchange, so it avoids closures and promises. Refusals are written immediately, because the next
-// request on the connection may have arrived; other answers of a tick are written together (src/turn.ts).
+// request on the connection may have arrived; other answers of a tick are written together (src/tick.ts).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global is a slow getter
 import { overloaded, ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import { TurnQueue } from '../turn.js';
+import { TickQueue } from '../tick.js';
 import { parseJson } from '../validation/json.js';
 import type { NamedIdentity } from '../validation/requests.js';
 import { type Caller, isGuarded, withLogin } from './access.js';
@@ -35,7 +35,7 @@ type State = 'arriving' | 'handled' | 'answered' | 'ended';
 const MAX_DISCARDED_BODY = 1024 * 1024;
 
 export class Exchange implements Request, BodyCallbacks, Recipient {
-  static readonly #answered = new TurnQueue<Exchange>('answer', (exchanges) => {
+  static readonly #answered = new TickQueue<Exchange>('answer', (exchanges) => {
     const now = performance.now();
     for (const exchange of exchanges) exchange.#account(now);
     for (const exchange of exchanges) exchange.#write();
@@ -74,7 +74,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.isHead = route.isHead ?? req.getMethod() === 'head';
     this.parameter = route.hasParameter ? (req.getParameter(0) ?? '') : '';
     this.#rawQuery = req.getQuery() ?? '';
-    this.#began = context.turn.began;
+    this.#began = context.tick.began;
     this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
       this.#reading?.abandon();
@@ -90,7 +90,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
       if (operation === undefined)
         throw new ServiceError(allow === undefined ? 'not_found' : 'method_not_allowed');
       if (this.head.isForwarded) this.#context.onForwarded();
-      if (isGuarded(operation.accessGroup)) this.#context.turn.shedLoad();
+      if (isGuarded(operation.accessGroup)) this.#context.tick.shedLoad();
       this.#identify(operation, req);
       operation.admit?.(this);
       if (operation.maxBody === 0) this.#carryOut(operation, undefined);

@@ -16,7 +16,7 @@ interface Fingerprint {
   readonly operation: string;
   readonly input: unknown;
   /** The profile that the first try changes: recorded, so that a retry finds it. */
-  readonly place?: () => string;
+  readonly location?: () => string;
 }
 
 export function hasKey(request: Request): boolean {
@@ -35,7 +35,7 @@ export async function once(
 export async function onceUnderKey(
   requests: RequestStore,
   request: Request,
-  { operation, input, place }: Fingerprint,
+  { operation, input, location }: Fingerprint,
   act: (operation: KeyedOperation) => Promise<string>,
 ): Promise<string> {
   const key = request.header(IDEMPOTENCY_KEY);
@@ -50,7 +50,7 @@ export async function onceUnderKey(
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
   const isErasure = operation === ERASURE;
-  return requests.run({ scope, key, fingerprint, customer, isErasure }, place?.() ?? '', act);
+  return requests.run({ scope, key, fingerprint, customer, isErasure }, location?.() ?? '', act);
 }
 
 function visitorIn({ customerId, sessionId }: Identity): string {

@@ -5,7 +5,7 @@ import { overloaded } from '../errors.js';
 
 const ALWAYS_ADMITTED = 256;
 
-export class Turn {
+export class TickWatch {
   readonly #longestMs: number;
   #hasBegun = false;
   #began = 0;

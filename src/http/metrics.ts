@@ -15,8 +15,8 @@ const CALL_BUCKETS = [0.0002, ...SECONDS_BUCKETS];
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<string> {
-  const labelled = Object.entries(byWorker).map(([worker, figures]) =>
-    figures.map(({ values, ...metric }) => ({
+  const labelled = Object.entries(byWorker).map(([worker, stats]) =>
+    stats.map(({ values, ...metric }) => ({
       ...metric,
       // No two series are equal, so nothing is summed; other aggregators drop series.
       aggregator: 'sum',

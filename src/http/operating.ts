@@ -16,7 +16,7 @@ export function operatingOperations(
   metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,
   now?: () => number,
 ): Operation[] {
-  const figures = atMostOnceASecond(metrics, now);
+  const stats = atMostOnceASecond(metrics, now);
   const operation = (
     path: string,
     doc: OperationDoc,
@@ -66,7 +66,7 @@ export function operatingOperations(
         summary: 'Figures for Prometheus',
         pages: { 200: { description: 'The text format of Prometheus', types: [METRICS] } },
       },
-      async () => ({ ...(await figures()), headers: { 'cache-control': 'no-store' } }),
+      async () => ({ ...(await stats()), headers: { 'cache-control': 'no-store' } }),
       'metrics',
     ),
   ];

@@ -9,7 +9,7 @@ import { Exchange } from './exchange.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
 import { listenOn } from './listen.js';
-import { Turn } from './load-shedding.js';
+import { TickWatch } from './load-shedding.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
 import type { Uws } from './uws.js';
@@ -25,7 +25,7 @@ export interface ServerOptions
   readonly unprefixed: readonly Operation[];
   /** Called with undefined for unknown paths. */
   readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
-  readonly longestTurnMs: number;
+  readonly longestTickMs: number;
   readonly trustedProxies: number;
   readonly bodyTimeoutMs?: number | undefined;
   /** Milliseconds that `close` waits for slow readers. */
@@ -45,7 +45,7 @@ export class Server implements ExchangeContext {
   readonly linkedSessions: ExchangeContext['linkedSessions'];
   readonly log: ExchangeContext['log'];
   readonly onRefusal: ExchangeContext['onRefusal'];
-  readonly turn: Turn;
+  readonly tick: TickWatch;
   readonly bodies: BodyReader;
   readonly pending: PendingBytes;
   readonly port: number;
@@ -67,7 +67,7 @@ export class Server implements ExchangeContext {
     this.log = options.log;
     this.onRefusal = options.onRefusal;
     this.pending = options.pending;
-    this.turn = new Turn(options.longestTurnMs);
+    this.tick = new TickWatch(options.longestTickMs);
     this.bodies = new BodyReader(options.bodyTimeoutMs);
     this.#app = options.uws.App();
     this.#addRoutes();

@@ -2,7 +2,7 @@
 
 import { readHash } from '../redis/hash.js';
 import type { Keys, ProfileKind } from '../redis/keys.js';
-import { countsOf, type Place } from '../redis/place.js';
+import { countsOf, type Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { listItems } from '../wishlist/items.js';
 
@@ -33,7 +33,10 @@ export interface Belonging {
   };
   readonly indexes: readonly FieldIndex[];
   /** A string is a redirect: the profile has moved. */
-  readonly exported?: { readonly as: string; read(store: Store, place: Place): Promise<object | string> };
+  readonly exported?: {
+    readonly as: string;
+    read(store: Store, location: Location): Promise<object | string>;
+  };
 }
 
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'];
@@ -47,8 +50,8 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       indexes: [],
       exported: {
         as: 'visits',
-        async read(store, place) {
-          const counts = await readHash(store, countsOf(store.keys, place));
+        async read(store, location) {
+          const counts = await readHash(store, countsOf(store.keys, location));
           return Object.fromEntries([...counts].map(([handle, n]) => [handle, Number(n)]));
         },
       },

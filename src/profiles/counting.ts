@@ -1,7 +1,7 @@
 // Counts, reads and resets visits at the identity's counts. A request is itself an operation of the batch; only a
 // redirect needs async functions.
 
-import { isRedirect, type Place } from '../redis/place.js';
+import { isRedirect, type Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import {
   isVisit,
@@ -10,7 +10,7 @@ import {
   type VisitEntry,
   type VisitKind,
 } from '../visits/visit-batch.js';
-import { type Ask, PlacedRequest, type Places } from './places.js';
+import { type Ask, LocatedRequest, type Locations } from './locations.js';
 
 const FENCED = '-';
 
@@ -21,7 +21,7 @@ export interface Counted {
 }
 
 /** `counted` or `failed` is called once. */
-export abstract class CountRequest extends PlacedRequest implements VisitEntry {
+export abstract class CountRequest extends LocatedRequest implements VisitEntry {
   counting: Counting | undefined;
   isKept = false;
 
@@ -44,29 +44,29 @@ export abstract class CountRequest extends PlacedRequest implements VisitEntry {
 
 export class Counting {
   readonly #batch: VisitBatch;
-  readonly #places: Places;
+  readonly #locations: Locations;
 
-  constructor(batch: VisitBatch, places: Places) {
+  constructor(batch: VisitBatch, locations: Locations) {
     this.#batch = batch;
-    this.#places = places;
+    this.#locations = locations;
   }
 
   /** The hot path: makes no promise. */
   count(request: CountRequest, name: string): void {
     request.name = name;
     request.counting = this;
-    if (isVisit(request) && this.#places.needsLink(name)) {
+    if (isVisit(request) && this.#locations.needsLink(name)) {
       void this.countElsewhere(request, '@');
       return;
     }
-    this.#places.aim(request, name);
+    this.#locations.aim(request, name);
     this.#batch.add(request);
   }
 
   async countElsewhere(request: CountRequest, redirect: string): Promise<void> {
     const { kind, name } = request;
     try {
-      const { profileId, answer } = await this.#places.follow(
+      const { profileId, answer } = await this.#locations.follow(
         name,
         isVisit(request),
         { at: request, redirect },
@@ -80,7 +80,7 @@ export class Counting {
 
   /** @throws ServiceError `overloaded`, `too_many_products` */
   at(kind: VisitKind, handle: string, device: string | null): Ask<number> {
-    return (place) => this.#ask(place, { kind, handle, device }) as Promise<number | string>;
+    return (location) => this.#ask(location, { kind, handle, device }) as Promise<number | string>;
   }
 
   /** Once per operation, even if the counts move. @throws ServiceError `too_many_products` */
@@ -90,20 +90,20 @@ export class Counting {
     device: string | null,
     operation: KeyedOperation,
   ): Ask<Counted> {
-    return (place) =>
+    return (location) =>
       operation.doAt<Counted | string>(
-        place.profileId,
+        location.profileId,
         async (recordId, done) => {
-          if (done !== undefined) return { profileId: done.place, count: Number(done.record) };
-          const count = await this.#ask(place, { kind, handle, device, recordId });
-          return typeof count === 'string' ? count : { profileId: place.profileId, count };
+          if (done !== undefined) return { profileId: done.location, count: Number(done.record) };
+          const count = await this.#ask(location, { kind, handle, device, recordId });
+          return typeof count === 'string' ? count : { profileId: location.profileId, count };
         },
         (answer) => answer === FENCED,
       );
   }
 
-  async #ask(place: Place, asked: Pick<VisitEntry, 'kind' | 'handle' | 'device' | 'recordId'>) {
-    const { profileId, generation, checked, link } = place;
+  async #ask(location: Location, asked: Pick<VisitEntry, 'kind' | 'handle' | 'device' | 'recordId'>) {
+    const { profileId, generation, checked, link } = location;
     return (await this.#batch.run({ ...asked, profileId, generation, checked, link })) ?? 0;
   }
 }

@@ -6,7 +6,7 @@
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
-import { MAX_HOPS, type Place } from '../redis/place.js';
+import { type Location, MAX_HOPS } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Redirects } from './redirects.js';
@@ -23,7 +23,7 @@ export interface Indexed {
 }
 
 interface Given {
-  readonly place: Place;
+  readonly location: Location;
   readonly creator: string;
 }
 
@@ -56,15 +56,15 @@ export class Emails {
 
   /** Undefined if the entry is stale after an erasure (the profile may be another visitor's). */
   async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
-    let place = await this.#redirects.placeOf(profileId);
-    for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
-      const key = this.#store.keys.members(place.profileId);
+    let location = await this.#redirects.locate(profileId);
+    for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
+      const key = this.#store.keys.members(location.profileId);
       const creator = await this.#store.call((client) => client.hget(key, `@${digest}`));
-      if (creator !== null) return { place, creator };
+      if (creator !== null) return { location, creator };
       // A merge moves the digest.
-      const now = await this.#redirects.placeOf(profileId);
-      if (now?.profileId === place.profileId) return undefined;
-      place = now;
+      const now = await this.#redirects.locate(profileId);
+      if (now?.profileId === location.profileId) return undefined;
+      location = now;
     }
     return undefined;
   }

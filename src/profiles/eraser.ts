@@ -42,7 +42,7 @@ export class Eraser {
   /** @returns false if there was no visitor @throws ServiceError `unavailable`: a retry erases the rest */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { link, home } = await this.#parts.redirects.stateOf(name, (one) => this.#parts.links.look(one));
+      const { link, home } = await this.#parts.redirects.stateOf(name, (one) => this.#parts.links.peek(one));
       const erased =
         link === undefined
           ? await this.#eraseGuest(home, name, onErasing)
@@ -63,7 +63,7 @@ export class Eraser {
         erased = await this.erase(name);
         continue;
       }
-      const { link, home } = await this.#parts.links.look(name);
+      const { link, home } = await this.#parts.links.peek(name);
       // Erases its rows. If it was linked concurrently, it belongs to another visitor.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
@@ -90,11 +90,11 @@ export class Eraser {
     for (let round = 0; round < ROUNDS; round++) {
       const given = await this.#parts.emails.givenAt(digest, profileId);
       if (given === undefined) return false;
-      const { place, creator } = given;
+      const { location, creator } = given;
       const erased =
-        place.generation === ''
-          ? await this.#eraseGuest(place.profileId, creator, onErasing, `@${digest}`)
-          : await this.#eraseLinked(linkTo(place.profileId, place.generation), onErasing);
+        location.generation === ''
+          ? await this.#eraseGuest(location.profileId, creator, onErasing, `@${digest}`)
+          : await this.#eraseLinked(linkTo(location.profileId, location.generation), onErasing);
       if (erased !== undefined) return erased;
     }
     throw new ServiceError('unavailable');

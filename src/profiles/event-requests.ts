@@ -4,10 +4,10 @@
 import type { Recording } from '../events/recording.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Batcher } from '../redis/batcher.js';
-import { type Ask, PlacedRequest, type Places } from './places.js';
+import { type Ask, LocatedRequest, type Locations } from './locations.js';
 
 /** `recorded` or `failed` is called once. */
-export abstract class EventRequest extends PlacedRequest implements Recording {
+export abstract class EventRequest extends LocatedRequest implements Recording {
   line = '';
   requests: EventRequests | undefined;
 
@@ -24,22 +24,22 @@ export abstract class EventRequest extends PlacedRequest implements Recording {
 }
 
 export class EventRequests {
-  readonly #places: Places;
+  readonly #locations: Locations;
   readonly #batch: Batcher<Recording, string | undefined>;
 
-  constructor(places: Places, batch: Batcher<Recording, string | undefined>) {
-    this.#places = places;
+  constructor(locations: Locations, batch: Batcher<Recording, string | undefined>) {
+    this.#locations = locations;
     this.#batch = batch;
   }
 
   record(request: EventRequest, name: string): void {
     request.name = name;
     request.requests = this;
-    if (this.#places.needsLink(name)) {
+    if (this.#locations.needsLink(name)) {
       void this.recordElsewhere(request, '@');
       return;
     }
-    this.#places.aim(request, name);
+    this.#locations.aim(request, name);
     request.line = request.encode(request.profileId);
     this.#batch.add(request);
   }
@@ -47,7 +47,7 @@ export class EventRequests {
   async recordElsewhere(request: EventRequest, redirect: string): Promise<void> {
     try {
       const ask = this.at((profileId) => request.encode(profileId));
-      const { profileId } = await this.#places.follow(request.name, true, { at: request, redirect }, ask);
+      const { profileId } = await this.#locations.follow(request.name, true, { at: request, redirect }, ask);
       request.recorded(profileId);
     } catch (error) {
       request.failed(error as Error);

@@ -13,7 +13,7 @@
 // read again.
 
 import { ServiceError } from '../errors.js';
-import { guestPlace, linkedPlace, type Place } from '../redis/place.js';
+import { guestLocation, type Location, linkedLocation } from '../redis/location.js';
 import { type Link, type Links, linkHome, linkTo, newGeneration } from './links.js';
 import type { Merger } from './merge.js';
 import type { Redirects, State } from './redirects.js';
@@ -56,7 +56,7 @@ export class Linker {
   ): Promise<Linked | undefined> {
     const [theirs, its] = [ofCustomer.link, ofSession.link];
     if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
-    if (!ofSession.isKnown || isAnothers(ofSession, customer))
+    if (!ofSession.exists || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
     // Also if a failover has lost the link to the customer's own profile.
     if (theirs === undefined) return this.#adopt(customer, session, ofSession);
@@ -101,25 +101,25 @@ export class Linker {
   /** A write with both names would make the session's profile the customer's. Links nothing. */
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
-    return !ofCustomer.isKnown && ofSession.isKnown && !isAnothers(ofSession, customer);
+    return !ofCustomer.exists && ofSession.exists && !isAnothers(ofSession, customer);
   }
 
   /** The locations that a link would join, the customer's first. Links nothing. */
-  async preview(customer: string, session: string): Promise<Place[]> {
+  async preview(customer: string, session: string): Promise<Location[]> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
-    const customers = this.#placeOf(ofCustomer);
+    const customers = this.#locate(ofCustomer);
     const areOne = ofCustomer.link !== undefined && ofCustomer.link.field === ofSession.link?.field;
-    if (!ofSession.isKnown || areOne || isAnothers(ofSession, customer)) return [customers];
-    const sessions = this.#placeOf(ofSession);
-    return ofCustomer.isKnown ? [customers, sessions] : [sessions];
+    if (!ofSession.exists || areOne || isAnothers(ofSession, customer)) return [customers];
+    const sessions = this.#locate(ofSession);
+    return ofCustomer.exists ? [customers, sessions] : [sessions];
   }
 
-  async locate(name: string): Promise<Place> {
-    return this.#placeOf(await this.#redirects.stateOf(name));
+  async locate(name: string): Promise<Location> {
+    return this.#locate(await this.#redirects.stateOf(name));
   }
 
-  #placeOf({ link, home }: State): Place {
-    return link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
+  #locate({ link, home }: State): Location {
+    return link === undefined ? guestLocation(home) : linkedLocation(link.profileId, link.generation);
   }
 
   async belongsToCustomer(session: string): Promise<boolean> {

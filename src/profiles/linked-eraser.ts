@@ -110,7 +110,7 @@ export class LinkedEraser {
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
-        if (leadsTo(await this.#parts.links.look(name), profileId, generation)) names.push(name);
+        if (leadsTo(await this.#parts.links.peek(name), profileId, generation)) names.push(name);
       // First: an unlinked identity may be a new visitor's.
       await queueRows(this.#parts.store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
@@ -152,7 +152,7 @@ export class LinkedEraser {
 
   async #unlink(name: string, profileId: string, generation: string): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const found = await this.#parts.links.look(name);
+      const found = await this.#parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
       // A merge that has not given anything yet.

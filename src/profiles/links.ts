@@ -2,7 +2,7 @@
 // computed from its name. It has a guest's counts, or only a link:
 //
 //   <profile> <generation>             valid while the profile has this generation
-//   <profile> <generation> !<nonce>    the guest's data is being merged: see merge.ts
+//   <profile> <generation> !<mergeId>    the guest's data is being merged: see merge.ts
 //   <profile> <generation> +<session>  a customer's, written before the session's profile gets this generation
 //   <profile>                          a guest's home, which expires with the guest
 //
@@ -17,7 +17,7 @@
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
-import { GONE, guestPlace, MAX_HOPS } from '../redis/place.js';
+import { GONE, guestLocation, MAX_HOPS } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
@@ -39,13 +39,13 @@ export interface Link {
   readonly profileId: string;
   /** '' for a guest's home. */
   readonly generation: string;
-  /** To finish first: `!<nonce>`, `+<session>`; else ''. */
+  /** To finish first: `!<mergeId>`, `+<session>`; else ''. */
   readonly task: string;
 }
 
 export interface Found {
   readonly link: Link | undefined;
-  readonly isKnown: boolean;
+  readonly exists: boolean;
   /** Without a link: its profile, or the one that its first write creates. */
   readonly home: string;
 }
@@ -88,14 +88,14 @@ export class Links {
   /** @param kind `resolve` creates an unknown session */
   async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
     const profileId = this.defaultProfile(name);
-    const asked = { kind, handle: '', device: null, ...guestPlace(profileId) };
+    const asked = { kind, handle: '', device: null, ...guestLocation(profileId) };
     const field = (await this.#batch.run(asked)) as string;
     this.remember(name, linkIn(field));
     return this.#foundOf(name, field);
   }
 
   /** Works at Redis's `maxmemory`; a batch with visits fails. */
-  async look(name: string): Promise<Found> {
+  async peek(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
     return this.#foundOf(name, await this.#store.run(LOOK, [keys.identity(own), keys.profile(own)], []));
@@ -104,10 +104,10 @@ export class Links {
   async #foundOf(name: string, field: string): Promise<Found> {
     const link = linkIn(field);
     const own = this.defaultProfile(name);
-    if (link !== undefined && link.generation !== '') return { link, isKnown: true, home: own };
-    if (link !== undefined) return { link: undefined, isKnown: true, home: link.profileId };
-    if (field !== GONE) return { link, isKnown: field !== '', home: own };
-    return { link, isKnown: false, home: await this.#homeAfter(own) };
+    if (link !== undefined && link.generation !== '') return { link, exists: true, home: own };
+    if (link !== undefined) return { link: undefined, exists: true, home: link.profileId };
+    if (field !== GONE) return { link, exists: field !== '', home: own };
+    return { link, exists: false, home: await this.#homeAfter(own) };
   }
 
   /** Its default profile is another visitor's. */

@@ -45,7 +45,7 @@ export interface Source {
 
 export interface Target {
   readonly link: Link;
-  readonly nonce: string;
+  readonly mergeId: string;
   readonly isFinished: boolean;
 }
 
@@ -73,11 +73,11 @@ export class Merger {
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
     // In the node's clock: a backup compares it with its start.
     const now = this.#parts.store.timeAt(this.#parts.store.addressOf(bucketOf(profileId)), performance.now());
-    const nonce = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
-    const target: Target = { link: into, nonce, isFinished: false };
+    const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
+    const target: Target = { link: into, mergeId, isFinished: false };
     await this.#parts.pending.begin(profileId, mergeOf(profileId, target));
     const touched = this.#movedKeys(profileId, generation === '');
-    const args = [generation, `${into.field} ${nonce}`, linkOf(target).field, name, owner];
+    const args = [generation, `${into.field} ${mergeId}`, linkOf(target).field, name, owner];
     const taken = await this.#parts.store.change(TAKE, touched, args);
     if (taken === fieldOf(target)) return this.finish(profileId, target);
     await this.#parts.pending.end(profileId, mergeOf(profileId, target));
@@ -127,26 +127,26 @@ export class Merger {
 
   async #finish(from: string, target: Target): Promise<boolean> {
     const { keys } = this.#parts.store;
-    const { link, nonce } = target;
+    const { link, mergeId } = target;
     const { profileId: into, generation } = link;
     await this.#parts.store.onReplica(bucketOf(from));
     const given = await together(this.#parts.belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
     // A repeated try appends rows with the same ids.
-    const time = Number.parseInt(nonce, 10);
+    const time = Number.parseInt(mergeId, 10);
     const told = merged.map((profile) =>
       this.#parts.append(
         into,
-        encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
+        encodeMerge(eventIdOfName(time, `${mergeId} ${profile} ${into}`), time, profile, into),
       ),
     );
-    const [isComplete] = await together([this.#parts.links.join(link, from, nonce), ...told]);
+    const [isComplete] = await together([this.#parts.links.join(link, from, mergeId), ...told]);
     if (!isComplete) return false;
     await this.#parts.store.onReplica(bucketOf(into));
     const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];
-    const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
-    await this.#parts.store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links]);
+    const links = [linkTo(into, generation, `!${mergeId}`).field, link.field];
+    await this.#parts.store.change(FINISH, touched, [`${link.field} ${mergeId}`, ...links]);
     await together([
       removeKeys(this.#parts.store, [keys.applied(into, generation, from)]),
       this.#parts.pending.end(from, mergeOf(from, target)),
@@ -183,7 +183,7 @@ export class Merger {
   /** @returns false if the target was erased */
   async #give(
     from: string,
-    { link: { profileId, generation }, nonce }: Target,
+    { link: { profileId, generation }, mergeId }: Target,
     belonging: Belonging,
     fields: readonly string[],
   ): Promise<boolean> {
@@ -196,7 +196,7 @@ export class Merger {
       keys.applied(profileId, generation, from),
       keys.members(profileId),
     ];
-    const args = [generation, from, belonging.kind, UNFINISHED_S, nonce, how, bytesIn, ...fields];
+    const args = [generation, from, belonging.kind, UNFINISHED_S, mergeId, how, bytesIn, ...fields];
     return (await this.#parts.store.change(GIVE, touched, args)) === 1;
   }
 
@@ -225,21 +225,21 @@ export class Merger {
 
 function targetOf(field: string): Target {
   const isFinished = !field.startsWith('!');
-  const [profileId = '', generation = '', nonce = ''] = field.replace(/^!/, '').split(' ');
-  return { link: linkTo(profileId, generation), nonce, isFinished };
+  const [profileId = '', generation = '', mergeId = ''] = field.replace(/^!/, '').split(' ');
+  return { link: linkTo(profileId, generation), mergeId, isFinished };
 }
 
-function fieldOf({ link, nonce, isFinished }: Target): string {
-  return `${isFinished ? '' : '!'}${link.field} ${nonce}`;
+function fieldOf({ link, mergeId, isFinished }: Target): string {
+  return `${isFinished ? '' : '!'}${link.field} ${mergeId}`;
 }
 
-function linkOf({ link, nonce, isFinished }: Target): Link {
-  return linkTo(link.profileId, link.generation, isFinished ? '' : `!${nonce}`);
+function linkOf({ link, mergeId, isFinished }: Target): Link {
+  return linkTo(link.profileId, link.generation, isFinished ? '' : `!${mergeId}`);
 }
 
 /** See Pending. */
-function mergeOf(profileId: string, { link, nonce }: Target): string {
-  return `merge ${profileId} ${link.field} ${nonce}`;
+function mergeOf(profileId: string, { link, mergeId }: Target): string {
+  return `merge ${profileId} ${link.field} ${mergeId}`;
 }
 
 /** Neither an identity, a share code, nor a digest. */

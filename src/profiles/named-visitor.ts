@@ -52,8 +52,8 @@ export class NamedVisitors {
     if (names.length === 0) return { names, digest };
     const ofEmail = new Set<string>();
     for (const { profileId } of await this.#emails.findGiven(digest)) {
-      const place = await this.#redirects.placeOf(profileId);
-      if (place !== undefined) ofEmail.add(place.profileId);
+      const location = await this.#redirects.locate(profileId);
+      if (location !== undefined) ofEmail.add(location.profileId);
     }
     if (visitor !== undefined) ofEmail.add(visitor);
     if (ofEmail.size > 1) throw twoVisitors('email');
@@ -64,8 +64,8 @@ export class NamedVisitors {
   }
 
   async #visitorOf(name: string): Promise<string | undefined> {
-    const { link, isKnown, home } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
-    return isKnown ? (link?.profileId ?? home) : undefined;
+    const { link, exists, home } = await this.#redirects.stateOf(name, (one) => this.#links.peek(one));
+    return exists ? (link?.profileId ?? home) : undefined;
   }
 }
 

@@ -14,11 +14,11 @@ import { EventRequests } from './event-requests.js';
 import { Linker } from './link.js';
 import { LinkedEraser } from './linked-eraser.js';
 import { Links } from './links.js';
+import { Locations } from './locations.js';
 import { ManyVisits } from './many-visits.js';
 import { Merger } from './merge.js';
 import { NamedVisitors } from './named-visitor.js';
 import { Pending } from './pending.js';
-import { Places } from './places.js';
 import { createProfileIds, type ProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import { Redirects } from './redirects.js';
@@ -41,7 +41,7 @@ export interface IdentityParts {
   readonly belongings: readonly Belonging[];
 }
 
-export interface IdentityFigures {
+export interface IdentityStats {
   readonly erased?: () => void;
   /** Profiles dropped from an address's index. */
   readonly addressesDropped?: (profiles: number) => void;
@@ -55,12 +55,12 @@ export interface IdentitySpec {
   readonly recordings: Batcher<Recording, string | undefined>;
   readonly appends: Batcher<Append, unknown>;
   readonly maxProducts: number;
-  readonly figures?: IdentityFigures;
+  readonly stats?: IdentityStats;
   readonly itemIndex?: FieldIndex | undefined;
 }
 
 export function openIdentity(spec: IdentitySpec): IdentityParts {
-  const { store, visits, recordings, appends, maxProducts, figures = {}, itemIndex } = spec;
+  const { store, visits, recordings, appends, maxProducts, stats = {}, itemIndex } = spec;
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
   const links = new Links(store, visits, profileIds);
@@ -72,17 +72,17 @@ export function openIdentity(spec: IdentitySpec): IdentityParts {
     ...{ store, links, merger, append },
     finishErasure: (profileId, generation) => linkedEraser.removeLeftovers(profileId, generation),
   });
-  const emails = new Emails(store, redirects, figures.addressesDropped);
+  const emails = new Emails(store, redirects, stats.addressesDropped);
   const linkedEraser: LinkedEraser = new LinkedEraser({ store, links, merger, emails, pending, belongings });
-  const places = new Places(links, redirects);
+  const locations = new Locations(links, redirects);
   const linker = new Linker(links, merger, redirects);
-  const counting = new Counting(visits, places);
+  const counting = new Counting(visits, locations);
   const visitors = new Visitors({
     links,
     redirects,
-    places,
+    locations,
     counting,
-    events: new EventRequests(places, recordings),
+    events: new EventRequests(locations, recordings),
     linker,
     products: new ProductLimit(store, maxProducts),
   });
@@ -95,10 +95,10 @@ export function openIdentity(spec: IdentitySpec): IdentityParts {
     eraser: new Eraser({
       ...{ store, links, redirects, emails, belongings },
       linked: linkedEraser,
-      onErased: figures.erased,
+      onErased: stats.erased,
     }),
     pending,
-    resume: new Resume({ pending, merger, redirects, linkedEraser, onFailed: figures.failed ?? (() => {}) }),
+    resume: new Resume({ pending, merger, redirects, linkedEraser, onFailed: stats.failed ?? (() => {}) }),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
     manyVisits: new ManyVisits(visitors),

@@ -1,12 +1,12 @@
 // Journals multi-step operations before they begin, for resume.ts:
 //
-//   merge <profile> <target's profile> <its generation> <nonce>
+//   merge <profile> <target's profile> <its generation> <mergeId>
 //   erase <profile> <its generation>
 //
 // Each is listed at its profile's node: a failover loses both or neither.
 
 import { bucketOf } from '../redis/keys.js';
-import { streamsOf } from '../redis/marks.js';
+import { streamsOf } from '../redis/node-markers.js';
 import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';

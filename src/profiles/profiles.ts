@@ -2,7 +2,7 @@
 // them: a cache could not know of an erasure.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
-import { checkedAndEndingKeys, type Place } from '../redis/place.js';
+import { checkedAndEndingKeys, type Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Emails, normaliseEmail } from './emails.js';
@@ -38,23 +38,27 @@ export class Profiles {
     if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);
     const email = leads ? normaliseEmail(who.email) : undefined;
     const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.#emails.digest(email);
-    const { profileId } = await this.#visitors.change(who, mayLink, (place) =>
-      this.#write(place, who, digest),
+    const { profileId } = await this.#visitors.change(who, mayLink, (location) =>
+      this.#write(location, who, digest),
     );
     if (digest !== '') await this.#emails.index(digest, profileId);
     return profileId;
   }
 
-  async #write(place: Place, who: Identity, digest: string): Promise<string | number> {
+  async #write(location: Location, who: Identity, digest: string): Promise<string | number> {
     const { keys, guestsS } = this.#store;
-    const { profileId, link, generation } = place;
-    const own = generation === '' ? place.checked : profileId;
+    const { profileId, link, generation } = location;
+    const own = generation === '' ? location.checked : profileId;
     const facts: string[] = [];
     for (const name of FACTS) {
       const value = who[name];
       if (value !== null) facts.push(name, value);
     }
-    const touched = [keys.profile(profileId), keys.members(profileId), ...checkedAndEndingKeys(keys, place)];
+    const touched = [
+      keys.profile(profileId),
+      keys.members(profileId),
+      ...checkedAndEndingKeys(keys, location),
+    ];
     const now = new Date().toISOString();
     return this.#store.change(KEEP, touched, [
       link,

@@ -4,7 +4,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ERASURES = loadScript('profiles/queueErasures');
-const AT_ONCE = 100;
+const PAGE_SIZE = 100;
 
 /**
  * @param what profile ids, EVERY_PROFILE, and identity names @param at milliseconds of Redis's clock: later rows stay;
@@ -15,8 +15,8 @@ export async function queueRows(store: Store, what: readonly string[], at?: numb
   const ageMs = Math.max(0, now - (at ?? now));
   // If this server's clock is behind, others have stamped rows with later times.
   const until = Math.max(now, Date.now()) - ageMs;
-  for (let i = 0; i < what.length; i += AT_ONCE) {
-    const args = [until, ageMs, ...what.slice(i, i + AT_ONCE)];
+  for (let i = 0; i < what.length; i += PAGE_SIZE) {
+    const args = [until, ageMs, ...what.slice(i, i + PAGE_SIZE)];
     await store.change(ERASURES, [store.keys.erasures], args);
   }
 }

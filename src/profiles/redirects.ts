@@ -3,7 +3,7 @@
 import { ServiceError } from '../errors.js';
 import { encodeAdoption } from '../events/row.js';
 import { bucketOf } from '../redis/keys.js';
-import { GONE, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
+import { GONE, guestLocation, type Location, linkedLocation, MAX_HOPS } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
@@ -36,14 +36,14 @@ export class Redirects {
   ): Promise<State> {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const found = await this.#finished(name, await read(name), read);
-      const { link, isKnown, home } = found;
+      const { link, exists, home } = found;
       if (link !== undefined) {
         const owner = await this.#parts.links.ownerOf(link);
         if (owner !== undefined) return { ...found, owner };
         await this.repair(name, link);
         continue;
       }
-      const isLed = isKnown && home !== this.#parts.links.defaultProfile(name);
+      const isLed = exists && home !== this.#parts.links.defaultProfile(name);
       if (!isLed || (await this.#parts.links.isAlive(linkHome(home)))) return { ...found, owner: undefined };
       await this.repair(name, linkHome(home));
     }
@@ -57,7 +57,7 @@ export class Redirects {
     if (link === undefined || link.generation === '')
       return this.#finished(name, await this.#parts.links.read(name));
     this.#parts.links.remember(name, link);
-    return this.#finished(name, { link, isKnown: true, home: this.#parts.links.defaultProfile(name) });
+    return this.#finished(name, { link, exists: true, home: this.#parts.links.defaultProfile(name) });
   }
 
   async #finished(
@@ -133,22 +133,22 @@ export class Redirects {
     const left = this.#parts.store.keys.leftovers(link.profileId, link.generation);
     if ((await this.#parts.store.call((client) => client.exists(left))) === 1) {
       await this.#parts.finishErasure(link.profileId, link.generation);
-      if ((await this.#parts.merger.targetOf(profileId))?.nonce !== target.nonce) return;
+      if ((await this.#parts.merger.targetOf(profileId))?.mergeId !== target.mergeId) return;
     }
     if (isFinished) await this.#parts.merger.clear(profileId, target);
     else await this.#parts.merger.restore(profileId, target);
   }
 
   /** @returns undefined if it was erased */
-  async placeOf(profileId: string): Promise<Place | undefined> {
+  async locate(profileId: string): Promise<Location | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const key = this.#parts.store.keys.profile(at);
       const generation = await this.#parts.store.call((client) => client.hget(key, 'generation'));
       if (generation !== null)
-        return expected === undefined || expected === generation ? linkedPlace(at, generation) : undefined;
+        return expected === undefined || expected === generation ? linkedLocation(at, generation) : undefined;
       const target = await this.#parts.merger.targetOf(at);
-      if (target === undefined) return expected === undefined ? guestPlace(at) : undefined;
+      if (target === undefined) return expected === undefined ? guestLocation(at) : undefined;
       if (target.isFinished || (await this.#parts.merger.finish(at, target)))
         [at, expected] = [target.link.profileId, target.link.generation];
       else await this.undo(at, target);

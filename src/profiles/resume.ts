@@ -67,13 +67,13 @@ export class Resume {
   }
 
   async #complete(operation: string): Promise<void> {
-    const [kind, profileId = '', generation = '', , nonce] = operation.split(' ');
+    const [kind, profileId = '', generation = '', , mergeId] = operation.split(' ');
     if (kind === 'erase') {
       await this.#parts.linkedEraser.eraseGeneration(profileId, generation);
       return;
     }
     const target = await this.#parts.merger.targetOf(profileId);
-    const isPending = target !== undefined && target.nonce === nonce;
+    const isPending = target !== undefined && target.mergeId === mergeId;
     if (isPending && !(await this.#parts.merger.finish(profileId, target)))
       await this.#parts.redirects.undo(profileId, target);
     // It may be listed at another node, if its profile's slot has moved.

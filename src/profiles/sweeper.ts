@@ -1,4 +1,4 @@
-// Removes what leads to expired guests: share codes, entries of the indexes of addresses and wishers. They have slots
+// Removes what leads to expired guests: share codes, entries of the indexes of addresses and subscribers. They have slots
 // of their own, so they can't expire with the guest's keys.
 //
 // One process at a time SCANs all keys every few hours; an interrupted sweep starts anew.
@@ -67,7 +67,7 @@ export class Sweeper {
 
   async #sweep(signal: AbortSignal): Promise<void> {
     const { store, onFailed } = this.#parts;
-    const [prefix = ''] = store.keys.mark(0).split('{');
+    const [prefix = ''] = store.keys.nodeMarker(0).split('{');
     const nodes = await store.call(async (client) => mastersOf(client));
     for (const node of nodes) {
       let cursor = '0';

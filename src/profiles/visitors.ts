@@ -8,7 +8,7 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
-import type { Place } from '../redis/place.js';
+import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { ProductLimit } from '../visits/product-limit.js';
 import type { VisitKind } from '../visits/visit-batch.js';
@@ -16,7 +16,7 @@ import type { Counted, Counting, CountRequest } from './counting.js';
 import type { EventRequest, EventRequests } from './event-requests.js';
 import type { Linked, Linker } from './link.js';
 import type { Links } from './links.js';
-import type { Ask, Done, Places } from './places.js';
+import type { Ask, Done, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
 /** A concurrent link moves a read to another profile. */
@@ -25,8 +25,8 @@ const READ_ROUNDS = 8;
 /** Concurrent erasures of the visitor. */
 const LINK_ROUNDS = 8;
 
-/** Throws to refuse a change before two ids are linked for it. @param places locations that the link joins */
-export type Check = (places: readonly Place[]) => Promise<void>;
+/** Throws to refuse a change before two ids are linked for it. @param locations locations that the link joins */
+export type Check = (locations: readonly Location[]) => Promise<void>;
 
 export interface FoundProfile {
   readonly profileId: string;
@@ -36,7 +36,7 @@ export interface FoundProfile {
 interface Parts {
   readonly links: Links;
   readonly redirects: Redirects;
-  readonly places: Places;
+  readonly locations: Locations;
   readonly counting: Counting;
   readonly events: EventRequests;
   readonly linker: Linker;
@@ -89,7 +89,7 @@ export class Visitors {
 
   /** With the profile id that the visitor has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Counted> {
-    const { profileId, answer } = await this.look(
+    const { profileId, answer } = await this.peek(
       who,
       mayLink,
       this.#parts.counting.at('read', handle, null),
@@ -103,11 +103,11 @@ export class Visitors {
     mayLink: boolean,
     handles: readonly string[],
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
-    const { counting, places } = this.#parts;
+    const { counting, locations } = this.#parts;
     for (let round = 0; round < READ_ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
       const read = await Promise.all(
-        handles.map((handle) => places.run(name, false, counting.at('read', handle, null))),
+        handles.map((handle) => locations.run(name, false, counting.at('read', handle, null))),
       );
       const { profileId } = read[0] as Done<number>;
       if (read.every((one) => one.profileId === profileId))
@@ -122,13 +122,13 @@ export class Visitors {
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
     const name = onlyName(who);
     for (let round = 0; round < LINK_ROUNDS; round++) {
-      const { link, isKnown, home } =
+      const { link, exists, home } =
         who.customerId === null
           ? await redirects.stateOf(name, (one) => links.read(one, 'resolve'))
           : await redirects.stateOf(name);
       if (link !== undefined) return link.profileId;
       if (who.customerId === null) {
-        if (isKnown || (await links.enter(name, home))) return home;
+        if (exists || (await links.enter(name, home))) return home;
         continue;
       }
       const own = await links.own(name, home, name);
@@ -155,12 +155,12 @@ export class Visitors {
   }
 
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
-    const { link, isKnown, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
-    return { profileId: link?.profileId ?? home, known: isKnown };
+    const { link, exists, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
+    return { profileId: link?.profileId ?? home, known: exists };
   }
 
-  async look<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    return this.#parts.places.run(await this.#nameToRead(who, mayLink), false, ask);
+  async peek<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
+    return this.#parts.locations.run(await this.#nameToRead(who, mayLink), false, ask);
   }
 
   /** Creates an unknown visitor. @throws errors of `ask` and `check` */
@@ -169,12 +169,12 @@ export class Visitors {
   }
 
   async changeKnown<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    const isUnknown = mustLink(who, mayLink) && !(await this.find(who, mayLink)).known;
-    return isUnknown ? this.look(who, mayLink, ask) : this.#run(who, mayLink, { makes: false }, ask);
+    const isNew = mustLink(who, mayLink) && !(await this.find(who, mayLink)).known;
+    return isNew ? this.peek(who, mayLink, ask) : this.#run(who, mayLink, { makes: false }, ask);
   }
 
   /** After a write. */
-  async preview(who: Identity, mayLink: boolean): Promise<Place[]> {
+  async preview(who: Identity, mayLink: boolean): Promise<Location[]> {
     const { linker } = this.#parts;
     if (mustLink(who, mayLink)) return linker.preview(...namesOf(who));
     return [await linker.locate(onlyName(who))];
@@ -202,27 +202,27 @@ export class Visitors {
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
     if (kind === 'reset') return this.#run(who, mayLink, { makes: false }, ask);
-    const check: Check = (places) => this.#parts.products.assertFits(places, handle);
+    const check: Check = (locations) => this.#parts.products.assertFits(locations, handle);
     return this.#run(who, mayLink, { makes: true, check }, ask);
   }
 
-  /** @param makes see Places.run */
+  /** @param makes see Locations.run */
   async #run<Answer>(
     who: Identity,
     mayLink: boolean,
     { makes, check }: { readonly makes: boolean; readonly check?: Check | undefined },
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
-    const { places, links, linker } = this.#parts;
-    if (!mustLink(who, mayLink)) return places.run(onlyName(who), makes, ask);
+    const { locations, links, linker } = this.#parts;
+    if (!mustLink(who, mayLink)) return locations.run(onlyName(who), makes, ask);
     const [customer, session] = namesOf(who);
     const pair = links.pair(customer, session);
-    const done = pair && (await places.runAt(pair, session, ask));
+    const done = pair && (await locations.runAt(pair, session, ask));
     if (done !== undefined) return done;
     if (check !== undefined) await check(await linker.preview(customer, session));
     for (let round = 0; round < LINK_ROUNDS; round++) {
       const { link } = await linker.link(customer, session);
-      const made = await places.runAt(link, '', ask);
+      const made = await locations.runAt(link, '', ask);
       if (made !== undefined) return made;
       // Erased concurrently: link the new visitor.
     }

@@ -41,8 +41,8 @@ export type Kind = 'tag' | 'node';
 export interface BatchCallsOptions {
   readonly sender: Sender;
   readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'refreshSlots'>;
-  laneKey(tag: string, lane: string): string;
-  /** Of a node's streams and lanes. */
+  senderChannelKey(tag: string, channel: string): string;
+  /** Of a node's streams and channels. */
   nodeTag(address: string): string | undefined;
   readonly isCluster: boolean;
   /** Latency in milliseconds. */
@@ -68,14 +68,14 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
   }
 
   /** @returns answers in order; undefined if the stream is not at that node: nothing was done */
-  async ask(kind: Kind, to: string, lane: string, batch: readonly Op[]) {
-    const { sender, health, isCluster, laneKey, nodeTag, onBatch } = this.#options;
+  async ask(kind: Kind, to: string, channel: string, batch: readonly Op[]) {
+    const { sender, health, isCluster, senderChannelKey, nodeTag, onBatch } = this.#options;
     const started = performance.now();
     const sequence = batch.some(this.#format.writes) ? ++this.#sequence : 0;
     const address = kind === 'node' ? to : isCluster ? health.addressOf(to) : undefined;
     const { script, mixesTags, tag } = this.#format;
     const call = new ScriptCall(isCluster && mixesTags ? this.#nodeScripts[sequence > 0 ? 0 : 1] : script);
-    call.key(laneKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, lane));
+    call.key(senderChannelKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, channel));
     this.#format.encode(batch, call, address);
     const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
     const { deadline } = batch[0] as Op;

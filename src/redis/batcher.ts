@@ -1,12 +1,12 @@
 // Sends all operations of a tick of the event loop in one script call, applied exactly once.
 //
-//   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free lane) ──▶ in flight ──▶ answered
+//   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free channel) ──▶ in flight ──▶ answered
 //              ▲                                                    │ connection lost: retry
-//              └── tick after tick while all lanes are busy         └─ with the same number
+//              └── tick after tick while all channels are busy         └─ with the same number
 //
-// A lane has one batch in flight, see lua/includes/lane.lua. The busier Redis is, the larger the batches.
+// A channel has one batch in flight, see lua/includes/senderChannel.lua. The busier Redis is, the larger the batches.
 //
-// On a cluster, scripts that can mix hash tags have lanes per master, others per tag. An operation whose slot has
+// On a cluster, scripts that can mix hash tags have channels per master, others per tag. An operation whose slot has
 // moved or migrates comes back undone (NOT_HERE), as does a batch if its stream's slot migrates; both are retried. A
 // call costs about the same whatever its size, so a tick sends to one node only.
 //
@@ -15,7 +15,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';
-import { atEndOfTurn } from '../turn.js';
+import { atEndOfTick } from '../tick.js';
 import {
   BatchCalls,
   type BatchCallsOptions,
@@ -33,7 +33,7 @@ export interface BatcherOptions extends BatchCallsOptions {
   readonly maxPending: number;
 }
 
-const LANES_PER_GROUP = 4;
+const CHANNELS_PER_GROUP = 4;
 /** Before a retry. */
 const AGAIN_MS = 10;
 const MAX_BATCH = 512;
@@ -52,7 +52,7 @@ interface Group<Op> {
   readonly to: string;
   /** Ascending by deadline. */
   waiting: Op[];
-  freeLanes: string[];
+  freeChannels: string[];
   busy: number;
 }
 
@@ -61,7 +61,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #options: BatcherOptions;
   /** Idle groups are removed. */
   readonly #groups = new Map<string, Group<Op>>();
-  // Unique across restarts: processes must never share a lane's numbers.
+  // Unique across restarts: processes must never share a channel's numbers.
   readonly #id = randomBytes(6).toString('base64url');
   readonly #calls: BatchCalls<Op, Answer>;
   #pending = 0;
@@ -86,11 +86,11 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
     if (this.#pending >= maxPending) return void op.failed(overloaded('redis'));
     this.#pending++;
-    this.#scheduleTurn();
+    this.#scheduleTick();
     op.deadline = this.#turnDeadline;
     const group = this.#groupOf(op);
     // Don't let Redis wait for the end of a large tick.
-    if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTurn(group);
+    if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTick(group);
   }
 
   /** @param op owned by the batcher from now on @throws ServiceError see `add` */
@@ -114,11 +114,11 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     });
   }
 
-  #scheduleTurn(): void {
+  #scheduleTick(): void {
     if (this.#turnScheduled) return;
     this.#turnScheduled = true;
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
-    atEndOfTurn(this.#endOfTurn);
+    atEndOfTick(this.#endOfTick);
   }
 
   #groupOf(op: Op): Group<Op> {
@@ -134,22 +134,25 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     const known = this.#groups.get(to);
     if (known !== undefined) return known;
     // Groups of both kinds may use the same tag.
-    const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind[0]}${lane}`);
-    const group: Group<Op> = { kind, to, waiting: [], freeLanes, busy: 0 };
+    const freeChannels = Array.from(
+      { length: CHANNELS_PER_GROUP },
+      (_, channel) => `${this.#id}${kind[0]}${channel}`,
+    );
+    const group: Group<Op> = { kind, to, waiting: [], freeChannels, busy: 0 };
     this.#groups.set(to, group);
     return group;
   }
 
-  readonly #endOfTurn = (): void => {
+  readonly #endOfTick = (): void => {
     this.#turnScheduled = false;
     let served: Group<Op> | undefined;
     for (const group of this.#groups.values()) {
       if (group.kind === 'node' && group.waiting.length > 0) {
         if (served !== undefined) {
-          this.#scheduleTurn();
+          this.#scheduleTick();
           continue;
         }
-        if (group.freeLanes.length > 0) served = group;
+        if (group.freeChannels.length > 0) served = group;
       }
       this.#sendWaiting(group);
     }
@@ -158,7 +161,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   };
 
   /** Does not refuse late operations: their answers would be written one by one within a tick. */
-  #sendWithinTurn(group: Group<Op>): void {
+  #sendWithinTick(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
   }
@@ -171,13 +174,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   #sendBatches(group: Group<Op>): void {
-    while (group.waiting.length > 0 && group.freeLanes.length > 0) {
-      const lane = group.freeLanes.pop() as string;
+    while (group.waiting.length > 0 && group.freeChannels.length > 0) {
+      const channel = group.freeChannels.pop() as string;
       const count = this.#batchCount(group.waiting);
       const batch = count === group.waiting.length ? group.waiting : group.waiting.slice(0, count);
       group.waiting = count === group.waiting.length ? [] : group.waiting.slice(count);
       group.busy++;
-      void this.#send(group, lane, batch);
+      void this.#send(group, channel, batch);
     }
   }
 
@@ -208,35 +211,35 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (this.#pending === 0) this.#onIdle?.();
   }
 
-  async #send(group: Group<Op>, lane: string, batch: Op[]): Promise<void> {
+  async #send(group: Group<Op>, channel: string, batch: Op[]): Promise<void> {
     let answers: readonly AnswerOf<Answer>[];
     try {
       const { kind, to } = group;
-      answers = (await this.#calls.ask(kind, to, lane, batch)) ?? new Array(batch.length).fill(AGAIN);
+      answers = (await this.#calls.ask(kind, to, channel, batch)) ?? new Array(batch.length).fill(AGAIN);
     } catch (error) {
-      answers = await this.#refused(group, lane, batch, error as Error);
+      answers = await this.#refused(group, channel, batch, error as Error);
     }
     group.busy--;
-    group.freeLanes.push(lane);
+    group.freeChannels.push(channel);
     // Before the answers: don't let Redis wait for them.
     if (group.kind !== 'node') this.#sendWaiting(group);
-    else if (group.waiting.length > 0) this.#scheduleTurn();
+    else if (group.waiting.length > 0) this.#scheduleTick();
     for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
   /** A Redis that accepts no writes refuses the whole batch: send its reads alone. */
-  async #refused({ kind, to }: Group<Op>, lane: string, batch: readonly Op[], error: Error) {
+  async #refused({ kind, to }: Group<Op>, channel: string, batch: readonly Op[], error: Error) {
     const { writes } = this.#format;
     const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);
     const reads = refusesWrites(error) ? batch.filter((op) => !writes(op)) : [];
     if (reads.length === 0 || reads.length === batch.length) return refused(batch, error);
-    const asked = this.#calls.ask(kind, to, lane, reads).catch((failed) => refused(reads, failed));
+    const asked = this.#calls.ask(kind, to, channel, reads).catch((failed) => refused(reads, failed));
     const answers = ((await asked) ?? new Array(reads.length).fill(AGAIN)).values();
     return batch.map((op): AnswerOf<Answer> => (writes(op) ? error : answers.next().value));
   }
 
   #addAgain(group: Group<Op>, op: Op): void {
-    this.#scheduleTurn();
+    this.#scheduleTick();
     insertByDeadline(group.waiting, op);
   }
 

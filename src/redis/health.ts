@@ -11,8 +11,8 @@ import type { RedisClient } from './client.js';
 import { before } from './deadline.js';
 import { inWords, refusesWrites, toServiceError } from './failures.js';
 import type { Keys } from './keys.js';
-import { type DeploymentLostError, Marks, slotOf } from './marks.js';
 import { RedisNode } from './node.js';
+import { type DeploymentLostError, NodeMarkers, slotOf } from './node-markers.js';
 
 export interface HealthSpec {
   readonly client: RedisClient;
@@ -51,7 +51,7 @@ const MEASURE_MS = 10_000;
 
 export class RedisHealth {
   readonly #spec: HealthSpec;
-  readonly #marks: Marks;
+  readonly #markers: NodeMarkers;
   readonly #cluster: Cluster | undefined;
   readonly #nodes = new Map<string, RedisNode>();
   readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
@@ -66,7 +66,7 @@ export class RedisHealth {
   constructor(spec: HealthSpec) {
     this.#spec = spec;
     const { client, keys, salt, verifyMs = VERIFY_MS } = spec;
-    this.#marks = new Marks(client, keys, salt);
+    this.#markers = new NodeMarkers(client, keys, salt);
     if (client.isCluster) {
       this.#cluster = client as Cluster;
       this.#cluster.on('refresh', () => this.#readTable());
@@ -77,7 +77,7 @@ export class RedisHealth {
       this.#only.adopt(client as Redis);
     }
     this.#timers = [
-      setInterval(() => void this.look(), verifyMs),
+      setInterval(() => void this.check(), verifyMs),
       setInterval(() => this.#measureAll(), MEASURE_MS),
       setInterval(() => this.#refreshIfNeeded(), REFRESH_MS),
     ];
@@ -171,9 +171,9 @@ export class RedisHealth {
     });
   }
 
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
-    await Promise.allSettled(nodes.map((node) => node.look()));
+    await Promise.allSettled(nodes.map((node) => node.check()));
   }
 
   async onReplica(tag: string, deadline: number): Promise<void> {
@@ -197,7 +197,7 @@ export class RedisHealth {
 
   /** If the node of `meta` is lost, so is the deployment. */
   get #lost(): DeploymentLostError | undefined {
-    return this.nodeOf(this.#marks.meta.slot)?.lost;
+    return this.nodeOf(this.#markers.meta.slot)?.lost;
   }
 
   readonly #poll = (): void => {
@@ -239,7 +239,7 @@ export class RedisHealth {
     for (const [address, node] of this.#nodes) {
       if (!this.#masters.has(address)) this.#nodes.delete(address);
       // Its stream has moved with the slot: don't wait for the next probe.
-      else if (node.isUp && !node.hasMark) node.look().catch(this.#spec.onError);
+      else if (node.isUp && !node.hasMarker) node.check().catch(this.#spec.onError);
     }
   }
 
@@ -258,7 +258,7 @@ export class RedisHealth {
     const { timeoutMs, onError, onReplicated } = this.#spec;
     const node = new RedisNode({
       address,
-      marks: this.#marks,
+      markers: this.#markers,
       timeoutMs,
       has,
       onMoved: (slot, to) => this.moved(slot, to),

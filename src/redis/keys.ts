@@ -3,7 +3,7 @@
 // A profile id is `<bucket>.<hash>`: the bucket is the hash tag, and appears once, for there are millions of `v`
 // keys.
 
-/** By number: 0 is in the slot of `meta`, others in that of their mark (marks.ts). */
+/** By number: 0 is in the slot of `meta`, others in that of their node marker (node-markers.ts). */
 export interface StreamKeys {
   /** stream */
   events(stream: number): string;
@@ -14,7 +14,7 @@ export interface StreamKeys {
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: salt, schema version, TTL of guests in seconds, names of marks */
+  /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
   readonly meta: string;
   readonly settings: string;
   /** hash: a guest's product handle -> count, or a link: see links.ts */
@@ -30,7 +30,7 @@ export interface Keys extends StreamKeys {
   items(profileId: string): string;
   /**
    * hash. Identities, `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
-   * profiles -> nonce, before it is applied `+<generation> <owner>` of a linked one, else ''
+   * profiles -> mergeId, before it is applied `+<generation> <owner>` of a linked one, else ''
    */
   members(profileId: string): string;
   /** hash: see lua/profiles/applyMergePage.lua */
@@ -53,8 +53,8 @@ export interface Keys extends StreamKeys {
   journal(kind: ProfileKind, profileId: string): string;
   /** In one slot; without those of a generation. */
   allOf(profileId: string): string[];
-  /** string: see lua/includes/lane.lua */
-  lane(tag: string, lane: string): string;
+  /** string: see lua/includes/senderChannel.lua */
+  senderChannel(tag: string, id: string): string;
   /** hash: profiles -> up to when; see EVERY_PROFILE */
   readonly erasures: string;
   /** hash: `#` -> last number; number -> request, JSON */
@@ -68,12 +68,12 @@ export interface Keys extends StreamKeys {
   /** sorted set: profiles of an e-mail address -> last given, milliseconds */
   email(digest: string): string;
   /** hash: profiles that may have saved a variant -> noted at */
-  wishers(digest: string): string;
+  subscribers(digest: string): string;
   /** hash: see lua/extras/alerts/journalProduct.lua */
   readonly products: string;
   /** sorted set: products -> last version, milliseconds since 1970 */
   readonly productVersions: string;
-  mark(stream: number): string;
+  nodeMarker(stream: number): string;
   readonly visits: StreamKeys;
   /** hash: id -> receiver, JSON */
   readonly receivers: string;
@@ -138,17 +138,17 @@ export function createKeys(prefix: string): Keys {
     ofKind: (kind, profileId) => ofProfile(kind)(profileId),
     journal: (kind, profileId) => ofProfile(`j${kind}`)(profileId),
     allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
-    lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
+    senderChannel: (tag, id) => `${prefix}:{${tag}}:channel:${id}`,
     erasures: `${prefix}:erasures`,
     compliance: `${prefix}:{compliance}:open`,
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
     sweep: `${prefix}:{sweep}`,
     email: (digest) => `${prefix}:{email:${digest}}`,
-    wishers: (digest) => `${prefix}:{wish:${digest}}`,
+    subscribers: (digest) => `${prefix}:{wish:${digest}}`,
     products: `${prefix}:{products}:open`,
     productVersions: `${prefix}:{products}:versions`,
-    mark: (stream) => `${prefix}:{${streamTag(stream)}}:mark`,
+    nodeMarker: (stream) => `${prefix}:{${streamTag(stream)}}:marker`,
     ...streamKeys('events'),
     visits: streamKeys('visits'),
     receivers: `${prefix}:receivers`,

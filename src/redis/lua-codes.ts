@@ -3,7 +3,7 @@
 export const LUA = {
   /** The call arrived after its deadline. */
   EXPIRED: -1,
-  /** The lane has a newer batch. */
+  /** The channel has a newer batch. */
   SUPERSEDED: -2,
   /** The stream is at its high-water mark. */
   FULL: -3,

@@ -1,7 +1,7 @@
 // One master: its connection, clock, state and replicas.
 //
-//   down ──ready──▶ measure clock, probe write and mark ──ok──▶ up ──close, READONLY──▶ down
-//                               └──mark missing──▶ lost, until a later probe finds it
+//   down ──ready──▶ measure clock, probe write and marker ──ok──▶ up ──close, READONLY──▶ down
+//                               └──marker missing──▶ lost, until a later probe finds it
 //
 // READONLY means a demotion without a closed connection (a failover behind a fixed address): reconnect. Deadlines are
 // in the node's time, so its clock is measured first.
@@ -13,14 +13,14 @@ import { RedisClock } from './clock.js';
 import { before, REPLY_SHARE } from './deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf } from './failures.js';
 import { LUA } from './lua-codes.js';
-import { DeploymentLostError, type Mark, type Marks } from './marks.js';
+import { DeploymentLostError, type NodeMarker, type NodeMarkers } from './node-markers.js';
 import { loadScript, runScript, withFlags } from './scripts.js';
 import { isSilent } from './silence.js';
 
 export interface NodeSpec {
   /** `host:port`; undefined for the one server. */
   readonly address: string | undefined;
-  readonly marks: Marks;
+  readonly markers: NodeMarkers;
   readonly timeoutMs: number;
   readonly has: (slot: number) => boolean;
   readonly onMoved: (slot: number, address: string) => void;
@@ -50,7 +50,7 @@ export class RedisNode {
   #replicated: Promise<void> | undefined;
   /** Of the callers that share `#replicated`. */
   #replicatedDeadline = 0;
-  #mark: Mark | undefined;
+  #marker: NodeMarker | undefined;
   #stream: number | undefined;
 
   constructor(spec: NodeSpec) {
@@ -71,8 +71,8 @@ export class RedisNode {
   }
 
   /** False if its slot, and so that of its streams, has moved. */
-  get hasMark(): boolean {
-    return this.#mark === undefined || this.#spec.has(this.#mark.slot);
+  get hasMarker(): boolean {
+    return this.#marker === undefined || this.#spec.has(this.#marker.slot);
   }
 
   /** A failover may promote one that follows, or did within REPLICA_MS. */
@@ -120,7 +120,7 @@ export class RedisNode {
   }
 
   /** @throws DeploymentLostError; ServiceError `unavailable` if it does not answer in time; Redis's errors */
-  async look(redis = this.redis): Promise<void> {
+  async check(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.#spec.timeoutMs;
     const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
       this.#failed = error;
@@ -137,7 +137,7 @@ export class RedisNode {
       return;
     }
     const isNews = this.#lost === undefined;
-    this.#lost ??= new DeploymentLostError(this.#mark === this.#spec.marks.meta ? undefined : address);
+    this.#lost ??= new DeploymentLostError(this.#marker === this.#spec.markers.meta ? undefined : address);
     if (isNews) onError(this.#lost);
     throw this.#lost;
   }
@@ -159,11 +159,11 @@ export class RedisNode {
     const { redis, address } = this;
     const began = performance.now();
     // WAIT covers writes up to the connection's last. A repeated batch may write nothing, so write here.
-    const write = async ({ key, digest }: Mark) => {
+    const write = async ({ key, digest }: NodeMarker) => {
       try {
         return await redis.eval(PROBE_AT_MAXMEMORY.source, 1, key, this.lastMoment(deadline), digest);
       } catch (error) {
-        // The mark's slot is migrating. Don't rethrow: it would look like a redirection of the applied batch.
+        // The marker's slot is migrating. Don't rethrow: it would look like a redirection of the applied batch.
         if (redirectionOf(error as Error) === undefined) throw error;
         return undefined;
       }
@@ -171,7 +171,7 @@ export class RedisNode {
     const wait = async (): Promise<[wrote: unknown, reached: number]> => {
       for (;;) {
         const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
-        const written = write(this.#mark as Mark);
+        const written = write(this.#marker as NodeMarker);
         const waited = redis.wait(count, Math.max(1, ms)); // 0 is for ever
         const [wrote, reached] = await Promise.all([written, waited]);
         if (wrote !== undefined || ms <= LOOK_AGAIN_MS) return [wrote, reached];
@@ -200,7 +200,7 @@ export class RedisNode {
     while (isCurrent()) {
       try {
         await this.clock.measure(redis);
-        await this.look(redis);
+        await this.check(redis);
         break;
       } catch (error) {
         if (error instanceof DeploymentLostError || !isAway(error as Error)) break;
@@ -216,30 +216,30 @@ export class RedisNode {
     if (isCurrent()) this.#isReady = true;
   }
 
-  /** @returns false if its mark is missing */
+  /** @returns false if its marker is missing */
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
-    const { marks, has } = this.#spec;
+    const { markers, has } = this.#spec;
     for (;;) {
-      // Probe a missing mark until it is back, or its slot has moved.
-      const isHere = this.#mark !== undefined && has(this.#mark.slot);
-      const mark = isHere ? this.#mark : ((await marks.find(has)) ?? (await marks.make(redis, has)));
-      if (mark === undefined) return true; // it has nothing to lose
-      this.#mark = mark;
-      const { key, digest, stream } = mark;
+      // Probe a missing marker until it is back, or its slot has moved.
+      const isHere = this.#marker !== undefined && has(this.#marker.slot);
+      const marker = isHere ? this.#marker : ((await markers.find(has)) ?? (await markers.make(redis, has)));
+      if (marker === undefined) return true; // it has nothing to lose
+      this.#marker = marker;
+      const { key, digest, stream } = marker;
       try {
         const reply = await runScript(redis, PROBE, [key], [this.lastMoment(deadline), digest]);
         if (reply === 1) {
           this.#stream = stream;
-          marks.name(mark).catch(() => {}); // the next probe repeats it
+          markers.name(marker).catch(() => {}); // the next probe repeats it
           return true;
         }
         if (reply === LUA.EXPIRED) await this.clock.measure(redis);
-        else if (await marks.isNamed(mark)) return false;
-        else this.#mark = undefined;
+        else if (await markers.isNamed(marker)) return false;
+        else this.#marker = undefined;
       } catch (error) {
         const redirection = redirectionOf(error as Error);
         if (redirection === undefined) throw error;
-        // The mark may be at either node.
+        // The marker may be at either node.
         if (redirection.kind === 'ASK') return true;
         this.#spec.onMoved(redirection.slot, redirection.address);
         await sleep(LOOK_AGAIN_MS);

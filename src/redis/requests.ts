@@ -1,10 +1,10 @@
 // Idempotency: a request under an Idempotency-Key, or a repeated webhook, is executed once and answered alike for a
 // day.
 //
-//   (nothing) ──begin──▶ in flight {operation's id, places} ──end──▶ answered
+//   (nothing) ──begin──▶ in flight {operation's id, locations} ──end──▶ answered
 //
-// The operation is done at a place (a profile), atomically with an operation record there. If a merge has changed the
-// place, a retry fences the old one, which reveals whether it was done there or prevents it, and records the new one.
+// The operation is done at a location (a profile), atomically with an operation record there. If a merge has changed the
+// location, a retry fences the old one, which reveals whether it was done there or prevents it, and records the new one.
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,14 +20,14 @@ type Found = [
   at: string,
   fingerprint: string,
   customer: string,
-  places: string,
+  locations: string,
   answer: string | null,
 ];
 
 const BEGIN = loadScript<1 | Found>('redis/beginRequest');
 /** An erasure runs at `maxmemory`: it frees memory. */
 const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
-const PLACE = loadScript<string>('redis/placeRequest');
+const RELOCATE = loadScript<string>('redis/relocateRequest');
 const END = loadScript<string>('redis/endRequest');
 const FENCE = loadScript<string[]>('redis/fenceRequest');
 
@@ -50,7 +50,7 @@ export interface RequestKey {
 }
 
 export interface Done {
-  readonly place: string;
+  readonly location: string;
   readonly record: string;
 }
 
@@ -66,7 +66,7 @@ interface RecordedOperation {
   readonly id: string;
   readonly at: number;
   /** Those at which it was, or will be, tried, separated by spaces. */
-  readonly places: string;
+  readonly locations: string;
 }
 
 /** An operation under a request record. */
@@ -77,49 +77,49 @@ export class KeyedOperation {
   readonly at: number;
   readonly #store: Store;
   readonly #record: RequestRecord;
-  #places: string;
+  #locations: string;
 
-  constructor(store: Store, record: RequestRecord, { id, at, places }: RecordedOperation) {
+  constructor(store: Store, record: RequestRecord, { id, at, locations }: RecordedOperation) {
     this.#store = store;
     this.#record = record;
     this.id = id;
     this.at = at;
-    this.#places = places;
+    this.#locations = locations;
   }
 
-  /** The first place tried, or to try. */
-  get firstPlace(): string | undefined {
-    return this.#places.split(' ', 1)[0] || undefined;
+  /** The first location tried, or to try. */
+  get firstLocation(): string | undefined {
+    return this.#locations.split(' ', 1)[0] || undefined;
   }
 
   recordId(part = 0): string {
-    return recordIdOf(this.id, this.#places.split(' ').length, part);
+    return recordIdOf(this.id, this.#locations.split(' ').length, part);
   }
 
   /**
-   * Call before the operation is done there. @returns per part whether it was done at an earlier place, and must not be
+   * Call before the operation is done there. @returns per part whether it was done at an earlier location, and must not be
    * repeated
    */
-  async settle(place: string, parts = 1): Promise<readonly (Done | undefined)[]> {
+  async arriveAt(location: string, parts = 1): Promise<readonly (Done | undefined)[]> {
     for (;;) {
-      const places = this.#places === '' ? [] : this.#places.split(' ');
-      const isSettled = places.at(-1) === place;
-      const earlier = isSettled ? places.slice(0, -1) : places;
+      const locations = this.#locations === '' ? [] : this.#locations.split(' ');
+      const isLast = locations.at(-1) === location;
+      const earlier = isLast ? locations.slice(0, -1) : locations;
       const done = earlier.length === 0 ? NOTHING : await this.#doneAt(earlier, parts);
-      if (isSettled || (earlier.length > 0 && done.every((part) => part !== undefined))) return done;
-      await this.#place([...places, place].join(' '));
+      if (isLast || (earlier.length > 0 && done.every((part) => part !== undefined))) return done;
+      await this.#relocate([...locations, location].join(' '));
     }
   }
 
   /**
-   * After the record was fenced. If the fencing try died before it recorded another place, continues here with a new
+   * After the record was fenced. If the fencing try died before it recorded another location, continues here with a new
    * record.
    */
-  async moveOn(place: string): Promise<void> {
+  async moveOn(location: string): Promise<void> {
     const { client } = this.#store;
-    const known = this.#places;
-    this.#places = (await this.#store.call(() => client.hget(this.#record.key, 'places'))) ?? '';
-    if (this.#places === known) await this.#place(`${known} ${place}`);
+    const known = this.#locations;
+    this.#locations = (await this.#store.call(() => client.hget(this.#record.key, 'locations'))) ?? '';
+    if (this.#locations === known) await this.#relocate(`${known} ${location}`);
   }
 
   /**
@@ -127,41 +127,42 @@ export class KeyedOperation {
    * isFenced the answer means FENCED @throws errors of `act`
    */
   async doAt<Answer>(
-    place: string,
+    location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,
     isFenced: (answer: Answer) => boolean,
     [part, parts] = [0, 1],
   ): Promise<Answer> {
     for (let round = 0; round < ROUNDS; round++) {
-      const done = await this.settle(place, parts);
+      const done = await this.arriveAt(location, parts);
       const answer = await act(this.recordId(part), done[part]);
       if (!isFenced(answer)) return answer;
-      await this.moveOn(place);
+      await this.moveOn(location);
     }
     throw new ServiceError('unavailable');
   }
 
-  async #doneAt(places: readonly string[], parts: number): Promise<(Done | undefined)[]> {
+  async #doneAt(locations: readonly string[], parts: number): Promise<(Done | undefined)[]> {
     const { keys } = this.#store;
     const done = new Array<Done | undefined>(parts).fill(undefined);
-    for (const [i, place] of places.entries()) {
-      const touched = done.map((_, part) => keys.operation(place, recordIdOf(this.id, i + 1, part)));
+    for (const [i, location] of locations.entries()) {
+      const touched = done.map((_, part) => keys.operation(location, recordIdOf(this.id, i + 1, part)));
       const records = await this.#store.change(FENCE, touched, [this.#record.rememberedS]);
-      for (const [part, record] of records.entries()) if (record !== FENCED) done[part] ??= { place, record };
+      for (const [part, record] of records.entries())
+        if (record !== FENCED) done[part] ??= { location, record };
     }
     return done;
   }
 
-  async #place(wanted: string): Promise<void> {
-    const args = [this.id, this.#places, wanted];
-    const places = await this.#store.change(PLACE, [this.#record.key], args);
-    if (places === '') throw new ServiceError('unavailable'); // the record has expired, or Redis has lost it
-    this.#places = places;
+  async #relocate(wanted: string): Promise<void> {
+    const args = [this.id, this.#locations, wanted];
+    const locations = await this.#store.change(RELOCATE, [this.#record.key], args);
+    if (locations === '') throw new ServiceError('unavailable'); // the record has expired, or Redis has lost it
+    this.#locations = locations;
   }
 }
 
-function recordIdOf(id: string, place: number, part: number): string {
-  return `${id}.${place}.${part}`;
+function recordIdOf(id: string, location: number, part: number): string {
+  return `${id}.${location}.${part}`;
 }
 
 export class RequestStore {
@@ -177,12 +178,12 @@ export class RequestStore {
   }
 
   /**
-   * @param place expected profile, or '' @param act a retry may call it again @throws ServiceError
+   * @param location expected profile, or '' @param act a retry may call it again @throws ServiceError
    * `idempotency_key_reused`, and errors of `act`
    */
   async run(
     { scope, key, fingerprint, customer, isErasure = false }: RequestKey,
-    place: string,
+    location: string,
     act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
     const at = Date.now();
@@ -194,7 +195,7 @@ export class RequestStore {
       this.#store.change(
         isErasure ? BEGIN_ERASURE : BEGIN,
         [recordKey],
-        [this.#rememberedS, id, at, fingerprint, owner, place],
+        [this.#rememberedS, id, at, fingerprint, owner, location],
       );
     let reply = await begin();
     if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
@@ -205,21 +206,25 @@ export class RequestStore {
     const record = { key: recordKey, rememberedS: this.#rememberedS };
     const graceUntil = performance.now() + this.#graceMs;
     while (reply !== 1) {
-      const [foundId, foundAt, foundFingerprint, , places, answer] = reply;
+      const [foundId, foundAt, foundFingerprint, , locations, answer] = reply;
       // Our own first try, whose reply was lost.
       if (foundId === id) break;
       if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
       if (answer !== null) return answer;
       if (performance.now() >= graceUntil)
         return this.#finish(
-          new KeyedOperation(this.#store, record, { id: foundId, at: Number(foundAt), places }),
+          new KeyedOperation(this.#store, record, { id: foundId, at: Number(foundAt), locations }),
           recordKey,
           act,
         );
       await sleep(POLL_MS);
       reply = await begin();
     }
-    return this.#finish(new KeyedOperation(this.#store, record, { id, at, places: place }), recordKey, act);
+    return this.#finish(
+      new KeyedOperation(this.#store, record, { id, at, locations: location }),
+      recordKey,
+      act,
+    );
   }
 
   async #finish(

@@ -1,6 +1,6 @@
 // Loads scripts of lua/ and runs them by SHA; after NOSCRIPT it sends the whole script.
 //
-// `-- @include lane` is replaced by lua/includes/lane.lua.
+// `-- @include senderChannel` is replaced by lua/includes/senderChannel.lua.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

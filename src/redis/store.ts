@@ -173,7 +173,7 @@ export class Store {
     return new Batcher(format, {
       sender: this.#sender,
       health: this.#health,
-      laneKey: this.keys.lane,
+      senderChannelKey: this.keys.senderChannel,
       nodeTag: this.#nodeTag,
       isCluster: !this.isOneServer,
       timeoutMs: this.timeoutMs,
@@ -186,8 +186,8 @@ export class Store {
     return this.#health.masters;
   }
 
-  async look(): Promise<readonly MasterState[]> {
-    await this.#health.look();
+  async check(): Promise<readonly MasterState[]> {
+    await this.#health.check();
     return this.masters;
   }
 

@@ -2,7 +2,7 @@
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
-import { countsOf, type Place } from '../redis/place.js';
+import { countsOf, type Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 
 export class ProductLimit {
@@ -14,10 +14,10 @@ export class ProductLimit {
     this.#maxProducts = maxProducts;
   }
 
-  /** @param places profiles to merge @throws ServiceError `too_many_products` */
-  async assertFits(places: readonly Place[], handle: string): Promise<void> {
+  /** @param locations profiles to merge @throws ServiceError `too_many_products` */
+  async assertFits(locations: readonly Location[], handle: string): Promise<void> {
     const { keys } = this.#store;
-    const counts = places.map((place) => countsOf(keys, place));
+    const counts = locations.map((location) => countsOf(keys, location));
     const sizes = await Promise.all(counts.map((key) => this.#store.call((client) => client.hlen(key))));
     if (sizes.reduce((sum, size) => sum + size, 0) < this.#maxProducts) return;
     const products = new Set<string>();

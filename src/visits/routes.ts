@@ -7,7 +7,7 @@ import { isRobot } from '../http/robots.js';
 import { CountRequest } from '../profiles/counting.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
-import { TurnQueue } from '../turn.js';
+import { TickQueue } from '../tick.js';
 import { readFlag, readVisitBody, readVisitQuery, type VisitRequest } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { VisitKind } from './visit-batch.js';
@@ -25,7 +25,7 @@ export function visitOperations(
   requests: RequestStore,
   onRobot: () => void,
 ): Operation[] {
-  const lookUps = new TurnQueue<RequestedCount>(
+  const lookUps = new TickQueue<RequestedCount>(
     'look-up',
     (counts) => {
       for (const count of counts) count.start(visitors);
@@ -118,9 +118,9 @@ export function visitOperations(
     const { identity } = request;
     const { mayLink } = request.caller;
     const { productHandle } = input;
-    const place = () => visitors.likelyProfile(identity, mayLink);
+    const location = () => visitors.likelyProfile(identity, mayLink);
     // Different operations, because the stored answer differs.
-    const what = { operation: wantsCount ? `${kind} with count` : kind, input, place };
+    const what = { operation: wantsCount ? `${kind} with count` : kind, input, location };
     return onceUnderKey(requests, request, what, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
         identity,

@@ -5,8 +5,8 @@ import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
+import { countsOf, type Location } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
-import { countsOf, type Place } from '../redis/place.js';
 import { REMEMBERED_S } from '../redis/requests.js';
 import type { ScriptCall } from '../redis/script-call.js';
 import { loadScript } from '../redis/scripts.js';
@@ -18,7 +18,7 @@ export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** `resolve` creates an unknown session. */
 type LinkKind = 'resolve' | 'peek';
 
-export interface VisitEntry extends Place, Batched<VisitAnswer> {
+export interface VisitEntry extends Location, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
   readonly handle: string;
   readonly device: string | null;

@@ -2,7 +2,7 @@
 
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
-import { isRedirect, type Place } from '../redis/place.js';
+import { isRedirect, type Location } from '../redis/location.js';
 import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import {
   type Change,
@@ -34,21 +34,21 @@ export class Changes {
   }
 
   /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
-  make(place: Place, change: Change): Promise<Made | string> {
-    return this.#batch.make(place, change).then((answer) => madeOf(change, answer));
+  make(location: Location, change: Change): Promise<Made | string> {
+    return this.#batch.make(location, change).then((answer) => madeOf(change, answer));
   }
 
   async makeOnce(
-    place: Place,
+    location: Location,
     change: Change,
     operation: KeyedOperation | undefined,
   ): Promise<Made | string> {
-    if (operation === undefined) return this.make(place, change);
+    if (operation === undefined) return this.make(location, change);
     return operation.doAt<Made | string>(
-      place.profileId,
+      location.profileId,
       async (recordId, done) => {
         if (done !== undefined) return { verdict: DONE, value: done.record };
-        return this.make(place, { ...change, once: { recordId, seconds: REMEMBERED_S } });
+        return this.make(location, { ...change, once: { recordId, seconds: REMEMBERED_S } });
       },
       isFenced,
     );

@@ -1,6 +1,6 @@
 // Checks which products are on a wishlist.
 
-import { checkedKeys, type Place } from '../redis/place.js';
+import { checkedKeys, type Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
@@ -23,14 +23,14 @@ export interface CheckedItem extends ProductName {
 /** @returns one entry per product, in order; for any variant the item without a variant, else the newest */
 export async function checkItems(
   store: Store,
-  place: Place,
+  location: Location,
   products: readonly ProductName[],
 ): Promise<readonly CheckedItem[] | string> {
   const exact = new Set<string>();
   const any = new Set<string>();
   for (const { productId, variantId } of products)
     (variantId === null ? any : exact).add(itemField(productId, variantId));
-  const found = await readFields(store, place, [...exact], [...any]);
+  const found = await readFields(store, location, [...exact], [...any]);
   if (typeof found === 'string') return found;
   const newest = new Map<string, FoundItem>();
   for (const item of [...found.values()].sort(newestFirst)) {
@@ -57,13 +57,13 @@ interface FoundItem {
 
 async function readFields(
   store: Store,
-  place: Place,
+  location: Location,
   exact: readonly string[],
   any: readonly string[],
 ): Promise<ReadonlyMap<string, FoundItem> | string> {
   const { keys } = store;
-  const { profileId, link, generation } = place;
-  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, place)];
+  const { profileId, link, generation } = location;
+  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, location)];
   const found = new Map<string, FoundItem>();
   let cursor = any.length === 0 ? '' : '0';
   let fields = exact;

@@ -3,7 +3,7 @@
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
-import type { Place } from '../redis/place.js';
+import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newItem } from './item.js';
@@ -28,13 +28,13 @@ export class ItemLimit {
       throw new ServiceError('too_many_items');
   }
 
-  /** @param places profiles to merge; the first one's items win @throws ServiceError `too_many_items` */
-  async assertFits(places: readonly Place[], content: ItemContent): Promise<void> {
+  /** @param locations profiles to merge; the first one's items win @throws ServiceError `too_many_items` */
+  async assertFits(locations: readonly Location[], content: ItemContent): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;
     const bytes = storedBytes(content);
     const known = await Promise.all(
-      places.map(async ({ profileId }) => {
+      locations.map(async ({ profileId }) => {
         const [items, sum] = await Promise.all([
           this.#store.call((client) => client.hlen(keys.items(profileId))),
           this.#store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
@@ -45,15 +45,15 @@ export class ItemLimit {
     const items = known.reduce((all, one) => all + one.items, 0);
     const sum = known.reduce((all, one) => all + one.sum, 0);
     if (items < maxItems && sum + bytes <= maxBytes) return;
-    await this.#assertExactly(places, itemField(content.productId, content.variantId), bytes);
+    await this.#assertExactly(locations, itemField(content.productId, content.variantId), bytes);
   }
 
   /** Like `store` of lua/wishlist/changeItems.lua, for the merged profile. */
-  async #assertExactly(places: readonly Place[], field: string, bytes: number): Promise<void> {
+  async #assertExactly(locations: readonly Location[], field: string, bytes: number): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;
     const sizes = new Map<string, number>();
-    for (const { profileId } of places) {
+    for (const { profileId } of locations) {
       const read = await this.#store.run(SIZES, [keys.items(profileId)], []);
       for (let i = 0; i < read.length; i += 2)
         if (!sizes.has(read[i] as string)) sizes.set(read[i] as string, read[i + 1] as number);

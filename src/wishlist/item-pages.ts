@@ -1,7 +1,7 @@
 // Reads a page of a wishlist, newest first. Other pages' items are read without content.
 
 import { createHash } from 'node:crypto';
-import type { Place } from '../redis/place.js';
+import type { Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { type Item, newestFirst, parseItem } from './item.js';
 import { readItemHeads } from './stored-items.js';
@@ -21,8 +21,12 @@ export interface ItemPage {
 }
 
 /** @param wanted from 1; beyond the last page means the last */
-export async function readItemPage(store: Store, place: Place, wanted: number): Promise<ItemPage | string> {
-  const stored = await readItemHeads(store, place);
+export async function readItemPage(
+  store: Store,
+  location: Location,
+  wanted: number,
+): Promise<ItemPage | string> {
+  const stored = await readItemHeads(store, location);
   if (typeof stored === 'string') return stored;
   const heads = Array.from(stored, ([field, lines]) => {
     const [itemId = '', addedAt = '', updatedAt = ''] = lines.split(/[ \n]/, 3);
@@ -31,7 +35,7 @@ export async function readItemPage(store: Store, place: Place, wanted: number): 
   const pages = Math.max(1, Math.ceil(heads.length / PAGE_SIZE));
   const number = Math.min(wanted, pages);
   const fields = heads.slice((number - 1) * PAGE_SIZE, number * PAGE_SIZE).map(({ field }) => field);
-  const key = store.keys.items(place.profileId);
+  const key = store.keys.items(location.profileId);
   const found = fields.length === 0 ? [] : await store.call((client) => client.hmget(key, ...fields));
   const version = createHash('sha256');
   for (const { itemId, updatedAt } of heads) version.update(`${itemId} ${updatedAt}\n`);

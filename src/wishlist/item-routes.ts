@@ -95,11 +95,11 @@ export function itemOperations(services: ItemServices): Operation[] {
       async handle(input, request) {
         const { caller, identity } = request;
         const { productId, variantId, event } = input;
-        const place = () => visitors.likelyProfile(identity, caller.mayLink);
-        const what = { operation: 'remove', input, place };
+        const location = () => visitors.likelyProfile(identity, caller.mayLink);
+        const what = { operation: 'remove', input, location };
         return once(requests, request, what, async (operation) => {
-          const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
-            items.remove(place, identity, { productId, variantId, type: event }, operation),
+          const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (location) =>
+            items.remove(location, identity, { productId, variantId, type: event }, operation),
           );
           return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
         });
@@ -120,8 +120,8 @@ export function itemOperations(services: ItemServices): Operation[] {
       onlyReads: true,
       read: readList,
       async handle(_, { caller, identity }) {
-        const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
-          items.list(place),
+        const { profileId, answer } = await visitors.peek(identity, caller.mayLink, (location) =>
+          items.list(location),
         );
         return JSON.stringify({ profileId, items: answer });
       },
@@ -148,8 +148,8 @@ export function itemOperations(services: ItemServices): Operation[] {
       onlyReads: true,
       read: readItemCheck,
       async handle({ products }, { caller, identity }) {
-        const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
-          items.check(place, products),
+        const { profileId, answer } = await visitors.peek(identity, caller.mayLink, (location) =>
+          items.check(location, products),
         );
         return JSON.stringify({ profileId, items: answer });
       },
@@ -165,9 +165,9 @@ export function itemOperations(services: ItemServices): Operation[] {
       .change(
         identity,
         caller.mayLink,
-        (place) =>
-          items.add(place, identity, content, { operation, isFromBrowser: caller.kind === 'browser' }),
-        (places) => limit.assertFits(places, content),
+        (location) =>
+          items.add(location, identity, content, { operation, isFromBrowser: caller.kind === 'browser' }),
+        (locations) => limit.assertFits(locations, content),
       )
       .then(({ profileId, answer: { itemId } }) => {
         const { productId, variantId, quantity } = content;
@@ -178,8 +178,8 @@ export function itemOperations(services: ItemServices): Operation[] {
   function addStepwise(request: Request, input: ItemRequest): Promise<string> {
     const { caller, identity } = request;
     const { content } = input;
-    const place = () => visitors.likelyProfile(identity, caller.mayLink);
-    return once(requests, request, { operation: 'add', input, place }, async (operation) => {
+    const location = () => visitors.likelyProfile(identity, caller.mayLink);
+    return once(requests, request, { operation: 'add', input, location }, async (operation) => {
       if (isPersonal(identity)) {
         await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
         await profiles.keep(identity, caller.mayLink, caller.kind === 'server');

@@ -3,7 +3,7 @@
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
 import { type Identity, namesIn } from '../identity-rules.js';
-import type { Place } from '../redis/place.js';
+import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
@@ -70,12 +70,12 @@ export class Items {
 
   /** Adds or updates an item. @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   add(
-    place: Place,
+    location: Location,
     identity: Identity,
     content: ItemContent,
     { operation, isFromBrowser = false }: AddOptions = {},
   ): Promise<Added | string> {
-    const { profileId } = place;
+    const { profileId } = location;
     const { productId, variantId } = content;
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
@@ -86,7 +86,7 @@ export class Items {
     const field = itemField(productId, variantId);
     const make = () =>
       this.#changes
-        .makeOnce(place, { kind: 'add', field, creationLine, others, event }, operation)
+        .makeOnce(location, { kind: 'add', field, creationLine, others, event }, operation)
         .then((made) => {
           if (typeof made === 'string') return made;
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
@@ -96,11 +96,11 @@ export class Items {
 
   /** An existing item keeps its fields and gets the earlier time. @throws as `add` */
   async import(
-    place: Place,
+    location: Location,
     identity: Identity,
     { content, at, isStockKnown, tried }: ImportedItem,
   ): Promise<Imported | string> {
-    const { profileId } = place;
+    const { profileId } = location;
     const field = itemField(content.productId, content.variantId);
     const name = `${namesIn(identity)[0]} ${field}`;
     const itemId = eventIdOfName(at, `item ${name}`);
@@ -111,7 +111,7 @@ export class Items {
     const id = eventIdOfName(at, `import ${name}`);
     const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
     if (tried === undefined) await this.#itemIndex?.add(field, profileId);
-    const made = await this.#changes.make(place, {
+    const made = await this.#changes.make(location, {
       kind: 'import',
       field,
       creationLine: `${itemId} ${addedAt} import`,
@@ -124,7 +124,7 @@ export class Items {
 
   /** @throws ServiceError `unavailable`, `overloaded` */
   async remove(
-    place: Place,
+    location: Location,
     identity: Identity,
     { productId, variantId, type }: ItemRemoval,
     operation?: KeyedOperation,
@@ -132,9 +132,9 @@ export class Items {
     const field = itemField(productId, variantId);
     const at = operation?.at ?? Date.now();
     const id = newEventId(at);
-    const line = beginEvent({ id, at, type, origin: 'item', profileId: place.profileId, identity });
+    const line = beginEvent({ id, at, type, origin: 'item', profileId: location.profileId, identity });
     const made = await this.#changes.makeOnce(
-      place,
+      location,
       {
         kind: 'remove',
         items: [{ field, event: { type, line }, payload: PAYLOADS[type] }],
@@ -142,7 +142,7 @@ export class Items {
       operation,
     );
     if (typeof made === 'string') return made;
-    if (made.value === '1') await this.#itemIndex?.forget([field], place.profileId);
+    if (made.value === '1') await this.#itemIndex?.forget([field], location.profileId);
     return { removed: made.value === '1' };
   }
 
@@ -150,16 +150,16 @@ export class Items {
     return this.#itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
   }
 
-  page(place: Place, wanted: number): Promise<ItemPage | string> {
-    return readItemPage(this.#store, place, wanted);
+  page(location: Location, wanted: number): Promise<ItemPage | string> {
+    return readItemPage(this.#store, location, wanted);
   }
 
-  check(place: Place, products: readonly ProductName[]): Promise<readonly CheckedItem[] | string> {
-    return checkItems(this.#store, place, products);
+  check(location: Location, products: readonly ProductName[]): Promise<readonly CheckedItem[] | string> {
+    return checkItems(this.#store, location, products);
   }
 
-  list(place: Place): Promise<readonly Item[] | string> {
-    return listItems(this.#store, place);
+  list(location: Location): Promise<readonly Item[] | string> {
+    return listItems(this.#store, location);
   }
 }
 
@@ -192,7 +192,7 @@ function addPayload({
 }
 
 /** Newest first. */
-export async function listItems(store: Store, place: Place): Promise<readonly Item[] | string> {
-  const stored = await readItems(store, place);
+export async function listItems(store: Store, location: Location): Promise<readonly Item[] | string> {
+  const stored = await readItems(store, location);
   return typeof stored === 'string' ? stored : stored.map(parseItem).sort(newestFirst);
 }

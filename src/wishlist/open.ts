@@ -1,6 +1,6 @@
 // Composes the wishlist's parts.
 
-import type { Place } from '../redis/place.js';
+import type { Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { Changes } from './changes.js';
 import type { ItemIndex } from './item-index.js';
@@ -21,17 +21,17 @@ export interface WishlistSpec {
   readonly store: Store;
   readonly batch: WishlistBatch;
   /** Follows merges. */
-  readonly placeOf: (profileId: string) => Promise<Place | undefined>;
+  readonly locate: (profileId: string) => Promise<Location | undefined>;
   /** Contains `{code}`. */
   readonly shareUrl: string;
   readonly itemIndex?: ItemIndex | undefined;
 }
 
-export function openWishlist({ store, batch, placeOf, shareUrl, itemIndex }: WishlistSpec): WishlistParts {
+export function openWishlist({ store, batch, locate, shareUrl, itemIndex }: WishlistSpec): WishlistParts {
   const changes = new Changes(batch);
   return {
     items: new Items(store, changes, itemIndex),
-    shares: new Shares(store, changes, shareUrl, placeOf),
+    shares: new Shares(store, changes, shareUrl, locate),
     purchases: new Purchases(store, changes, itemIndex),
     settings: new SettingsStore(store),
   };

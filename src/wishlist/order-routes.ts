@@ -100,7 +100,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
-    const { answer } = await visitors.look(who, false, (place) => purchases.find(place, bought));
+    const { answer } = await visitors.peek(who, false, (location) => purchases.find(location, bought));
     if (typeof answer === 'string') return;
     // Before the removal: a retry would not find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))

@@ -2,7 +2,7 @@
 
 import type { OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
-import type { Place } from '../redis/place.js';
+import type { Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { itemField } from './item.js';
@@ -25,7 +25,7 @@ export interface BoughtItem {
 
 export interface Removal {
   /** Acts for the owner of the wishlist. */
-  readonly change: (ask: (place: Place) => Promise<Made | string>) => Promise<unknown>;
+  readonly change: (ask: (location: Location) => Promise<Made | string>) => Promise<unknown>;
   readonly items: readonly BoughtItem[];
   /** Profile of the events. */
   readonly buyer: string;
@@ -44,8 +44,8 @@ export class Purchases {
     this.#itemIndex = itemIndex;
   }
 
-  async find(place: Place, lines: readonly BoughtLine[]): Promise<readonly BoughtItem[] | string> {
-    const items = await listItems(this.#store, place);
+  async find(location: Location, lines: readonly BoughtLine[]): Promise<readonly BoughtItem[] | string> {
+    const items = await listItems(this.#store, location);
     if (typeof items === 'string') return items;
     return items.flatMap(({ productId, variantId, productHandle }) => {
       const taking = lines.filter(
@@ -69,12 +69,12 @@ export class Purchases {
           event: prepareEvent({ ...event, identity, payload: { orderId, ...bought } }),
         };
       });
-      await change(async (place) => {
-        const made = await this.#changes.make(place, { kind: 'remove', items: leaving });
+      await change(async (location) => {
+        const made = await this.#changes.make(location, { kind: 'remove', items: leaving });
         if (typeof made !== 'string')
           await this.#itemIndex?.forget(
             leaving.map(({ field }) => field),
-            place.profileId,
+            location.profileId,
           );
         return made;
       });

@@ -42,12 +42,12 @@ export function shareOperations(services: ShareServices): Operation[] {
       read: readShare,
       async handle(input, request) {
         const { caller, identity } = request;
-        const place = () => visitors.likelyProfile(identity, caller.mayLink);
-        const what = { operation: 'share', input, place };
+        const location = () => visitors.likelyProfile(identity, caller.mayLink);
+        const what = { operation: 'share', input, location };
         return once(requests, request, what, async (operation) => {
           if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
-          const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
-            shares.share(place, identity, input.channel, operation),
+          const { answer } = await visitors.change(identity, caller.mayLink, (location) =>
+            shares.share(location, identity, input.channel, operation),
           );
           return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
         });
@@ -67,7 +67,7 @@ export function shareOperations(services: ShareServices): Operation[] {
       headers: PREFETCH_HEADERS,
       async handle(_, request) {
         const shareCode = normaliseCode(request.parameter);
-        const shared = await shares.read(shareCode, (place) => items.list(place));
+        const shared = await shares.read(shareCode, (location) => items.list(location));
         if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
         if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
         return JSON.stringify({ shareCode, profileId: shared.profileId, items: shared.answer });

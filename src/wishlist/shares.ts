@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import { isRedirect, MAX_HOPS, type Place } from '../redis/place.js';
+import { isRedirect, type Location, MAX_HOPS } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -31,38 +31,42 @@ export class Shares {
   readonly #store: Store;
   readonly #changes: Changes;
   readonly #shareUrl: string;
-  readonly #placeOf: (profileId: string) => Promise<Place | undefined>;
+  readonly #locate: (profileId: string) => Promise<Location | undefined>;
 
   constructor(
     store: Store,
     changes: Changes,
     shareUrl: string,
-    placeOf: (profileId: string) => Promise<Place | undefined>,
+    locate: (profileId: string) => Promise<Location | undefined>,
   ) {
     this.#store = store;
     this.#changes = changes;
     this.#shareUrl = shareUrl;
-    this.#placeOf = placeOf;
+    this.#locate = locate;
   }
 
   /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded` */
   async share(
-    place: Place,
+    location: Location,
     identity: Identity,
     channel: string,
     operation?: KeyedOperation,
   ): Promise<Share | string> {
     const share = (code?: string): Promise<Made | string> => {
-      if (code === undefined) return this.#changes.makeOnce(place, { kind: 'share' }, operation);
+      if (code === undefined) return this.#changes.makeOnce(location, { kind: 'share' }, operation);
       const payload = { channel, shareCode: code, shareLink: this.#linkTo(code) };
       const event = prepareEvent({
         type: 'share',
         origin: 'share',
-        profileId: place.profileId,
+        profileId: location.profileId,
         identity,
         payload,
       });
-      return this.#changes.makeOnce(place, { kind: 'share', code, isNew: code === drawn, event }, operation);
+      return this.#changes.makeOnce(
+        location,
+        { kind: 'share', code, isNew: code === drawn, event },
+        operation,
+      );
     };
     let code: string | undefined;
     let drawn: string | undefined;
@@ -72,7 +76,7 @@ export class Shares {
       code = made.value || drawn;
       if (code === undefined) {
         code = drawn = drawCode();
-        await this.#write(drawn, place.profileId);
+        await this.#write(drawn, location.profileId);
       }
       made = await share(code).catch(async (error: unknown) => {
         // The code is unpublished.
@@ -92,9 +96,9 @@ export class Shares {
   }
 
   /** Follows merges. */
-  async find(given: string): Promise<Place | undefined> {
+  async find(given: string): Promise<Location | undefined> {
     if (!CODE.test(given)) return undefined;
-    return (await this.#lookUp(normaliseCode(given), 0)).place;
+    return (await this.#lookUp(normaliseCode(given), 0)).location;
   }
 
   /**
@@ -108,42 +112,42 @@ export class Shares {
   async #lookUp(
     code: string,
     leastMs: number,
-  ): Promise<{ readonly place: Place | undefined; readonly isGone: boolean }> {
-    const nowhere = { place: undefined, isGone: false };
+  ): Promise<{ readonly location: Location | undefined; readonly isGone: boolean }> {
+    const nowhere = { location: undefined, isGone: false };
     const [madeFor, madeAt] =
       (await this.#store.call((client) => client.get(this.#store.keys.share(code))))?.split(' ') ?? [];
     if (madeFor === undefined) return nowhere;
-    let place = await this.#placeOf(madeFor);
-    for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
-      if (await this.#has(place, code)) return { place, isGone: false };
+    let location = await this.#locate(madeFor);
+    for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
+      if (await this.#has(location, code)) return { location, isGone: false };
       // A merge moves the code.
-      const now = await this.#placeOf(madeFor);
-      if (now?.profileId === place.profileId) break;
-      place = now;
+      const now = await this.#locate(madeFor);
+      if (now?.profileId === location.profileId) break;
+      location = now;
     }
     if (Date.now() - Number(madeAt) < leastMs) return nowhere;
     await this.#write(code, '');
-    return { place: undefined, isGone: true };
+    return { location: undefined, isGone: true };
   }
 
   /** @returns undefined if no profile has the code */
   async read<Answer>(
     code: string,
-    ask: (place: Place) => Promise<Answer | string>,
+    ask: (location: Location) => Promise<Answer | string>,
   ): Promise<{ readonly profileId: string; readonly answer: Answer } | undefined> {
     for (let round = 0; round < MAX_HOPS; round++) {
-      const place = await this.find(code);
-      if (place === undefined) return undefined;
-      const answer = await ask(place);
+      const location = await this.find(code);
+      if (location === undefined) return undefined;
+      const answer = await ask(location);
       // After the read: a guest who expired and came back has no code.
-      if (!isRedirect(answer) && (await this.#has(place, normaliseCode(code))))
-        return { profileId: place.profileId, answer: answer as Answer };
+      if (!isRedirect(answer) && (await this.#has(location, normaliseCode(code))))
+        return { profileId: location.profileId, answer: answer as Answer };
     }
     throw new ServiceError('unavailable');
   }
 
   /** A code may outlive its visitor, whose profile id may be reused. */
-  async #has({ profileId }: Place, code: string): Promise<boolean> {
+  async #has({ profileId }: Location, code: string): Promise<boolean> {
     const { keys } = this.#store;
     const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));
     if (own === code) return true;

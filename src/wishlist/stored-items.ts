@@ -1,6 +1,6 @@
 // Reads a profile's items in pages.
 
-import { checkedKeys, type Place } from '../redis/place.js';
+import { checkedKeys, type Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
@@ -8,24 +8,27 @@ const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist
 /** Approximate. */
 const PAGE = 100;
 
-export async function readItems(store: Store, place: Place): Promise<readonly string[] | string> {
-  const stored = await scanItems(store, place, '');
+export async function readItems(store: Store, location: Location): Promise<readonly string[] | string> {
+  const stored = await scanItems(store, location, '');
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
 /** The first two lines of items, by field. */
-export function readItemHeads(store: Store, place: Place): Promise<ReadonlyMap<string, string> | string> {
-  return scanItems(store, place, '1');
+export function readItemHeads(
+  store: Store,
+  location: Location,
+): Promise<ReadonlyMap<string, string> | string> {
+  return scanItems(store, location, '1');
 }
 
 async function scanItems(
   store: Store,
-  place: Place,
+  location: Location,
   headsOnly: '' | '1',
 ): Promise<ReadonlyMap<string, string> | string> {
   const { keys } = store;
-  const { profileId, link, generation } = place;
-  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, place)];
+  const { profileId, link, generation } = location;
+  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, location)];
   const stored = new Map<string, string>();
   let cursor = '0';
   do {

@@ -6,8 +6,8 @@ import type { OnRecorded } from '../events/appender.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import { bucketOf } from '../redis/keys.js';
+import type { Location } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
-import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
@@ -80,7 +80,7 @@ export const HAS_CODE = '?';
 export const FENCED = '-';
 export const OTHER_ITEM = '#';
 interface WishlistEntry extends Batched<WishlistAnswer> {
-  readonly place: Place;
+  readonly location: Location;
   readonly change: Change;
 }
 
@@ -107,8 +107,8 @@ export class WishlistBatch {
   }
 
   /** @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
-  make(place: Place, change: Change): Promise<WishlistAnswer> {
-    return this.#batcher.run({ place, change });
+  make(location: Location, change: Change): Promise<WishlistAnswer> {
+    return this.#batcher.run({ location, change });
   }
 
   async close(): Promise<void> {
@@ -126,7 +126,7 @@ function wishlistFormat(
 ): BatchFormat<WishlistEntry, WishlistAnswer> {
   return {
     script: loadScript('wishlist/changeItems'),
-    tag: ({ place }) => bucketOf(place.profileId),
+    tag: ({ location }) => bucketOf(location.profileId),
     mixesTags: true,
     writes: () => true,
     size: sizeOf,
@@ -135,8 +135,8 @@ function wishlistFormat(
       let lines = '';
       let events = '';
       const contents: string[] = [];
-      for (const { place, change } of entries) {
-        const { profileId, generation, checked, link } = place;
+      for (const { location, change } of entries) {
+        const { profileId, generation, checked, link } = location;
         const { once } = change;
         lines += `${LETTERS[change.kind]}${keys.profile(profileId)}\n${keys.items(profileId)}\n`;
         lines += `${checked === '' ? '' : keys.identity(checked)}\n${link}\n${generation}\n`;

@@ -87,7 +87,7 @@ export async function keysOf(redis: TestRedis) {
   const dump = Object.entries(await dumpRedis(redis, PREFIX));
   const timeless = ([key, value]: (typeof dump)[number]) =>
     key.endsWith(':pending') ? [key, Object.keys(value as object)] : [key, value];
-  return Object.fromEntries(dump.filter(([key]) => !key.includes(':lane:')).map(timeless));
+  return Object.fromEntries(dump.filter(([key]) => !key.includes(':channel:')).map(timeless));
 }
 
 export async function rowsOf(deployment: Deployment, table: string): Promise<number> {

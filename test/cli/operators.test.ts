@@ -36,7 +36,7 @@ t.test('dead letters of every stream are listed, put back or dropped', async (t)
   t.same(await allKeys(server, 'wm'), [], 'nothing is made');
   await openDeployment(redis, keys, { buckets: 16 });
   // A stream that was a node's of a cluster.
-  await redis.hset(keys.meta, 'mark:1', '1');
+  await redis.hset(keys.meta, 'marker:1', '1');
   const a = await refuse(0, '{"a":1}');
   const b = await refuse(1, '{"b":1}');
   const c = await refuse(1, '{"c":1}');

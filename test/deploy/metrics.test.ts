@@ -135,7 +135,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
   const app = await startApp(t, redis, { prefix: 'wm' });
   await traffic(t, app);
   // Before flush is there to erase them.
-  const waiting = sample(await app.figures(), 'wishmeter_pending_erasures');
+  const waiting = sample(await app.stats(), 'wishmeter_pending_erasures');
   const lines: string[] = [];
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -155,7 +155,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
     );
     return rows.every((count) => count > 0) && figures;
   });
-  const served = await app.figures();
+  const served = await app.stats();
 
   t.test('each counts what it says', async (t) => {
     for (const [series, count] of Object.entries(COUNTED)) t.equal(sample(served, series), count, series);

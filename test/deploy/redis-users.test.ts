@@ -158,7 +158,7 @@ eachRedis(t, async (t, redis) => {
     await until('one fails', () => tool.delivered.length > sent);
     tool.answer = (res) => void res.end('{}');
     await until('everything is flushed', async () =>
-      (await app.figures())
+      (await app.stats())
         .match(/wishmeter_stream_pending_events\{.*\} (\d+)/g)
         ?.every((one) => one.endsWith(' 0')),
     );

@@ -36,7 +36,7 @@ export interface Server {
 
 /** Keys that hold no visitor's state. */
 function isPrivate(key: string): boolean {
-  return /:lane:|:events(:|$)|:(pending|merges)$/.test(key);
+  return /:channel:|:events(:|$)|:(pending|merges)$/.test(key);
 }
 
 export function nameOf(kind: 'customer' | 'session', id: string): string {
@@ -58,9 +58,9 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });
   const identity = openIdentity({ store, visits, recordings, appends, maxProducts: MAX_PRODUCTS });
   const { emails, eraser, linker, profiles, redirects, visitors } = identity;
-  const placeOf = (profileId: string) => redirects.placeOf(profileId);
+  const locate = (profileId: string) => redirects.locate(profileId);
   const wishlist = openWishlist({
-    ...{ store, batch: wishlists, placeOf },
+    ...{ store, batch: wishlists, locate },
     shareUrl: 'https://shop.example/{code}',
   });
   const { items } = wishlist;
@@ -117,10 +117,10 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         return { profileId };
       }
       case 'add': {
-        return visitors.change(who, true, (place) => items.add(place, who, contentOf(act.product)));
+        return visitors.change(who, true, (location) => items.add(location, who, contentOf(act.product)));
       }
       case 'list': {
-        const { profileId, answer } = await visitors.look(who, true, (place) => items.list(place));
+        const { profileId, answer } = await visitors.peek(who, true, (location) => items.list(location));
         return { profileId, items: answer.map(({ productId }) => productId).sort() };
       }
     }
@@ -140,7 +140,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       for (const who of people) tags.push(store.keys.email(emails.digest(addressOf(who))));
       const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
       const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
-      const ours = found.filter((key) => !isPrivate(key) && !/:(k|e|mark):/.test(key));
+      const ours = found.filter((key) => !isPrivate(key) && !/:(k|e|marker):/.test(key));
       // A person of an abandoned schedule may be in the same bucket.
       const hashes = profiles.map((profile) => profile.slice(profile.indexOf('.') + 1));
       const isAnother = (key: string) =>

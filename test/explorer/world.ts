@@ -1,4 +1,4 @@
-// A place in Redis, under a key prefix of its own, with its servers; runs schedules of one scenario after the other. Each
+// A location in Redis, under a key prefix of its own, with its servers; runs schedules of one scenario after the other. Each
 // schedule has people of its own, whom no server has in a cache.
 //
 //   given ▶ the operations begin ▶ (choose a step ▶ let it go ▶ wait until its operation waits again) … ▶ checks
@@ -6,7 +6,7 @@
 import type { Cluster } from 'ioredis';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { streamsOf } from '../../src/redis/marks.js';
+import { streamsOf } from '../../src/redis/node-markers.js';
 import { words } from './acts.js';
 import { check, type Row } from './checks.js';
 import { Model } from './model.js';

@@ -265,7 +265,7 @@ async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
     const to = random.pick([...nodes.keys()].filter((node) => node !== from));
     const source = nodes[from] as Redis;
     const keys = await source.keys('*');
-    const streams = keys.filter((key) => key.endsWith(':mark'));
+    const streams = keys.filter((key) => key.endsWith(':marker'));
     const picked = keys.length === 0 ? [] : Array.from({ length: SLOTS_AT_ONCE }, () => random.pick(keys));
     const numbers = await Promise.all(
       [...streams, ...picked].map((key) => source.call('CLUSTER', 'KEYSLOT', key)),

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { ITEM } from '../harness/shop.js';

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -212,8 +212,8 @@ t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on
   const app = await startApp(t, { urls }, { timeoutMs: 3_000, env: { REDIS_REPLICAS: '1' } });
   const keys = createKeys(app.prefix);
   const fields = await Promise.all(nodes.map((node) => node.hkeys(keys.meta).catch(() => [])));
-  const [mark = 0] = fields.flat().flatMap((name) => Number(/^mark:(.+)$/.exec(name)?.[1] ?? []) || []);
-  const [slot, from] = [slotOf(keys.mark(mark)), nodeOf(keys.mark(mark))];
+  const [mark = 0] = fields.flat().flatMap((name) => Number(/^marker:(.+)$/.exec(name)?.[1] ?? []) || []);
+  const [slot, from] = [slotOf(keys.nodeMarker(mark)), nodeOf(keys.nodeMarker(mark))];
   const to = (from + 1) % nodes.length;
   // Reading makes nothing, and tells where a visitor will be.
   let visitor = { sessionId: '', identity: '' };
@@ -227,7 +227,7 @@ t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on
   await slots.start(slot, from, to);
   // Its batch has its record there still, and is done; then replicas are waited for with a write to the mark.
   const { port } = new URL(urls[to] as string);
-  await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.mark(mark), 0, 5_000);
+  await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.nodeMarker(mark), 0, 5_000);
   // Under a key, since a 503 for want of replicas may have been counted.
   const headers = { 'idempotency-key': 'one' };
   const counting = until(

@@ -334,7 +334,7 @@ t.test('while ClickHouse is away an export is refused, and an erasure stays to b
   const settings = { ...env, REDIS_URL: pipelines.redisUrls.join(','), KEY_PREFIX: app.prefix };
   const read = (customerId: string) => app.get(`/profile?customerId=${customerId}`, TRUSTED);
   const figure = async (name: string) =>
-    Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await app.figures())?.[1]);
+    Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await app.stats())?.[1]);
   const pending = () => figure('wishmeter_pending_erasures');
   const openRedactions = () => figure('wishmeter_requests_open\\{kind="customers/redact"\\}');
 

@@ -89,7 +89,7 @@ export async function appendLines(
   lines: readonly string[],
 ): Promise<void> {
   const touched = [
-    keys.lane(tagOf(keys.events(stream)), 'test'),
+    keys.senderChannel(tagOf(keys.events(stream)), 'test'),
     keys.events(stream),
     keys.eventsState(stream),
   ];
@@ -146,7 +146,7 @@ export async function pendingOf(
 /** Names streams, as nodes of a cluster do: numbers from 0 on. */
 export async function nameStreams(redis: RedisClient, keys: Keys, count: number): Promise<void> {
   await redis.hset(keys.meta, 'of', 'a test');
-  for (let number = 1; number < count; number++) await redis.hset(keys.meta, `mark:${number}`, '1');
+  for (let number = 1; number < count; number++) await redis.hset(keys.meta, `marker:${number}`, '1');
 }
 
 /** Erases what waits as a flusher of one stream does. @returns how many erasures it has done @throws what a part failed with */

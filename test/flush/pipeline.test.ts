@@ -12,7 +12,7 @@ import { StreamGroup } from '../../src/flush/group.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { streamsOf } from '../../src/redis/marks.js';
+import { streamsOf } from '../../src/redis/node-markers.js';
 import { visitLine } from '../../src/visits/visit-log.js';
 import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { startApp, TRUSTED } from '../harness/app.js';
@@ -331,7 +331,7 @@ t.test(
     }
     await visitsDrained(pipeline);
     await flusher.close();
-    const missed = /^wishmeter_visits_not_logged_total (\d+)$/m.exec(await app.figures())?.[1];
+    const missed = /^wishmeter_visits_not_logged_total (\d+)$/m.exec(await app.stats())?.[1];
     t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
     t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
   },
@@ -394,7 +394,7 @@ t.test('several flushers on a cluster', async (t) => {
     'three flushers beside each other bring each event once, and new streams are found without a restart',
     async (t) => {
       const pipeline = await pipelines.fresh(6);
-      await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `mark:${number}`));
+      await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `marker:${number}`));
       const brought = [0, 0, 0];
       const flushers = brought.map((_, i) =>
         flusherOf(t, pipeline, {

@@ -41,7 +41,7 @@ export interface TestApp {
   get(path: string, headers?: Headers): Promise<Answer>;
   del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   /** The text of `/metrics` made now; over HTTP it may be up to a second old. */
-  figures(): Promise<string>;
+  stats(): Promise<string>;
   /** One of them by its name without `wishmeter_`, and its labels as they are written; undefined where it is not shown. */
   figure(series: string): Promise<number | undefined>;
   close(): Promise<void>;
@@ -127,8 +127,8 @@ export async function startApp(
     post: (path, body, headers) => send('POST', path, body, headers),
     get: (path, headers) => send('GET', path, undefined, headers),
     del: (path, body, headers) => send('DELETE', path, body, headers),
-    figures: () => running.figures(),
-    figure: async (series) => sample(await running.figures(), series),
+    stats: () => running.stats(),
+    figure: async (series) => sample(await running.stats(), series),
     close,
   };
 }

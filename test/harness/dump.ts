@@ -41,7 +41,7 @@ export async function tracesOf(
   ...texts: readonly string[]
 ): Promise<string[]> {
   const { erasures } = createKeys(prefix);
-  const isLane = keyPattern(createKeys(prefix).lane('*', '*'));
+  const isLane = keyPattern(createKeys(prefix).senderChannel('*', '*'));
   const isRequest = keyPattern(createKeys(prefix).request('*'));
   // Of a profile's id only the hash: its keys have bucket and hash apart.
   const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
@@ -60,7 +60,7 @@ async function dumpNode(url: string, prefix: string): Promise<[string, unknown][
   const client = openRedis(url);
   try {
     const spelled = createKeys(prefix);
-    const passing = keyPattern(spelled.lane('*', '*'));
+    const passing = keyPattern(spelled.senderChannel('*', '*'));
     const keys = (await client.keys(`${prefix}:*`)).filter((key) => !passing.test(key));
     return await Promise.all(
       keys.map(async (key): Promise<[string, unknown]> => [key, await contentOf(client, key)]),

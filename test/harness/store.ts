@@ -5,7 +5,7 @@ import type { Scope } from './redis.js';
 
 /** @throws Error why a master is not up */
 export async function ping(store: Store): Promise<void> {
-  for (const { reason } of await store.look()) if (reason !== undefined) throw new Error(reason);
+  for (const { reason } of await store.check()) if (reason !== undefined) throw new Error(reason);
 }
 
 /** Until `t` ends. Errors of its connections are told to `onError` alone. */

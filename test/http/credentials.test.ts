@@ -68,7 +68,7 @@ t.test('a parameter that must be there once is refused twice, rightly signed or 
   }
 });
 
-// Shopify signs what a guest asks for; the guest then cuts the signed text in other places.
+// Shopify signs what a guest asks for; the guest then cuts the signed text in other locations.
 t.test('no other way of cutting the signed text into parameters holds', async (t) => {
   const common = { path_prefix: '/apps/x', shop: 'shop-name.myshopify.com', timestamp: `${AT}` };
   const rest = `logged_in_customer_id=path_prefix=/apps/xshop=shop-name.myshopify.comtimestamp=${AT}`;

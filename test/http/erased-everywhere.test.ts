@@ -252,7 +252,7 @@ t.test('erasures through ClickHouse', async (t) => {
     // What a batch was answered is kept for a minute, a request under a key for a day; nothing is sent any more, so neither need be
     // waited for.
     for (const key of await allKeys(redis, app.prefix)) {
-      if (!/:lane:|\{request:/.test(key)) continue;
+      if (!/:channel:|\{request:/.test(key)) continue;
       const seconds = await connection.ttl(key);
       t.ok(seconds > 0 && seconds <= 86_400, `${key} ends`);
       if (key.includes('{request:'))

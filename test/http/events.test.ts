@@ -16,7 +16,7 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 /** A figure of all streams. */
 async function sumOf(app: TestApp, name: string): Promise<number> {
   const series = new RegExp(`^wishmeter_${name}\\{stream="\\d+"\\} (\\d+)$`, 'gm');
-  return [...(await app.figures()).matchAll(series)].reduce((sum, [, n]) => sum + Number(n), 0);
+  return [...(await app.stats()).matchAll(series)].reduce((sum, [, n]) => sum + Number(n), 0);
 }
 
 eachRedis(t, async (t, redis) => {

@@ -388,7 +388,7 @@ t.test('injection', async (t) => {
       keys.erased('*.*', '*'),
       keys.applied('*.*', '*', '*.*'),
       keys.leftovers('*.*', '*'),
-      ...[keys.operation('*.*', '*'), keys.lane('*', '*')],
+      ...[keys.operation('*.*', '*'), keys.senderChannel('*', '*')],
       ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0)],
       ...[keys.visits.events(0), keys.visits.eventsState(0), keys.visits.eventsDead(0)],
     );

@@ -76,8 +76,8 @@ t.test('metrics', async (t) => {
   t.test('the streams are shown as they are: events, bytes, age, dead letters', async (t) => {
     const app = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '2000' } });
     // One that was a node's of a cluster.
-    await client.hset(createKeys(app.prefix).meta, 'mark:1', '1');
-    const before = await app.figures();
+    await client.hset(createKeys(app.prefix).meta, 'marker:1', '1');
+    const before = await app.stats();
     const ofStream = (text: string, name: string, stream: number) =>
       sample(text, `stream_${name}{stream="${stream}"}`);
     for (const name of ['pending_events', 'pending_bytes', 'oldest_pending_seconds', 'dead_letters']) {
@@ -97,7 +97,7 @@ t.test('metrics', async (t) => {
     const sumIn = (text: string, name: string) =>
       [0, 1].reduce((sum, stream) => sum + (ofStream(text, name, stream) ?? Number.NaN), 0);
     const text = await until('time passes', async () => {
-      const figures = await app.figures();
+      const figures = await app.stats();
       return sumIn(figures, 'oldest_pending_seconds') >= 0.05 && figures;
     });
     const bytes = [0, 1].map(async (stream) => Number(await client.hget(keys.eventsState(stream), 'bytes')));
@@ -112,7 +112,7 @@ t.test('metrics', async (t) => {
     await app.post('/event', {}, TRUSTED);
     await app.post('/event', {}, { 'x-api-key': 'wrong' });
     await app.get('/nowhere');
-    const after = await app.figures();
+    const after = await app.stats();
     for (const code of ['invalid_json', 'invalid_request', 'unauthorized', 'not_found'])
       t.equal(sample(after, `http_refused_total{code="${code}"}`), 1, code);
     t.ok(Number(sample(after, 'redis_call_duration_seconds_count{script="recordEvents"}')) > 0);
@@ -127,7 +127,7 @@ t.test('metrics', async (t) => {
     await app.shop.add(identity);
     await app.shop.remove(identity);
     await app.shop.share(identity);
-    const text = await app.figures();
+    const text = await app.stats();
     for (const [type, count] of Object.entries({ moveToCart: 2, add: 1, remove: 1, share: 1 }))
       t.equal(sample(text, `events_total{type="${type}"}`), count, type);
   });
@@ -163,7 +163,7 @@ t.test('metrics', async (t) => {
     await app.shop.event({ sessionId: 's' });
     t.equal(await app.figure('stream_pending_events{stream="0"}'), 1);
     await own.stop();
-    const text = await app.figures();
+    const text = await app.stats();
     t.equal(sample(text, 'redis_up'), 0);
     t.equal(sample(text, 'stream_pending_events{stream="0"}'), undefined);
     t.match(text, 'wishmeter_http_open_requests');

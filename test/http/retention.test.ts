@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, type TestRedis } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
@@ -112,9 +112,9 @@ eachRedis(t, async (t, redis) => {
         const { json } = await app.get(withQuery('/product/visit', { ...who, productHandle: 'x' }), TRUSTED);
         const { profileId } = json;
         t.not(profileId, lost);
-        const isKnown = (await app.get(withQuery('/profile', who), TRUSTED)).status === 200;
-        t.equal(isKnown, days > 0 || name !== 'removal', name);
-        if (!isKnown) continue;
+        const exists = (await app.get(withQuery('/profile', who), TRUSTED)).status === 200;
+        t.equal(exists, days > 0 || name !== 'removal', name);
+        if (!exists) continue;
         const [end = 0, ...others] = await ages.moments(profileId);
         t.same(others, [], `${name}: one moment`);
         t.ok(isAfterDays(end, began, DAYS), `${name}: ${end - began} ms`);
@@ -193,7 +193,7 @@ eachRedis(t, async (t, redis) => {
       TRUSTED,
     );
     t.match(json, { items: [{ productId: 'stays-here' }] });
-    const figures = await sweeping.figures();
+    const figures = await sweeping.stats();
     for (const kind of ['share', 'email', 'wish'])
       t.match(figures, new RegExp(`^wishmeter_swept_total\\{kind="${kind}"\\} 1$`, 'm'));
   });

@@ -44,7 +44,7 @@ export async function listen(
     onAnswers: () => () => {},
     onRefusal: () => {},
     pending: new PendingBytes(),
-    longestTurnMs: 1_000,
+    longestTickMs: 1_000,
     trustedProxies: 0,
     ...more,
   });

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 import {
   type Answer,
   type AppSettings,
@@ -110,7 +110,7 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGSTOP');
   t.teardown(() => redis.pids[0] && process.kill(pid, 'SIGCONT'));
-  // In a row, so that they find the batcher in all of its states: with lanes free, all busy, full.
+  // In a row, so that they find the batcher in all of its states: with channels free, all busy, full.
   const answers: Promise<Answer>[] = [];
   for (let i = 0; i < 70; i++) {
     answers.push(i % 7 === 6 ? app.post('/event', event, TRUSTED) : app.post(PATH, visitOf('s')));
@@ -255,7 +255,7 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, settin
       return new Set(answers.map(({ status }) => status));
     },
     masters: async () => {
-      const text = await app.figures();
+      const text = await app.stats();
       return ['up', 'readonly', 'away'].map((state) =>
         Number(new RegExp(`^wishmeter_redis_masters{state="${state}"} (\\d+)$`, 'm').exec(text)?.[1]),
       );
@@ -385,7 +385,7 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     const { app, visit, untilReady } = await open(t, cluster, { timeoutMs: 20_000 });
     await untilReady();
     t.same([...(await visit(60))], [200]);
-    const marksOf = async (node: number) => (await nodes[node]?.keys(`${app.prefix}:*:mark`)) as string[];
+    const marksOf = async (node: number) => (await nodes[node]?.keys(`${app.prefix}:*:marker`)) as string[];
     const marks = await Promise.all(nodes.map((_, node) => marksOf(node)));
     const from = marks.findIndex((of) => of.length === 1);
     const to = marks.findIndex((of) => of.length === 0);

@@ -3,7 +3,7 @@
 
 import t, { type Test } from 'tap';
 import type { Counting } from '../../src/profiles/counting.js';
-import type { Places } from '../../src/profiles/places.js';
+import type { Locations } from '../../src/profiles/locations.js';
 import { Visitors } from '../../src/profiles/visitors.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, proxied, SECRET } from '../harness/app-proxy.js';
@@ -265,7 +265,7 @@ eachRedis(t, async (t, redis) => {
     for (const read of ['once', 'and again'])
       t.equal(await app.figure('visits_not_logged_total'), 41 - visits.length, read);
     t.equal(await app.figure('visit_stream_high_water_bytes'), 200);
-    const waiting = (await app.figures()).matchAll(
+    const waiting = (await app.stats()).matchAll(
       /^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm,
     );
     t.equal(
@@ -517,9 +517,9 @@ t.test('an answer is about one profile: what was read while the visitor moved is
       const isAtNew = reads++ % 2 === 1 || reads > 2 * rounds;
       return { profileId: isAtNew ? 'new' : 'old', answer: isAtNew ? 7 : 1 };
     };
-    const places = { run } as unknown as Places;
+    const locations = { run } as unknown as Locations;
     const counting = { at: () => {} } as unknown as Counting;
-    return new Visitors({ places, counting } as ConstructorParameters<typeof Visitors>[0]);
+    return new Visitors({ locations, counting } as ConstructorParameters<typeof Visitors>[0]);
   };
   const read = (rounds: number) => moves(rounds).readAll(identityOf({ sessionId: 's' }), true, ['a', 'b']);
   for (const rounds of [0, 3]) t.same(await read(rounds), { profileId: 'new', counts: [7, 7] });

@@ -114,7 +114,7 @@ eachRedis(t, async (t, redis) => {
   const target = redis.urls.length === 1 ? await startTestCluster(t) : await startTestRedis(t);
 
   let acted = 0;
-  /** @param acts take place before reads of the backup, each so many reads after the one before */
+  /** @param acts take location before reads of the backup, each so many reads after the one before */
   const backUp = async (
     t: Test,
     round: number,

@@ -99,8 +99,8 @@ async function startOwnProfile(server: Server, { s, a, session, first }: ReturnT
   return { profileId, into };
 }
 
-/** Not of lanes and streams, nor of what is under way. */
-const OF_VISITORS = /^(?!.*:(lane|meta|mark|events|erasures|e|pending)(:|$))/;
+/** Not of sender channels and streams, nor of what is under way. */
+const OF_VISITORS = /^(?!.*:(channel|meta|marker|events|erasures|e|pending)(:|$))/;
 const keysOf = async (redis: Redis, prefix: string, kinds: RegExp) =>
   (await allKeys(redis, prefix)).filter((key) => kinds.test(key));
 
@@ -196,7 +196,7 @@ eachRedis(t, async (t, redis) => {
           () => server.linker.link(`c:${a}`, `s:${s}`),
           async (step) => {
             for (const name of [`c:${a}`, `s:${s}`]) {
-              const { link } = await other.links.look(name);
+              const { link } = await other.links.peek(name);
               if (link === undefined || link.task !== '') continue;
               const members = other.store.keys.members(link.profileId);
               const isMember = await other.store.call((client) => client.hexists(members, name));
@@ -256,7 +256,7 @@ eachRedis(t, async (t, redis) => {
           return [
             () => server.eraser.erase(name),
             async (step) => {
-              const { link } = await other.links.look(`s:${s}`);
+              const { link } = await other.links.peek(`s:${s}`);
               const isDead = link !== undefined && (await other.links.ownerOf(link)) === undefined;
               if (isRequest && isDead) {
                 dead++;
@@ -385,13 +385,13 @@ eachRedis(t, async (t, redis) => {
     await visit(other, first);
     const code = await share(other, session);
     const { redirects } = server;
-    const placeOf = redirects.placeOf.bind(redirects);
+    const locate = redirects.locate.bind(redirects);
     let isMerged = false;
-    redirects.placeOf = async (profileId) => {
-      const place = await placeOf(profileId);
+    redirects.locate = async (profileId) => {
+      const location = await locate(profileId);
       if (!isMerged) await other.visitors.link({ customerId: a, sessionId: s });
       isMerged = true;
-      return place;
+      return location;
     };
     t.same(await followShare(server, code), ['1']);
     t.same(await followShare(other, code), ['1'], 'the code is still there');

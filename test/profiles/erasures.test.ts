@@ -246,7 +246,7 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
   t.same(unboundedOf(commands), []);
 });
 
-t.test('one erasure of a shop stands for all, and beside a look at merges, too', async (t) => {
+t.test('one erasure of a shop stands for all, and beside a peek at merges, too', async (t) => {
   for (const [prefix, isLookedAt] of [
     ['alone', false],
     ['looked-at', true],
@@ -260,10 +260,10 @@ t.test('one erasure of a shop stands for all, and beside a look at merges, too',
     t.match(await server.linker.link('c:0', 's:guest'), { merged: true });
     await client.hset(keys.leftovers(server.links.defaultProfile('s:left'), 'g1'), 's:left', '');
     let isOver = false;
-    const look = async () => {
+    const peek = async () => {
       while (isLookedAt && !isOver) await server.resume.run();
     };
-    const looking = look();
+    const looking = peek();
     await new ShopEraser(server.store, server.pending).erase();
     isOver = true;
     await looking;
@@ -272,7 +272,7 @@ t.test('one erasure of a shop stands for all, and beside a look at merges, too',
     const left = await allKeys(redis, prefix);
     t.same(
       left.filter(
-        (key) => !key.endsWith(':erasures') && !/:(lane|events|visits)(:|$)|:(meta|mark)$/.test(key),
+        (key) => !key.endsWith(':erasures') && !/:(channel|events|visits)(:|$)|:(meta|marker)$/.test(key),
       ),
       [],
       prefix,
@@ -297,17 +297,17 @@ eachRedis(t, async (t, redis) => {
     await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true, true);
     return { server, other, profileId, digest: server.emails.digest(EMAIL) };
   };
-  /** Lets something happen after a place was found, and before what is there is erased. */
+  /** Lets something happen after a location was found, and before what is there is erased. */
   const inBetween = ({ emails }: Server, act: () => Promise<unknown>) => {
     const givenAt = emails.givenAt.bind(emails);
     let hasHappened = false;
     emails.givenAt = async (...call) => {
-      const place = await givenAt(...call);
+      const location = await givenAt(...call);
       if (!hasHappened) {
         hasHappened = true;
         await act();
       }
-      return place;
+      return location;
     };
   };
 
@@ -337,25 +337,25 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  for (const isKnown of [false, true])
+  for (const exists of [false, true])
     t.test(
-      `an export beside a login of ${isKnown ? 'a known' : 'an unknown'} customer has the counts`,
+      `an export beside a login of ${exists ? 'a known' : 'an unknown'} customer has the counts`,
       async (t) => {
         const { server, other } = await open(t);
-        if (isKnown) await visit(other, { customerId: '7' });
+        if (exists) await visit(other, { customerId: '7' });
         const { links } = server;
-        const look = links.look.bind(links);
+        const peek = links.peek.bind(links);
         // The visitor's link was read, and its counts were not yet.
-        links.look = async (name) => {
-          links.look = look;
-          const found = await look(name);
+        links.peek = async (name) => {
+          links.peek = peek;
+          const found = await peek(name);
           await other.linker.link('c:7', 's:s');
           return found;
         };
         const found = await told(exporterOf(server), { names: ['s:s'] });
         const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
         t.equal(found?.['profileId'], profileId);
-        t.strictSame(found?.['visits'], { p: isKnown ? 2 : 1 });
+        t.strictSame(found?.['visits'], { p: exists ? 2 : 1 });
       },
     );
 

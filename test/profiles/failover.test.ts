@@ -46,12 +46,12 @@ class Visitor {
 /** What one node holds of a bucket; put back, the node has forgotten all since. */
 async function remember(client: Redis, prefix: string, bucket: string): Promise<() => Promise<void>> {
   const pattern = `${prefix}:{${bucket}}:*`;
-  const keys = (await client.keys(pattern)).filter((key) => !key.includes(':lane:'));
+  const keys = (await client.keys(pattern)).filter((key) => !key.includes(':channel:'));
   const kept = await Promise.all(
     keys.map(async (key) => ({ key, dump: await client.dumpBuffer(key), ttl: await client.pttl(key) })),
   );
   return async () => {
-    for (const key of await client.keys(pattern)) if (!key.includes(':lane:')) await client.del(key);
+    for (const key of await client.keys(pattern)) if (!key.includes(':channel:')) await client.del(key);
     for (const { key, dump, ttl } of kept) await client.restore(key, Math.max(ttl, 0), dump as Buffer);
   };
 }

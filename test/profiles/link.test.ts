@@ -74,7 +74,7 @@ eachRedis(t, async (t, redis) => {
     const before = await dumpRedis(redis, app.prefix);
     t.equal((await other.shop.event(ids)).profileId, profileId);
     const after = await dumpRedis(redis, app.prefix);
-    const visitors = (dump: object) => Object.entries(dump).filter(([key]) => !/:(events|lane)/.test(key));
+    const visitors = (dump: object) => Object.entries(dump).filter(([key]) => !/:(events|channel)/.test(key));
     t.same(visitors(after), visitors(before));
   });
 

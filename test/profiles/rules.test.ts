@@ -5,7 +5,7 @@ import t from 'tap';
 import { identityName } from '../../src/identity-rules.js';
 import { createProfileIds } from '../../src/profiles/profile-id.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 
 t.test('names of identities differ where identities do, and fit a listpack', async (t) => {
   const id = fc.string({ minLength: 1, maxLength: 255 });
@@ -50,13 +50,13 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     keys.counts(id),
     keys.applied(id, 'generation', '2b.sOTHER'),
     ...keys.allOf(id),
-    keys.lane('1a', 'x'),
+    keys.senderChannel('1a', 'x'),
   ];
   for (const key of of) t.match(key, /^wm:\{1a\}:[^{}]+$/);
   for (const { events, eventsState, eventsDead } of [keys, keys.visits]) {
     for (const keyOf of [events, eventsState, eventsDead]) {
       t.equal(slotOf(keyOf(0)), slotOf(keys.meta), 'at the node of meta');
-      t.equal(slotOf(keyOf(3)), slotOf(keys.mark(3)), 'beside a mark');
+      t.equal(slotOf(keyOf(3)), slotOf(keys.nodeMarker(3)), 'beside a mark');
     }
   }
   t.equal(new Set(of).size, of.length - 3, 'allOf has the first three, too');
@@ -69,8 +69,8 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     keys.complianceOwner,
     keys.sweep,
     ...[keys, keys.visits].flatMap((one) => [one.events(3), one.eventsState(3), one.eventsDead(3)]),
-    ...[keys.mark(3), keys.pending(3)],
-    ...[keys.lane('3', 'x'), keys.share('x'), keys.request('x'), keys.email('x')],
+    ...[keys.nodeMarker(3), keys.pending(3)],
+    ...[keys.senderChannel('3', 'x'), keys.share('x'), keys.request('x'), keys.email('x')],
     ...[keys.erased(id, 'x'), keys.leftovers(id, 'x'), keys.operation(id, 'x')],
   ];
   t.equal(new Set([...of, ...others]).size, of.length - 3 + others.length, 'each kind has a name of its own');

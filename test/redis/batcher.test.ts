@@ -181,7 +181,7 @@ t.test('a batch', async (t) => {
     new Batcher<Line, unknown>(format, {
       sender: new Sender(health, 0),
       health,
-      laneKey: keys.lane,
+      senderChannelKey: keys.senderChannel,
       nodeTag: () => undefined,
       isCluster: false,
       timeoutMs,
@@ -207,8 +207,8 @@ t.test('a batch', async (t) => {
     t.same(answers, [1, 1, 1]);
     t.equal(proxy.cuts, 1, 'the reply was lost');
     t.same(await linesOf(direct, 'm'), ['m-read', 'm-write', 'm-read'], 'once');
-    const [lane = ''] = await direct.keys('b:{m}:lane:*');
-    t.equal(await direct.exists(lane), 1, 'it has a number, and so a record');
+    const [channel = ''] = await direct.keys('b:{m}:channel:*');
+    t.equal(await direct.exists(channel), 1, 'it has a number, and so a record');
   });
 
   t.test('that meets a demoted Redis waits for the new primary', async (t) => {
@@ -237,7 +237,7 @@ t.test('a batch', async (t) => {
       t.equal(await direct.exists('b:{l}:stream'), 0, 'nothing was done');
     });
 
-    t.test('while all lanes are busy', async (t) => {
+    t.test('while all channels are busy', async (t) => {
       const batcher = batcherOf(LINES, { timeoutMs, maxPending: 10_000 });
       await direct.client('PAUSE', 60_000, 'WRITE');
       const all = Array.from({ length: 4 * 512 + 10 }, (_, i) => batcher.run({ line: `l${i}` }));
@@ -251,7 +251,7 @@ t.test('a batch', async (t) => {
 });
 
 const TIMEOUT_MS = 60_000;
-const LANES = 4;
+const CHANNELS = 4;
 /** By how much the clock of this process is ahead of the real one: minutes pass in a moment. */
 let ahead = 0;
 const now = performance.now.bind(performance);
@@ -286,7 +286,7 @@ t.test('an operation that is late', async (t) => {
     return new Batcher<Line, unknown>(ONE_STREAM, {
       sender: held,
       health: { isCircuitOpen: false, addressOf, refreshSlots: () => {} },
-      laneKey: keys.lane,
+      senderChannelKey: keys.senderChannel,
       nodeTag: () => undefined,
       isCluster,
       timeoutMs: TIMEOUT_MS,
@@ -300,10 +300,10 @@ t.test('an operation that is late', async (t) => {
     );
   const occupyLanes = async (batcher: Batcher<Line, unknown>) => {
     const busy = [];
-    for (let lane = 0; lane < LANES; lane++) {
+    for (let channel = 0; channel < CHANNELS; channel++) {
       const before = sent;
-      busy.push(outcomeOf(batcher, `lane${lane}`));
-      await until('it has a lane of its own', () => sent > before);
+      busy.push(outcomeOf(batcher, `channel${channel}`));
+      await until('it has a channel of its own', () => sent > before);
     }
     return busy;
   };
@@ -315,7 +315,7 @@ t.test('an operation that is late', async (t) => {
 
   t.test('is refused on its own; younger ones that waited with it are applied', async (t) => {
     const [released, release] = later<void>();
-    const batcher = heldBatcher((batch) => (batch < LANES ? released : undefined));
+    const batcher = heldBatcher((batch) => (batch < CHANNELS ? released : undefined));
     const busy = await occupyLanes(batcher);
     const born = performance.now();
     const old = outcomeOf(batcher, 'old');
@@ -325,7 +325,7 @@ t.test('an operation that is late', async (t) => {
     await Promise.all(busy);
     t.equal(await old, 'unavailable');
     t.same(await Promise.all(young), ['applied', 'applied']);
-    t.equal(sent, LANES + 1, 'Redis was not asked for what it would refuse');
+    t.equal(sent, CHANNELS + 1, 'Redis was not asked for what it would refuse');
     t.notOk((await lines()).includes('old'), 'refused, and so not applied');
     await batcher.close();
   });
@@ -333,7 +333,7 @@ t.test('an operation that is late', async (t) => {
   t.test('does not take younger ones down when Redis is slow, too', async (t) => {
     const [released, release] = later<void>();
     const [awake, wake] = later<void>();
-    const batcher = heldBatcher((batch) => (batch < LANES ? released : awake));
+    const batcher = heldBatcher((batch) => (batch < CHANNELS ? released : awake));
     const busy = await occupyLanes(batcher);
     const born = performance.now();
     const old = outcomeOf(batcher, 'old');
@@ -356,7 +356,7 @@ t.test('an operation that is late', async (t) => {
       const [moved, move] = later<number>();
       let address: string | undefined = NODE;
       const batcher = heldBatcher(
-        (batch) => (batch === 0 ? moved : batch <= LANES ? released : undefined),
+        (batch) => (batch === 0 ? moved : batch <= CHANNELS ? released : undefined),
         true,
         () => address as string,
       );

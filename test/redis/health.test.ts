@@ -8,7 +8,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { StartupError } from '../../src/errors.js';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
+import { DeploymentLostError, slotOf } from '../../src/redis/node-markers.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -50,7 +50,7 @@ t.test('a node of a cluster', async (t) => {
   const tagAt = (node: number) => {
     for (let n = 0; ; n++) if (holder(slotOf(`{t${n}}`)) === node) return `t${n}`;
   };
-  const marksOf = async (node: number) => (await nodes[node]?.keys(`${PREFIX}:*:mark`)) as string[];
+  const marksOf = async (node: number) => (await nodes[node]?.keys(`${PREFIX}:*:marker`)) as string[];
 
   t.test('has a mark, and the node of meta needs none', async (t) => {
     const counts = await Promise.all(nodes.map(async (_, i) => (await marksOf(i)).length));
@@ -66,7 +66,7 @@ t.test('a node of a cluster', async (t) => {
 
   t.test('has its mark named again where a failover of the node of meta has forgotten it', async (t) => {
     const named = async () =>
-      (await store.client.hkeys(META)).filter((name) => name.startsWith('mark:')).sort();
+      (await store.client.hkeys(META)).filter((name) => name.startsWith('marker:')).sort();
     const names = await named();
     t.equal(names.length, nodes.length - 1);
     await store.client.hdel(META, ...names);
@@ -100,7 +100,7 @@ t.test('a node of a cluster', async (t) => {
     await nodes[emptied]?.flushall();
     await until('refused', async () => !(await isServed(tagAt(emptied))));
     const tag = /{(.*)}/.exec(mark)?.[1] as string;
-    t.equal(await nodes[metaNode]?.hdel(META, `mark:${tag}`), 1);
+    t.equal(await nodes[metaNode]?.hdel(META, `marker:${tag}`), 1);
     await until('served', () => isServed(tagAt(emptied)));
     t.equal((await marksOf(emptied)).length, 1, 'it has another mark');
   });

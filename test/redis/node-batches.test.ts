@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
 import t from 'tap';
 import { versionOf } from '../../src/redis/deployment.js';
-import { slotOf } from '../../src/redis/marks.js';
-import { guestPlace } from '../../src/redis/place.js';
+import { guestLocation } from '../../src/redis/location.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 import { type VisitEntry, visitFormat } from '../../src/visits/visit-batch.js';
 import { type Change, type PendingEvent, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -41,27 +41,27 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   });
 
   const nodeOf = (slot: number) => Math.floor((slot * NODES) / SLOTS);
-  const places = Array.from({ length: BUCKETS }, (_, bucket) => {
+  const locations = Array.from({ length: BUCKETS }, (_, bucket) => {
     const tag = bucket.toString(36);
     const slot = slotOf(`{${tag}}`);
     return { tag, slot, node: nodeOf(slot), profileId: `${tag}.s1` };
   });
-  type Place = (typeof places)[number];
+  type Location = (typeof locations)[number];
   const enter = (
-    { profileId }: Pick<Place, 'profileId'>,
+    { profileId }: Pick<Location, 'profileId'>,
     kind: 'visit' | 'count' | 'read' | 'reset' | 'peek' = 'count',
-  ) => batcher.run({ kind, handle: HANDLE, device: null, ...guestPlace(profileId) });
+  ) => batcher.run({ kind, handle: HANDLE, device: null, ...guestLocation(profileId) });
   const enterAll = (kind?: Parameters<typeof enter>[1]) =>
-    Promise.all(places.map((place) => enter(place, kind)));
+    Promise.all(locations.map((location) => enter(location, kind)));
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
   const portOf = (node: number) => new URL(cluster.urls[node] as string).port;
   const anElsewhere = (node: number) => (node + 1) % NODES;
-  const atNode = (node: number) => places.filter((place) => place.node === node);
+  const atNode = (node: number) => locations.filter((location) => location.node === node);
 
   t.test('operations of one turn are one call for each node, whatever their slots', async (t) => {
     t.same(
       await enterAll(),
-      places.map(() => 1),
+      locations.map(() => 1),
     );
     t.equal(sizes.length, NODES);
     t.equal(
@@ -70,13 +70,13 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     );
     t.same(
       await enterAll('read'),
-      places.map(() => 1),
+      locations.map(() => 1),
       'and so are reads',
     );
   });
 
   t.test('of a slot that has moved unknown to us, and moves on: done once, where its keys are', async (t) => {
-    const [moved] = atNode(0) as [Place];
+    const [moved] = atNode(0) as [Location];
     const before = (await enter(moved, 'read')) as number;
     await move(moved.slot, 0, 1);
     await startMove(moved.slot, 1, 2);
@@ -90,16 +90,16 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   t.test(
     'a batch whose answer was lost is not done again elsewhere while its record is on the move',
     async (t) => {
-      const at = slotOf(store.keys.events(store.streamAt(store.addressOf((places[0] as Place).tag))));
-      const [place] = atNode(nodeOf(at)).filter(({ slot }) => slot !== at) as [Place];
-      const [from, to] = [place.node, anElsewhere(place.node)];
-      const before = (await enter(place, 'read')) as number;
+      const at = slotOf(store.keys.events(store.streamAt(store.addressOf((locations[0] as Location).tag))));
+      const [location] = atNode(nodeOf(at)).filter(({ slot }) => slot !== at) as [Location];
+      const [from, to] = [location.node, anElsewhere(location.node)];
+      const before = (await enter(location, 'read')) as number;
       const [ours] = (store.client as Cluster)
         .nodes('master')
         .filter(({ options }) => String(options.port) === portOf(from)) as [Redis];
       ours.stream.pause();
-      const answer = enter(place);
-      const identity = store.keys.identity(place.profileId);
+      const answer = enter(location);
+      const identity = store.keys.identity(location.profileId);
       await until('it is counted', async () => Number(await nodes[from]?.hget(identity, HANDLE)) > before);
       await startMove(at, from, to);
       await moveKeys(at, from, to);
@@ -108,13 +108,13 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       await endMove(at, to);
       await allKnowTheEpoch();
       t.equal(await answer, before + 1);
-      t.equal(await enter(place, 'read'), before + 1);
+      t.equal(await enter(location, 'read'), before + 1);
       await move(at, to, from);
     },
   );
 
   t.test('of a linked profile of which one key has moved: done once, when all have', async (t) => {
-    const [{ tag, slot }] = atNode(2) as [Place];
+    const [{ tag, slot }] = atNode(2) as [Location];
     const [own, profileId] = [`${tag}.own`, `${tag}.linked`];
     const { keys } = store;
     const from = nodes[2] as Redis;
@@ -137,7 +137,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   t.test(
     'a reset that takes the last key of a slot on the move is done, as is what came with it',
     async (t) => {
-      const [stays, moves] = atNode(2) as [Place, Place];
+      const [stays, moves] = atNode(2) as [Location, Location];
       const one = { profileId: `${moves.tag}.s2` };
       const before = (await enter(stays, 'read')) as number;
       await enter(one, 'visit');
@@ -163,14 +163,14 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
 
   t.test('slots move under load: what is acknowledged is counted once', async (t) => {
     const before = (await enterAll('read')) as number[];
-    const acknowledged = places.map(() => 0);
-    const refused = places.map(() => 0);
+    const acknowledged = locations.map(() => 0);
+    const refused = locations.map(() => 0);
     const sum = (list: number[]) => list.reduce((a, b) => a + b, 0);
     let running = true;
     const visit = async (first: number) => {
       for (let n = first; running; n = (n + 7) % BUCKETS) {
         try {
-          await enter(places[n] as Place, 'visit');
+          await enter(locations[n] as Location, 'visit');
           (acknowledged[n] as number)++;
         } catch {
           (refused[n] as number)++;
@@ -178,7 +178,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       }
     };
     const visitors = Array.from({ length: 32 }, (_, i) => visit(i));
-    for (const { slot, node } of places.slice(0, MOVES)) await move(slot, node, anElsewhere(node));
+    for (const { slot, node } of locations.slice(0, MOVES)) await move(slot, node, anElsewhere(node));
     await until('many are acknowledged', () => sum(acknowledged) >= VISITS);
     running = false;
     await Promise.all(visitors);
@@ -234,7 +234,7 @@ t.test('batches', async (t) => {
     t.test(`${what}: three that are too much together go in two calls`, async (t) => {
       const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
-      await Promise.all([1, 2, 3].map(() => wishlists.make(guestPlace(PROFILE_ID), change)));
+      await Promise.all([1, 2, 3].map(() => wishlists.make(guestLocation(PROFILE_ID), change)));
       t.same(sizes, [2, 1]);
     });
   }
@@ -244,7 +244,7 @@ t.test('batches', async (t) => {
     const batch = store.batcher(visitFormat({ keys, maxProducts: 3, guestsS: 0 }), onBatch);
     t.teardown(() => batch.close());
     type Kind = VisitEntry['kind'];
-    const at = (kind: Kind, handle = 'x') => ({ kind, handle, device: 'tv', ...guestPlace('1.s1') });
+    const at = (kind: Kind, handle = 'x') => ({ kind, handle, device: 'tv', ...guestLocation('1.s1') });
     const cases: [numbered: boolean, kinds: Kind[]][] = [
       [false, ['read']],
       [false, ['peek']],
@@ -257,11 +257,15 @@ t.test('batches', async (t) => {
       [true, ['peek', 'visit']],
     ];
     for (const [isNumbered, kinds] of cases) {
-      for (const key of await client.keys('*:lane:*')) await client.del(key);
+      for (const key of await client.keys('*:channel:*')) await client.del(key);
       sizes.length = 0;
       await Promise.all(kinds.map((kind) => batch.run(at(kind))));
       t.same(sizes, [kinds.length], `${kinds}: one batch`);
-      t.equal((await client.keys('*:lane:*')).length, isNumbered ? 1 : 0, `${kinds}: numbered ${isNumbered}`);
+      t.equal(
+        (await client.keys('*:channel:*')).length,
+        isNumbered ? 1 : 0,
+        `${kinds}: numbered ${isNumbered}`,
+      );
     }
   });
 });

@@ -6,7 +6,7 @@ import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { keepSettings, settleSettings } from '../../src/clickhouse/kept-settings.js';
+import { keepSettings, resolveSettings } from '../../src/clickhouse/kept-settings.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { exampleOf, loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { makeSmallWorld } from '../clickhouse/small-world.js';
@@ -87,7 +87,7 @@ t.test('two replicas', available, async (t) => {
     await keepSettings(onEach([first, second]), 'shop', told);
     const untold = { VISIT_RETENTION_DAYS: undefined, SHOP_TIMEZONE: undefined, CLICKHOUSE_CLUSTER: '' };
     await until('the second has heard of it', async () => {
-      const { settings } = await settleSettings(onEach([second, first]), 'shop', untold);
+      const { settings } = await resolveSettings(onEach([second, first]), 'shop', untold);
       return settings.VISIT_RETENTION_DAYS === 40 && settings.CLICKHOUSE_CLUSTER === CLUSTER;
     });
     t.pass();

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { slotOf } from '../../src/redis/node-markers.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, startTestCluster, type TestRedis } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
@@ -100,7 +100,7 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
   const nodeOf = (slot: number) => Math.floor((slot * nodes.length) / SLOTS);
   await act(app, 1);
   const named = await Promise.all(nodes.map((node) => node.hkeys(keys.meta).catch(() => [])));
-  const streams = named.flat().flatMap((name) => /^mark:(\d+)$/.exec(name)?.[1] ?? []);
+  const streams = named.flat().flatMap((name) => /^marker:(\d+)$/.exec(name)?.[1] ?? []);
   t.equal(streams.length + 1, nodes.length, 'each node has a stream');
   const moving = [...streams.map((stream) => slotOf(keys.events(Number(stream)))), slotOf(keys.meta)];
   const ofVisitors = await Promise.all(
@@ -116,7 +116,7 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
     // With a slot of visitors beside it.
     const theirs = ofVisitors.find((one) => nodeOf(one) === from && !moving.includes(one)) as number;
     for (const one of [slot, theirs]) await slots.start(one, from, to);
-    // Either the record of the lane has moved, so that no script is run, or only the streams have.
+    // Either the record of the channel has moved, so that no script is run, or only the streams have.
     const stream = slot === slotOf(keys.meta) ? 0 : Number(streams[moving.indexOf(slot)]);
     const ofStream = [keys, keys.visits].flatMap(({ events, eventsState }) => [
       events(stream),
@@ -137,5 +137,5 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
     await slots.move(theirs, to, from);
   }
   await expectAll(t, app, cluster, round);
-  t.notMatch(await app.figures(), /visits_not_logged_total [1-9]/);
+  t.notMatch(await app.stats(), /visits_not_logged_total [1-9]/);
 });

@@ -7,7 +7,7 @@ import { LUA } from '../../src/redis/lua-codes.js';
 import { KeptGuests } from '../../src/visits/kept-guests.js';
 import { startLuaRedis } from '../harness/lua.js';
 
-const LANE = '{b}:lane';
+const CHANNEL = '{b}:channel';
 const IDENTITY = '{b}:v:s1';
 const LINK = 'a.linked g1';
 const [LOG, STATE] = ['{v}:visits', '{v}:visits:state'];
@@ -18,7 +18,7 @@ t.test('a batch of visits', async (t) => {
 
   interface Batch {
     readonly deadlineMs?: number;
-    readonly lane?: string;
+    readonly channel?: string;
     readonly retention?: number;
     readonly log?: string;
   }
@@ -28,12 +28,12 @@ t.test('a batch of visits', async (t) => {
     visits: readonly [kind: string, handle: string][],
     options: Batch = {},
   ) => {
-    const { deadlineMs = 10_000, lane = LANE, retention = 0, log = '' } = options;
+    const { deadlineMs = 10_000, channel = CHANNEL, retention = 0, log = '' } = options;
     const lines = visits.map(([, handle]) => `p\t${handle}\t\n`).join('');
     const words = visits.flatMap(([kind, handle]) => [kind, IDENTITY, handle]);
     const state = log === '' ? '' : STATE;
     const args = [seq, await clock(deadlineMs), 60, 2, retention, log, state, 1_000, lines, ...words];
-    return call('visits/countVisits', [lane], args);
+    return call('visits/countVisits', [channel], args);
   };
 
   t.test('that comes again is answered as the first time, however late, and is logged once', async (t) => {
@@ -47,17 +47,17 @@ t.test('a batch of visits', async (t) => {
     t.same(await client.hgetall(IDENTITY), { x: '1', y: '1' });
     t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
     t.equal(await client.xlen(LOG), 1);
-    const ttl = await client.ttl(LANE);
+    const ttl = await client.ttl(CHANNEL);
     t.ok(ttl > 0 && ttl <= 60, 'what was answered goes away by itself');
   });
 
-  t.test('that is late, or older than the last one of its lane, does nothing', async (t) => {
+  t.test('that is late, or older than the last one of its channel, does nothing', async (t) => {
     t.equal(await batch(1, [['visit', 'x']], { deadlineMs: -1 }), LUA.EXPIRED);
     t.same(await client.keys('*'), []);
     t.same(await batch(1, [['count', 'x']]), [1, 1], 'its number is free');
     await batch(5, [['visit', 'x']]);
     t.equal(await batch(4, [['visit', 'x']]), LUA.SUPERSEDED);
-    t.same(await batch(1, [['count', 'x']], { lane: '{b}:lane:2' }), [1, 3], 'of another lane');
+    t.same(await batch(1, [['count', 'x']], { channel: '{b}:channel:2' }), [1, 3], 'of another channel');
   });
 
   t.test(

@@ -36,8 +36,8 @@ eachRedis(t, async (t, redis) => {
     };
     await add(server, GUEST, '3');
     t.equal((await products(server)).length, 3);
-    const removed = await server.visitors.changeKnown(GUEST, true, (place) =>
-      server.items.remove(place, GUEST, { productId: '1', variantId: null, type: 'remove' }),
+    const removed = await server.visitors.changeKnown(GUEST, true, (location) =>
+      server.items.remove(location, GUEST, { productId: '1', variantId: null, type: 'remove' }),
     );
     t.same(removed, { profileId: target, answer: { removed: true } });
     t.equal(await share(server, GUEST), await share(other, CUSTOMER));

@@ -7,7 +7,7 @@ import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { Products } from '../../src/extras/alerts/products.js';
-import { Wishers } from '../../src/extras/alerts/wishers.js';
+import { Subscribers } from '../../src/extras/alerts/subscribers.js';
 import type { Identity } from '../../src/identity-rules.js';
 import { type IdentityParts, openIdentity } from '../../src/profiles/open.js';
 import { createKeys } from '../../src/redis/keys.js';
@@ -33,8 +33,8 @@ export interface Server extends IdentityParts {
   readonly deliveries: RequestStore;
   /** Only with alerts. */
   readonly products: Products | undefined;
-  /** Called before each wisher of a product. */
-  onWisher: (profileId: string) => Promise<void>;
+  /** Called before each subscriber of a product. */
+  onSubscriber: (profileId: string) => Promise<void>;
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Redis is back. @returns whether it was ever gone */
@@ -149,10 +149,10 @@ export async function startServer(
       return make(...args);
     });
   // Without a grace: what has no item goes at once.
-  const wishers = alerts ? new Wishers(store, undefined, 0) : undefined;
-  if (wishers !== undefined) {
-    const note = wishers.add.bind(wishers);
-    wishers.add = (...args) => step(() => note(...args));
+  const subscribers = alerts ? new Subscribers(store, undefined, 0) : undefined;
+  if (subscribers !== undefined) {
+    const note = subscribers.add.bind(subscribers);
+    subscribers.add = (...args) => step(() => note(...args));
   }
   const identity = openIdentity({
     store,
@@ -160,16 +160,16 @@ export async function startServer(
     recordings,
     appends,
     maxProducts: 10_000,
-    itemIndex: wishers,
+    itemIndex: subscribers,
   });
-  const placeOf = (profileId: string) => identity.redirects.placeOf(profileId);
-  const onWisher = (profileId: string) => server.onWisher(profileId);
+  const locate = (profileId: string) => identity.redirects.locate(profileId);
+  const onSubscriber = (profileId: string) => server.onSubscriber(profileId);
   const onError = (error: Error) => t.fail(error.message);
   const products =
-    wishers &&
+    subscribers &&
     new Products({
-      ...{ store, wishlists, wishers, placeOf, shopCurrency: 'EUR' },
-      onWisher,
+      ...{ store, wishlists, subscribers, locate, shopCurrency: 'EUR' },
+      onSubscriber,
       record: async () => {},
       onError,
       onFuture: () => {},
@@ -177,13 +177,13 @@ export async function startServer(
   const server: Server = {
     ...identity,
     ...openWishlist({
-      ...{ store, batch: wishlists, placeOf, itemIndex: wishers },
+      ...{ store, batch: wishlists, locate, itemIndex: subscribers },
       shareUrl: 'https://shop.example/apps/w/wishlist/share/{code}',
     }),
     store,
     visits,
     products,
-    onWisher: async () => {},
+    onSubscriber: async () => {},
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, undefined, 20),
     onChange: async () => {},
@@ -204,7 +204,7 @@ export async function startServer(
     await appends.close();
     await recordings.close();
     await wishlists.close();
-    await wishers?.close();
+    await subscribers?.close();
     store.close();
   });
   return server;
@@ -248,8 +248,8 @@ export async function add(
   quantity = 1,
   operation?: KeyedOperation,
 ) {
-  const { answer } = await server.visitors.change(who, true, (place) =>
-    server.items.add(place, who, contentOf(product, quantity), { operation }),
+  const { answer } = await server.visitors.change(who, true, (location) =>
+    server.items.add(location, who, contentOf(product, quantity), { operation }),
   );
   return answer;
 }
@@ -261,15 +261,15 @@ export async function remove(
   type: 'remove' | 'moveToCart' = 'remove',
   operation?: KeyedOperation,
 ) {
-  const { answer } = await server.visitors.changeKnown(who, true, (place) =>
-    server.items.remove(place, who, { productId: product, variantId: null, type }, operation),
+  const { answer } = await server.visitors.changeKnown(who, true, (location) =>
+    server.items.remove(location, who, { productId: product, variantId: null, type }, operation),
   );
   return answer.removed;
 }
 
 export async function share(server: Server, who = GUEST, operation?: KeyedOperation) {
-  const { answer } = await server.visitors.change(who, true, (place) =>
-    server.shares.share(place, who, 'Link', operation),
+  const { answer } = await server.visitors.change(who, true, (location) =>
+    server.shares.share(location, who, 'Link', operation),
   );
   return answer.code;
 }
@@ -288,7 +288,7 @@ export async function keyed<T>(
 
 /** Codes are drawn anew in each run, so it is what they lead to that is compared. */
 export async function followShare(server: Server, code: unknown) {
-  const shared = await server.shares.read(String(code), (place) => server.items.list(place));
+  const shared = await server.shares.read(String(code), (location) => server.items.list(location));
   return shared?.answer.map(({ productId }) => productId) ?? [];
 }
 
@@ -305,7 +305,9 @@ export async function buy(server: Server, who = GUEST) {
 /** Takes what was bought from a wishlist, as the webhook does. */
 export async function deliver(server: Server, who: Identity, lines: readonly BoughtLine[]) {
   const { profileId } = await server.visitors.find(who, false);
-  const { answer } = await server.visitors.look(who, false, (place) => server.purchases.find(place, lines));
+  const { answer } = await server.visitors.peek(who, false, (location) =>
+    server.purchases.find(location, lines),
+  );
   if (typeof answer === 'string') throw new Error('a redirect that was not followed');
   await server.purchases.remove({
     change: (ask) => server.visitors.changeKnown(who, false, ask),
@@ -316,7 +318,9 @@ export async function deliver(server: Server, who: Identity, lines: readonly Bou
 
 /** The wishlist, and the profile that has it. */
 export async function listOf(server: Server, who = GUEST) {
-  const { profileId, answer } = await server.visitors.look(who, true, (place) => server.items.list(place));
+  const { profileId, answer } = await server.visitors.peek(who, true, (location) =>
+    server.items.list(location),
+  );
   return { profileId, items: answer };
 }
 
@@ -328,7 +332,7 @@ export async function products(server: Server, who = GUEST): Promise<string[]> {
 export async function clear(redis: Redis, prefix: string): Promise<void> {
   const { meta } = createKeys(prefix);
   const keys = Object.keys(await dumpRedis(redis, prefix)).filter(
-    (key) => key !== meta && !key.endsWith(':mark'),
+    (key) => key !== meta && !key.endsWith(':marker'),
   );
   await Promise.all(
     redis.urls.map(async (url) => {

@@ -7,32 +7,32 @@ import { ALERT_TYPES } from './alert.js';
 import { ProductMetrics, webhookCounters } from './metrics.js';
 import { Products } from './products.js';
 import { productLeftOut, productOperations } from './routes.js';
-import { Wishers } from './wishers.js';
+import { Subscribers } from './subscribers.js';
 
-export function openWishers({
+export function openSubscribers({
   store,
   config,
   onClose,
   batchObserver,
 }: Pick<Host, 'store' | 'onClose'> &
   Partial<Pick<Host, 'batchObserver'>> & { readonly config: Pick<RightsConfig, 'PRODUCT_ALERTS'> }):
-  | Wishers
+  | Subscribers
   | undefined {
   if (config.PRODUCT_ALERTS === 'off') return undefined;
-  const wishers = new Wishers(store, batchObserver?.('addWishers'));
-  onClose(() => wishers.close());
-  return wishers;
+  const subscribers = new Subscribers(store, batchObserver?.('addSubscribers'));
+  onClose(() => subscribers.close());
+  return subscribers;
 }
 
 export const alerts: Extra = (host) => {
-  const wishers = openWishers(host);
+  const subscribers = openSubscribers(host);
   return {
-    itemIndex: wishers,
+    itemIndex: subscribers,
     plug(core) {
       const { config, log, requests, recorded } = core;
       const counters = webhookCounters(core.registry);
       for (const type of ALERT_TYPES) recorded(type, 0);
-      const products = wishers && openProducts(core, wishers, counters.ofFuture);
+      const products = subscribers && openProducts(core, subscribers, counters.ofFuture);
       return {
         operations: productOperations(
           products,
@@ -46,12 +46,12 @@ export const alerts: Extra = (host) => {
   };
 };
 
-function openProducts(core: Core, wishers: Wishers, onFuture: () => void): Products {
+function openProducts(core: Core, subscribers: Subscribers, onFuture: () => void): Products {
   const { config, store, wishlists, identity, appends, onFailed, onClose, timing } = core;
   const shopCurrency = config.SHOP_CURRENCY || null;
   const products = new Products({
-    ...{ store, wishlists, wishers, shopCurrency, onFuture, lookMs: timing.productLookMs },
-    placeOf: (profileId) => identity.redirects.placeOf(profileId),
+    ...{ store, wishlists, subscribers, shopCurrency, onFuture, scanMs: timing.productScanMs },
+    locate: (profileId) => identity.redirects.locate(profileId),
     // A product has no profile: its row goes to the first bucket's stream.
     record: (product, version) =>
       appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),

@@ -6,7 +6,7 @@ import { backoffMs, pause } from '../../backoff.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
 import type { Product } from './alert.js';
-import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
+import { type Change, type Counts, Notifier, type NotifierSpec } from './notifier.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
 /** Longer than Shopify repeats a webhook. */
@@ -15,20 +15,20 @@ const PAGE = 100;
 const MOST = 1_000;
 const SCAN_MS = 30_000;
 
-export interface ProductsSpec extends TellerSpec {
+export interface ProductsSpec extends NotifierSpec {
   /** Called before the alerts, and again if these are retried. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
   readonly onError: (error: Error) => void;
   /** Called for a version later than Redis's clock, which counts as now. */
   readonly onFuture: () => void;
-  readonly lookMs?: number | undefined;
+  readonly scanMs?: number | undefined;
 }
 
 /** Methods throw ServiceError `unavailable`. */
 export class Products {
   readonly #store: Store;
   readonly #spec: ProductsSpec;
-  readonly #teller: Teller;
+  readonly #notifier: Notifier;
   readonly #closing = new AbortController();
   /** At most MOST; a later scan finds others. */
   readonly #wanted = new Set<string>();
@@ -39,7 +39,7 @@ export class Products {
   constructor(spec: ProductsSpec) {
     this.#store = spec.store;
     this.#spec = spec;
-    this.#teller = new Teller(spec);
+    this.#notifier = new Notifier(spec);
   }
 
   /**
@@ -72,7 +72,7 @@ export class Products {
   /** @returns a function that ends it after the current page */
   watch(): () => Promise<void> {
     const look = () => void this.look().catch(() => {});
-    const timer = setInterval(look, this.#spec.lookMs ?? SCAN_MS);
+    const timer = setInterval(look, this.#spec.scanMs ?? SCAN_MS);
     look();
     return async () => {
       clearInterval(timer);
@@ -126,7 +126,7 @@ export class Products {
 
   async #tell(change: Change): Promise<Counts> {
     await this.#spec.record(change.product, change.version);
-    const counts = await this.#teller.tell(change, this.#closing.signal);
+    const counts = await this.#notifier.notify(change, this.#closing.signal);
     await this.#run(change.product.productId, change.version, '');
     return counts;
   }

@@ -7,7 +7,7 @@ import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { fingerprintOf, knownDeployment } from '../../clickhouse/deployment.js';
-import { settleSettings } from '../../clickhouse/kept-settings.js';
+import { resolveSettings } from '../../clickhouse/kept-settings.js';
 import { loadMigrations } from '../../clickhouse/migrate.js';
 import { StartupError } from '../../errors.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
@@ -58,7 +58,7 @@ export async function backUp(
     SHOP_TIMEZONE: undefined,
     CLICKHOUSE_CLUSTER: undefined,
   };
-  const { settings } = await settleSettings(clickhouse, database, unsettled);
+  const { settings } = await resolveSettings(clickhouse, database, unsettled);
   const beganAt = new Date().toISOString();
 
   const dump = await dumpRedis(redis, keys, { prefix, paths: redisPaths(folder) }, onProgress);

@@ -19,7 +19,7 @@ import { NameSpool } from './name-spool.js';
 
 const DUMP_KEYS = loadScript('extras/backup/dumpKeys');
 const SCAN_COUNT = 1_000;
-const AT_ONCE = 64;
+const MAX_CONCURRENT = 64;
 const PAGE_SIZE = 250;
 
 export type OnProgress = (what: string, count: number) => void;
@@ -72,7 +72,7 @@ interface DumpParts {
 class Dump {
   readonly counts = new Map<string, number>();
   readonly #parts: DumpParts;
-  readonly #limit = pLimit(AT_ONCE);
+  readonly #limit = pLimit(MAX_CONCURRENT);
   #count = 0;
 
   constructor(parts: DumpParts) {
@@ -186,7 +186,7 @@ class Dump {
     };
     for (const one of all) {
       page.push(one);
-      if (page.length >= AT_ONCE * 8) await work();
+      if (page.length >= MAX_CONCURRENT * 8) await work();
     }
     await work();
   }

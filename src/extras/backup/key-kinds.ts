@@ -10,11 +10,11 @@ export interface KeyKind {
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
 /** Replies that a process waits for; useless after a restore. */
-const LANE = /^\{[^}]+\}:lane:/;
+const SENDER_CHANNEL = /^\{[^}]+\}:channel:/;
 
 /** @param name without `<prefix>:` @returns undefined if a backup leaves the key out */
 export function kindOf(name: string): KeyKind | undefined {
-  if (LANE.test(name)) return undefined;
+  if (SENDER_CHANNEL.test(name)) return undefined;
   const [, bucket, ofProfile, hash] = OF_PROFILE.exec(name) ?? [];
   if (ofProfile !== undefined) return { kind: ofProfile, profileId: `${bucket}.${hash}` };
   const [, tag, kind] = TAGGED.exec(name) ?? [];

@@ -44,15 +44,15 @@ export class MergedDump {
     this.#wasPending = wasPending;
   }
 
-  /** @param target `<profile> <generation> <nonce>`, prefixed with `!` until the merge ends */
+  /** @param target `<profile> <generation> <mergeId>`, prefixed with `!` until the merge ends */
   isRecent(source: string, target: string): boolean {
-    const nonce = target.slice(target.lastIndexOf(' ') + 1);
-    return target.startsWith('!') || this.#isRecent(source, nonce);
+    const mergeId = target.slice(target.lastIndexOf(' ') + 1);
+    return target.startsWith('!') || this.#isRecent(source, mergeId);
   }
 
-  /** @param nonce begins with the merge's time once it is applied */
-  #isRecent(source: string, nonce: string): boolean {
-    const [, time] = /^(\d+)\./.exec(nonce) ?? [];
+  /** @param mergeId begins with the merge's time once it is applied */
+  #isRecent(source: string, mergeId: string): boolean {
+    const [, time] = /^(\d+)\./.exec(mergeId) ?? [];
     return time === undefined || Number(time) >= this.#since || this.#wasPending.has(source);
   }
 
@@ -99,8 +99,8 @@ export class MergedDump {
         const [next, found] = await this.#client.hscan(key, cursor, 'COUNT', PAGE_SIZE);
         cursor = next;
         for (let i = 0; i < found.length; i += 2) {
-          const [member, nonce] = [found[i] as string, found[i + 1] as string];
-          if (IS_PROFILE.test(member) && this.#isRecent(member, nonce)) sources.add(member);
+          const [member, mergeId] = [found[i] as string, found[i + 1] as string];
+          if (IS_PROFILE.test(member) && this.#isRecent(member, mergeId)) sources.add(member);
         }
       } while (cursor !== '0');
     }

@@ -12,7 +12,7 @@ import type { OnProgress } from './dump-redis.js';
 import { kindOf } from './key-kinds.js';
 import { type KeyRecord, readDump } from './key-records.js';
 
-const AT_ONCE = 128;
+const MAX_CONCURRENT = 128;
 /** Bytes of payloads in flight. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const SCAN_COUNT = 1_000;
@@ -87,7 +87,7 @@ async function eachRecord(
   { paths, prefix }: Omit<RestoreOfKeys, 'keys'>,
   take: (record: KeyRecord) => Promise<void>,
 ): Promise<void> {
-  const limit = pLimit(AT_ONCE);
+  const limit = pLimit(MAX_CONCURRENT);
   let page: Promise<void>[] = [];
   let bytes = 0;
   const settle = async () => {
@@ -99,7 +99,7 @@ async function eachRecord(
   for await (const record of readDump(paths, `${prefix}:`)) {
     page.push(limit(take, record));
     bytes += record.payload.length;
-    if (page.length >= AT_ONCE * 8 || bytes >= MOST_BYTES) await settle();
+    if (page.length >= MAX_CONCURRENT * 8 || bytes >= MOST_BYTES) await settle();
   }
   await settle();
 }

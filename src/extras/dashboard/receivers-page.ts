@@ -2,9 +2,9 @@
 
 import type { Logger } from 'pino';
 import { ServiceError } from '../../errors.js';
+import type { QueueStatus } from '../receivers/queue-status.js';
 import type { Receiver } from '../receivers/receiver.js';
 import type { Receivers } from '../receivers/receivers.js';
-import type { Stand } from '../receivers/stand.js';
 
 type Answer = readonly [status: number, body: object];
 
@@ -21,7 +21,7 @@ export class ReceiversPage {
     return this.#answer(async (receivers) => {
       const all = await receivers.list();
       return {
-        receivers: await Promise.all(all.map(async (one) => describe(one, await receivers.standOf(one.id)))),
+        receivers: await Promise.all(all.map(async (one) => describe(one, await receivers.statusOf(one.id)))),
       };
     });
   }
@@ -46,16 +46,16 @@ export class ReceiversPage {
   }
 }
 
-function describe({ id, url, types, isEnabled, disabledWhy }: Receiver, stand: Stand): object {
+function describe({ id, url, types, isEnabled, disabledWhy }: Receiver, status: QueueStatus): object {
   return {
     ...{ id, host: new URL(url).host, types },
     state: isEnabled ? 'on' : disabledWhy === undefined ? 'paused' : 'disabled',
     why: disabledWhy ?? null,
-    delivered: stand.deliveredInHour,
-    failures: stand.failuresInHour,
-    pending: stand.pending,
-    lastSuccessAt: stand.lastSuccessAt,
-    lastFailureAt: stand.lastFailureAt,
-    lastError: stand.lastError,
+    delivered: status.deliveredInHour,
+    failures: status.failuresInHour,
+    pending: status.pending,
+    lastSuccessAt: status.lastSuccessAt,
+    lastFailureAt: status.lastFailureAt,
+    lastError: status.lastError,
   };
 }

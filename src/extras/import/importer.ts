@@ -21,9 +21,9 @@ import { type ImportRow, readRow } from './row.js';
 import { Spool } from './spool.js';
 
 /** Concurrent visitors: their items fill about one script call. */
-const AT_ONCE = 500;
+const MAX_CONCURRENT = 500;
 /** Small parts are combined up to this many rows. */
-const ROWS_AT_ONCE = 20_000;
+const ROWS_PER_PASS = 20_000;
 /** Visitors between two checks for erasures. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
 /** Milliseconds to wait for Redis or the stream of events. */
@@ -69,7 +69,7 @@ export async function importWishlists(input: Input, spec: ImportSpec): Promise<I
     for await (const lines of spool.parts()) {
       if (spec.stop.aborted) break;
       for (const line of lines) rows.push(JSON.parse(line));
-      if (rows.length < ROWS_AT_ONCE) continue;
+      if (rows.length < ROWS_PER_PASS) continue;
       await importer.bring(rows);
       rows = [];
     }
@@ -141,7 +141,7 @@ class Importer {
       const work = async () => {
         for (const list of next) await this.#bringList(list);
       };
-      await Promise.all(Array.from({ length: AT_ONCE }, work));
+      await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
     }
   }
 
@@ -172,11 +172,11 @@ class Importer {
     const { visitors, items } = this.#spec;
     const { answer } =
       tried === undefined
-        ? await visitors.change(identity, false, (place) =>
-            items.import(place, identity, { content, at, isStockKnown }),
+        ? await visitors.change(identity, false, (location) =>
+            items.import(location, identity, { content, at, isStockKnown }),
           )
-        : await visitors.look(identity, false, (place) =>
-            items.import(place, identity, { content, at, isStockKnown, tried }),
+        : await visitors.peek(identity, false, (location) =>
+            items.import(location, identity, { content, at, isStockKnown, tried }),
           );
     return answer.outcome;
   }

@@ -1,14 +1,14 @@
 // Opens the item services for the command line.
 
 import type { Logger } from 'pino';
-import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from '../../app/opening.js';
+import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';
 import type { ImportConfig } from '../../app/settings.js';
 import type { Visitors } from '../../profiles/visitors.js';
 import type { Store } from '../../redis/store.js';
 import type { Items } from '../../wishlist/items.js';
 import { openWishlist } from '../../wishlist/open.js';
 import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
-import { openWishers } from '../alerts/extra.js';
+import { openSubscribers } from '../alerts/extra.js';
 
 export interface Importing extends Closeable {
   readonly store: Store;
@@ -20,8 +20,8 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter import', log, { urls });
     onClose(() => store.close());
-    const wishers = openWishers({ store, config, onClose });
-    const { visitors, redirects } = openIdentityAlone(store, config, onClose, wishers);
+    const subscribers = openSubscribers({ store, config, onClose });
+    const { visitors, redirects } = openIdentityOnly(store, config, onClose, subscribers);
     const wishlists = new WishlistBatch(store, {
       highWater: config.STREAM_HIGH_WATER,
       guestsS: await store.guestRetentionS(),
@@ -29,8 +29,8 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
       maxBytes: config.MAX_ITEMS_BYTES,
     });
     onClose(() => wishlists.close());
-    const placeOf = (profileId: string) => redirects.placeOf(profileId);
-    const { items } = openWishlist({ store, batch: wishlists, placeOf, shareUrl: '', itemIndex: wishers });
+    const locate = (profileId: string) => redirects.locate(profileId);
+    const { items } = openWishlist({ store, batch: wishlists, locate, shareUrl: '', itemIndex: subscribers });
     return { store, visitors, items };
   });
 }

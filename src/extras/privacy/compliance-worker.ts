@@ -20,7 +20,7 @@ const POLL_MS = 5_000;
 const REST_MS = 1_000;
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 /** Profiles per command. */
-const AT_ONCE = 250;
+const PAGE_SIZE = 250;
 
 interface Erased {
   readonly open: OpenRequest;
@@ -184,9 +184,9 @@ export class ComplianceWorker {
     const { erasures } = this.#parts.store.keys;
     const all = [...profiles];
     const waiting = new Set<string>();
-    for (let i = 0; i < all.length; i += AT_ONCE) {
+    for (let i = 0; i < all.length; i += PAGE_SIZE) {
       await this.#own();
-      const page = all.slice(i, i + AT_ONCE);
+      const page = all.slice(i, i + PAGE_SIZE);
       const held = await this.#parts.store.call((client) => client.hmget(erasures, ...page));
       for (const [at, profileId] of page.entries()) if (held[at] !== null) waiting.add(profileId);
     }

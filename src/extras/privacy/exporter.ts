@@ -13,7 +13,7 @@ import { isProfile } from '../../profiles/merge.js';
 import type { NamedVisitor } from '../../profiles/named-visitor.js';
 import type { Redirects } from '../../profiles/redirects.js';
 import { readHash } from '../../redis/hash.js';
-import { guestPlace, linkedPlace, MAX_HOPS, type Place } from '../../redis/place.js';
+import { guestLocation, type Location, linkedLocation, MAX_HOPS } from '../../redis/location.js';
 import type { Store } from '../../redis/store.js';
 import { type Export, inArray, startingWith, type Visitor, withOthers } from './export-text.js';
 
@@ -31,7 +31,7 @@ interface Run {
 
 interface Given {
   readonly name: string;
-  readonly isKnown: boolean;
+  readonly exists: boolean;
   /** The default profile, if there is no link. */
   readonly own: string | undefined;
 }
@@ -96,13 +96,14 @@ export class Exporter {
   async *#ofNames(names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     const [first] = given;
-    if (first === undefined || !given.some(({ isKnown }) => isKnown)) return;
+    if (first === undefined || !given.some(({ exists }) => exists)) return;
     for (let round = 0; round < MAX_HOPS; round++) {
       const { link, home } = await this.#parts.redirects.stateOf(first.name, (one) =>
-        this.#parts.links.look(one),
+        this.#parts.links.peek(one),
       );
-      const place = link === undefined ? guestPlace(home) : linkedPlace(link.profileId, link.generation);
-      const found = await this.#exportAt(place, given, run);
+      const location =
+        link === undefined ? guestLocation(home) : linkedLocation(link.profileId, link.generation);
+      const found = await this.#exportAt(location, given, run);
       if (found !== undefined) return void (yield found);
     }
     throw new ServiceError('unavailable');
@@ -124,20 +125,20 @@ export class Exporter {
     run: Run,
   ): Promise<Visitor | undefined> {
     for (let round = 0; round < MAX_HOPS; round++) {
-      const place = await this.#parts.redirects.placeOf(profileId);
-      if (place === undefined || run.profiles.has(place.profileId)) return undefined;
-      const isGuest = place.generation === '' && creator !== '';
-      const guest = isGuest ? [{ name: creator, isKnown: true, own: place.profileId }] : [];
-      const found = await this.#exportAt(place, [...guest, ...others], run);
+      const location = await this.#parts.redirects.locate(profileId);
+      if (location === undefined || run.profiles.has(location.profileId)) return undefined;
+      const isGuest = location.generation === '' && creator !== '';
+      const guest = isGuest ? [{ name: creator, exists: true, own: location.profileId }] : [];
+      const found = await this.#exportAt(location, [...guest, ...others], run);
       if (found !== undefined) return found;
     }
     throw new ServiceError('unavailable');
   }
 
   /** @param given identities whose rows are included @returns undefined if the profile has moved */
-  async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
+  async #exportAt(location: Location, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
     const { keys } = this.#parts.store;
-    const { profileId } = place;
+    const { profileId } = location;
     const members = [...(await readHash(this.#parts.store, keys.members(profileId))).keys()];
     const facts = await readHash(this.#parts.store, keys.profile(profileId));
     const leading = await this.#leadingTo(
@@ -146,14 +147,14 @@ export class Exporter {
     );
     const exported: Record<string, object> = {};
     for (const { exported: one } of this.#parts.belongings) {
-      const value = await one?.read(this.#parts.store, place);
+      const value = await one?.read(this.#parts.store, location);
       if (typeof value === 'string') return undefined;
       if (one !== undefined && value !== undefined) exported[one.as] = value;
     }
     const codes = members.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
-    const known = new Set([...given.filter(({ isKnown }) => isKnown).map(({ name }) => name), ...leading]);
+    const known = new Set([...given.filter(({ exists }) => exists).map(({ name }) => name), ...leading]);
     // Leaves out ids of over 62 bytes, which are stored as digests.
     const idsOf = (prefix: string) =>
       [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
@@ -214,11 +215,11 @@ export class Exporter {
   async #look(names: readonly string[], run: Run): Promise<Given[]> {
     const given: Given[] = [];
     for (const name of names) {
-      const { link, isKnown, home } = await this.#parts.redirects.stateOf(name, (one) =>
-        this.#parts.links.look(one),
+      const { link, exists, home } = await this.#parts.redirects.stateOf(name, (one) =>
+        this.#parts.links.peek(one),
       );
       const own = link === undefined ? home : undefined;
-      given.push({ name, isKnown: isKnown || (await this.#hasRows(name, own, run)), own });
+      given.push({ name, exists: exists || (await this.#hasRows(name, own, run)), own });
     }
     return given;
   }
@@ -236,7 +237,7 @@ export class Exporter {
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
-      if ((await this.#parts.links.look(name)).link?.profileId === profileId) leading.push(name);
+      if ((await this.#parts.links.peek(name)).link?.profileId === profileId) leading.push(name);
     return leading;
   }
 

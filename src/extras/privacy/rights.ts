@@ -1,12 +1,12 @@
 // Composes the commands for visitors' rights: export, erasure, compliance requests.
 
 import type { Logger } from 'pino';
-import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from '../../app/opening.js';
+import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';
 import type { RightsConfig } from '../../app/settings.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import type { NamedVisitors } from '../../profiles/named-visitor.js';
-import { openWishers } from '../alerts/extra.js';
+import { openSubscribers } from '../alerts/extra.js';
 import { Compliance } from './compliance.js';
 import { Exporter } from './exporter.js';
 
@@ -27,7 +27,7 @@ export function openRights(
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter', log, { urls });
     onClose(() => store.close());
-    const identity = openIdentityAlone(store, config, onClose, openWishers({ store, config, onClose }));
+    const identity = openIdentityOnly(store, config, onClose, openSubscribers({ store, config, onClose }));
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {

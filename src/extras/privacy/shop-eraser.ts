@@ -12,7 +12,7 @@ import { removeKeys } from '../../redis/remove.js';
 import type { Store } from '../../redis/store.js';
 
 const PAGE = 200;
-const AT_ONCE = 16;
+const MAX_CONCURRENT = 16;
 /** See src/redis/keys.ts. */
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:j?[${PROFILE_KINDS.join('')}]:([^:]+)$`);
 const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
@@ -40,7 +40,7 @@ export class ShopEraser {
   }
 
   async #eraseFound(onStep: OnStep): Promise<void> {
-    const [prefix = ''] = this.#store.keys.mark(0).split('{');
+    const [prefix = ''] = this.#store.keys.nodeMarker(0).split('{');
     let failed: unknown;
     for (const node of await this.#nodes()) {
       let cursor = '0';
@@ -77,7 +77,7 @@ export class ShopEraser {
       for (let step = steps[next++]; step !== undefined; step = steps[next++])
         await removeKeys(this.#store, step);
     };
-    await together(Array.from({ length: AT_ONCE }, work));
+    await together(Array.from({ length: MAX_CONCURRENT }, work));
   }
 
   async #nodes(): Promise<readonly Redis[]> {

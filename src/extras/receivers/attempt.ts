@@ -25,7 +25,7 @@ export interface Held {
 
 export interface AttemptSpec {
   readonly store: Store;
-  readonly redirects: Pick<Redirects, 'placeOf'>;
+  readonly redirects: Pick<Redirects, 'locate'>;
   readonly retriesMs?: readonly number[] | undefined;
   /** Tests stop the process here. */
   readonly onStep?: ((step: DeliverStep) => void | Promise<void>) | undefined;
@@ -49,13 +49,13 @@ export async function attempt(
   { queue, connection, receiver }: Destination,
   { id, attempts, line }: Held,
 ): Promise<Attempted | undefined> {
-  const [isWaiting, isErased, place] = await Promise.all([
+  const [isWaiting, isErased, location] = await Promise.all([
     store.call(() => queue.holds(id)),
     isErasedNow(store, line),
-    redirects.placeOf(line.profile_id),
+    redirects.locate(line.profile_id),
   ]);
   if (!isWaiting || isErased) return { id, outcome: 'drop' };
-  const profileId = place?.profileId ?? line.profile_id;
+  const profileId = location?.profileId ?? line.profile_id;
   const personal = receiver.includePersonal ? await personalOf(store, profileId) : undefined;
   const body = bodyOf(line, profileId, personal);
   await onStep?.('read');

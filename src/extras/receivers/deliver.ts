@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import {
   type Closeable,
   FLUSH_REDIS_TIMEOUT_MS,
-  openIdentityAlone,
+  openIdentityOnly,
   openKnownStore,
   openStore,
   withClosers,
@@ -12,7 +12,7 @@ import {
 import type { DeliverConfig, ReceiversConfig, StoreConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
 import type { Store } from '../../redis/store.js';
-import { openWishers } from '../alerts/extra.js';
+import { openSubscribers } from '../alerts/extra.js';
 import { Addresses } from './address.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
@@ -24,7 +24,12 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
       openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS }),
     );
     onClose(() => store.close());
-    const { redirects } = openIdentityAlone(store, config, onClose, openWishers({ store, config, onClose }));
+    const { redirects } = openIdentityOnly(
+      store,
+      config,
+      onClose,
+      openSubscribers({ store, config, onClose }),
+    );
     const receivers = receiversOf(store, config);
     const deliverer = startDeliverer({ store, redirects, receivers, log });
     onClose(() => deliverer.close());

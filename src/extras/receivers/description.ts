@@ -1,16 +1,16 @@
 // Describes a receiver to callers, with its secret only if that is new.
 
+import type { QueueStatus } from './queue-status.js';
 import type { Receiver } from './receiver.js';
-import type { Stand } from './stand.js';
 
-export function describeReceiver(receiver: Receiver, stand: Stand, isSecretNew: boolean): object {
+export function describeReceiver(receiver: Receiver, status: QueueStatus, isSecretNew: boolean): object {
   const { id, url, types, includePersonal, isEnabled, createdAt, secret } = receiver;
   return {
     ...{ id, url, types, includePersonal, isEnabled, createdAt },
-    pending: stand.pending,
-    lastSuccessAt: timeOf(stand.lastSuccessAt),
-    lastFailureAt: timeOf(stand.lastFailureAt),
-    lastError: stand.lastError || null,
+    pending: status.pending,
+    lastSuccessAt: timeOf(status.lastSuccessAt),
+    lastFailureAt: timeOf(status.lastFailureAt),
+    lastError: status.lastError || null,
     ...(isSecretNew ? { secret } : {}),
   };
 }

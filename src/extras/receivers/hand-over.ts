@@ -6,7 +6,7 @@ import { eventTypeOf, isImport } from '../../events/row.js';
 import type { HandOver } from '../../flush/hand-over.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
-import { streamsOf } from '../../redis/marks.js';
+import { streamsOf } from '../../redis/node-markers.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
 

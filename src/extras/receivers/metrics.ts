@@ -7,7 +7,7 @@ const labelNames = ['receiver'] as const;
 
 export class ReceiverMetrics {
   readonly #receivers: Receivers;
-  readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes' | 'late', Gauge<'receiver'>>>;
+  readonly #stats: Readonly<Record<'enabled' | 'pending' | 'bytes' | 'late', Gauge<'receiver'>>>;
   readonly #counts: Readonly<Record<'delivered' | 'failures' | 'dead', Counter<'receiver'>>>;
 
   constructor(registry: Registry, receivers: Receivers, highWater: number) {
@@ -17,7 +17,7 @@ export class ReceiverMetrics {
       new Gauge({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
     const counter = (name: string, help: string) =>
       new Counter({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
-    this.#figures = {
+    this.#stats = {
       enabled: gauge('enabled', '1 if enabled, 0 if paused or disabled'),
       pending: gauge('pending_deliveries', 'Pending deliveries'),
       bytes: gauge('pending_bytes', 'Bytes of pending deliveries, at all streams'),
@@ -41,22 +41,22 @@ export class ReceiverMetrics {
   /** Shows no stale values if Redis fails. */
   async refresh(): Promise<void> {
     const all = await this.#read().catch(() => []);
-    for (const one of [...Object.values(this.#figures), ...Object.values(this.#counts)]) one.reset();
-    for (const { id: receiver, isEnabled, stand } of all) {
-      const { enabled, pending, bytes, late } = this.#figures;
+    for (const one of [...Object.values(this.#stats), ...Object.values(this.#counts)]) one.reset();
+    for (const { id: receiver, isEnabled, status } of all) {
+      const { enabled, pending, bytes, late } = this.#stats;
       enabled.set({ receiver }, isEnabled ? 1 : 0);
-      pending.set({ receiver }, stand.pending);
-      bytes.set({ receiver }, stand.bytes);
-      if (isEnabled) late.set({ receiver }, stand.lateMs / 1_000);
+      pending.set({ receiver }, status.pending);
+      bytes.set({ receiver }, status.bytes);
+      if (isEnabled) late.set({ receiver }, status.lateMs / 1_000);
       const { delivered, failures, dead } = this.#counts;
-      delivered.inc({ receiver }, stand.delivered);
-      failures.inc({ receiver }, stand.failures);
-      dead.inc({ receiver }, stand.dead);
+      delivered.inc({ receiver }, status.delivered);
+      failures.inc({ receiver }, status.failures);
+      dead.inc({ receiver }, status.dead);
     }
   }
 
   async #read() {
     const all = await this.#receivers.list();
-    return Promise.all(all.map(async (one) => ({ ...one, stand: await this.#receivers.standOf(one.id) })));
+    return Promise.all(all.map(async (one) => ({ ...one, status: await this.#receivers.statusOf(one.id) })));
   }
 }

@@ -5,7 +5,7 @@ import { isErased } from '../../flush/erasures.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { DeliveryKeys, Keys } from '../../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../../redis/scripts.js';
-import type { QueueState } from './stand.js';
+import type { QueueState } from './queue-status.js';
 
 const ADD = loadScript<number>('extras/receivers/addDeliveries');
 const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');

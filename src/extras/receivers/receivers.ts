@@ -3,13 +3,14 @@
 import { ServiceError } from '../../errors.js';
 import { changeField } from '../../redis/hash.js';
 import { LUA } from '../../redis/lua-codes.js';
-import { streamsOf } from '../../redis/marks.js';
+import { streamsOf } from '../../redis/node-markers.js';
 import type { Store } from '../../redis/store.js';
 import { AddressError, type Addresses } from './address.js';
 import { describeReceiver } from './description.js';
 import { testBody } from './message.js';
 import { Connection } from './post.js';
 import { DeliveryQueue } from './queue.js';
+import { type QueueStatus, statusOf } from './queue-status.js';
 import {
   changeReceiver,
   createReceiver,
@@ -18,7 +19,6 @@ import {
   type ReceiverChange,
   signedHeaders,
 } from './receiver.js';
-import { type Stand, standOf } from './stand.js';
 
 const MAX_RECEIVERS = 20;
 /** Each failed round means a concurrent change. */
@@ -98,19 +98,19 @@ export class Receivers {
 
   /** Doesn't call Redis, since a failure would lose the secret. */
   describeNew(receiver: Receiver): object {
-    return describeReceiver(receiver, standOf([]), true);
+    return describeReceiver(receiver, statusOf([]), true);
   }
 
   /** @param isSecretNew shows the secret */
   async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
-    return describeReceiver(receiver, await this.standOf(receiver.id), isSecretNew);
+    return describeReceiver(receiver, await this.statusOf(receiver.id), isSecretNew);
   }
 
-  async standOf(id: string): Promise<Stand> {
+  async statusOf(id: string): Promise<QueueStatus> {
     const states = await this.#store.call(async () =>
       Promise.all((await this.queues(id)).map((queue) => queue.state())),
     );
-    return standOf(states);
+    return statusOf(states);
   }
 
   async queues(id: string): Promise<DeliveryQueue[]> {

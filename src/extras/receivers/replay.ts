@@ -6,9 +6,9 @@ import { StartupError } from '../../errors.js';
 import { isErased, readErasures } from '../../flush/erasures.js';
 import type { Store } from '../../redis/store.js';
 import type { DeliveryQueue } from './queue.js';
+import { statusOf } from './queue-status.js';
 import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
-import { standOf } from './stand.js';
 
 /** The condition on the time alone lets ClickHouse use the sorting key. */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
@@ -79,7 +79,7 @@ async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue)
   for (;;) {
     const receiver = await receivers.get(id);
     if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
-    if (standOf([await queue.state()]).bytes <= queue.highWater / 2) return receiver;
+    if (statusOf([await queue.state()]).bytes <= queue.highWater / 2) return receiver;
     await sleep(WAIT_MS);
   }
 }

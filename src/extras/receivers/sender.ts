@@ -135,7 +135,7 @@ export class ReceiverSender {
 
   /** Another stream may have had a success. */
   async #disableFailing(): Promise<void> {
-    const { lastSuccessAt } = await this.#spec.receivers.standOf(this.#receiver.id);
+    const { lastSuccessAt } = await this.#spec.receivers.statusOf(this.#receiver.id);
     if (Date.now() - lastSuccessAt > FAILING_MS) await this.#disable('no delivery succeeded for five days');
   }
 

@@ -2,7 +2,7 @@
 // processes, and after one that left products half done. FAULTS=full: 100,000 of them.
 
 import t from 'tap';
-import { Wishers } from '../../../src/extras/alerts/wishers.js';
+import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
 import { eachRedis, startApp, TRUSTED } from '../../harness/app.js';
@@ -110,13 +110,13 @@ eachRedis(t, async (t, redis) => {
 
 const WISHERS = process.env['FAULTS'] === 'full' ? 100_000 : 3_000;
 const PAGE = 1_000;
-t.test(`${WISHERS} wishers`, { timeout: 600_000 }, async (t) => {
+t.test(`${WISHERS} subscribers`, { timeout: 600_000 }, async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { prefix: 'many', env: ALERTS });
   const client = connectTo(t, redis.url);
   const keys = createKeys(app.prefix);
   const store = await openStore(t, redis, { keyPrefix: app.prefix });
-  const wishers = new Wishers(store);
+  const subscribers = new Subscribers(store);
   const item = storedItem(
     'i',
     { ...contentOf('1'), variantId: '2', price: '80.00' },
@@ -127,9 +127,9 @@ t.test(`${WISHERS} wishers`, { timeout: 600_000 }, async (t) => {
     const ids = Array.from({ length: PAGE }, (_, i) => `${(from + i).toString(36)}.sX${from + i}`);
     for (const id of ids) pipeline.hset(keys.items(id), '1:2', item);
     await pipeline.exec();
-    await Promise.all(ids.map((id) => wishers.add('1:2', id)));
+    await Promise.all(ids.map((id) => subscribers.add('1:2', id)));
   }
-  await wishers.close();
+  await subscribers.close();
 
   /** Profiles that were told, one for each alert in the stream. */
   const alerted = async () => {
@@ -157,7 +157,7 @@ t.test(`${WISHERS} wishers`, { timeout: 600_000 }, async (t) => {
   const next = await startApp(t, redis, {
     prefix: app.prefix,
     env: { ...ALERTS, VISIT_LOG: 'off' },
-    timing: { productLookMs: 100 },
+    timing: { productScanMs: 100 },
   });
   let visits = 0;
   const untilStruckOut = () =>
@@ -189,7 +189,7 @@ t.test('products left open are all done, and one that fails is seen in the figur
   await client.hset(products, ...written, 'faulty', '1 0\nno product');
   const failures: string[] = [];
   const app = await startApp(t, redis, {
-    ...{ prefix, env: ALERTS, timing: { productLookMs: 50 } },
+    ...{ prefix, env: ALERTS, timing: { productScanMs: 50 } },
     onError: (line) => failures.push(line),
   });
   await until('all others are struck out', async () => (await client.hlen(products)) === 1, 300_000);
@@ -240,7 +240,7 @@ t.test('the whole way', async (t) => {
     { ...item, variantId: null, price: '60.00' },
   );
 
-  await t.test('its wishers are sent it once, each receiver what it may have', async (t) => {
+  await t.test('its subscribers are sent it once, each receiver what it may have', async (t) => {
     t.same(await put(app, '1001', { variantId: '2002', price: '59.90', currencyCode: 'EUR' }), [2, 2]);
     await until('four deliveries', () => tool.delivered.length >= 4 && personal.delivered.length >= 4);
     const contract = new Contract((await app.get('/openapi.json')).json);

@@ -36,14 +36,14 @@ interface Case {
   /** Alerts in the end, once product 1, wished at 1.00, was put at 0.50. */
   readonly alerts: number;
   /** Profiles in the index in the end. */
-  readonly wishers: number;
+  readonly subscribers: number;
 }
 const both = async (server: Server, { guest, customer }: Visitor) => {
   await add(server, guest);
   await add(server, customer);
 };
 const CASES: readonly Case[] = [
-  { name: 'add', act: (server, { guest }) => add(server, guest), alerts: 1, wishers: 1 },
+  { name: 'add', act: (server, { guest }) => add(server, guest), alerts: 1, subscribers: 1 },
   {
     name: 'add again, after it was told',
     prepare: async (server, { guest }) => {
@@ -52,28 +52,28 @@ const CASES: readonly Case[] = [
     },
     act: (server, { guest }) => add(server, guest, '1', 2),
     alerts: 2,
-    wishers: 1,
+    subscribers: 1,
   },
   {
     name: 'remove',
     prepare: (server, { guest }) => add(server, guest),
     act: (server, { guest }) => remove(server, guest),
     alerts: 0,
-    wishers: 0,
+    subscribers: 0,
   },
   {
     name: 'buy',
     prepare: (server, { guest }) => add(server, guest),
     act: (server, { guest }) => buy(server, guest),
     alerts: 0,
-    wishers: 0,
+    subscribers: 0,
   },
   {
     name: "log in: the guest's profile becomes the customer's",
     prepare: (server, { guest }) => add(server, guest),
     act: (server, { ids }) => server.visitors.link(ids),
     alerts: 1,
-    wishers: 1,
+    subscribers: 1,
   },
   {
     name: 'log in: two profiles are merged',
@@ -83,21 +83,21 @@ const CASES: readonly Case[] = [
     },
     act: (server, { ids }) => server.visitors.link(ids),
     alerts: 1,
-    wishers: 2,
+    subscribers: 2,
   },
   {
     name: 'log in: both have the item',
     prepare: both,
     act: (server, { ids }) => server.visitors.link(ids),
     alerts: 1,
-    wishers: 1,
+    subscribers: 1,
   },
   {
     name: 'erase a guest',
     prepare: (server, { guest }) => add(server, guest),
     act: (server, { ids }) => server.eraser.erase(identityName('s', ids.sessionId)),
     alerts: 0,
-    wishers: 0,
+    subscribers: 0,
   },
   {
     name: 'erase a customer',
@@ -108,14 +108,14 @@ const CASES: readonly Case[] = [
     act: (server, { ids }) => server.eraser.erase(identityName('c', ids.customerId)),
     isErased: true,
     alerts: 0,
-    wishers: 0,
+    subscribers: 0,
   },
   {
     name: 'put',
     prepare: both,
     act: (server) => putAt(server, '0.50') as Promise<unknown>,
     alerts: 2,
-    wishers: 2,
+    subscribers: 2,
   },
   {
     name: 'put, where a merge is to be finished',
@@ -128,7 +128,7 @@ const CASES: readonly Case[] = [
       await putAt(server, '0.50');
     },
     alerts: 1,
-    wishers: 2,
+    subscribers: 2,
   },
 ];
 /** Profiles with items that are not in the index: `<profile> <items> <entries>` of each kind of key. */
@@ -171,7 +171,7 @@ async function tries(
       await putAt(second, '0.50');
       await putAt(second, '0.50');
       const dump = await dumpRedis(redis, prefix);
-      t.equal(wishersIn(dump, prefix).length, one.wishers, `${what}: profiles in the index`);
+      t.equal(wishersIn(dump, prefix).length, one.subscribers, `${what}: profiles in the index`);
       const alerts = (await shownEvents(redis, prefix)).filter(({ origin }) => origin === 'alert');
       t.equal(alerts.length, one.alerts, `${what}: alerts`);
       t.equal(dump[createKeys(prefix).products], undefined, `${what}: struck out`);
@@ -191,15 +191,15 @@ eachRedis(t, async (t, redis) => {
 /** Wished at 1.00. */
 const RACES: readonly {
   readonly name: string;
-  /** By another server, just before the wisher is told of 0.50 for the first time. */
+  /** By another server, just before the subscriber is told of 0.50 for the first time. */
   meanwhile(server: Server, visitor: Visitor): Promise<unknown>;
   readonly drops: number;
 }[] = [
   {
     name: 'wished again, at a lower price',
     meanwhile: (server, { guest }) =>
-      server.visitors.change(guest, true, (place) =>
-        server.items.add(place, guest, { ...contentOf('1'), price: '0.40' }),
+      server.visitors.change(guest, true, (location) =>
+        server.items.add(location, guest, { ...contentOf('1'), price: '0.40' }),
       ),
     drops: 0,
   },
@@ -272,7 +272,7 @@ async function olderVersions(
 ): Promise<void> {
   for (const [older, newer, expected, isPublished = true] of [
     ['0.70', '0.60', ['0.60']],
-    // Nothing changes for the wisher, but the item says that this version was there.
+    // Nothing changes for the subscriber, but the item says that this version was there.
     ['0.70', '1.00', []],
     ['0.70', '0.70', ['0.70']],
     ['0.70', '0.60', [], false],
@@ -281,8 +281,8 @@ async function olderVersions(
     const { guest } = newVisitor();
     const put = ({ products }: Server) => products?.put({ ...product(newer), isPublished });
     await add(server, guest);
-    server.onWisher = async () => {
-      server.onWisher = async () => {};
+    server.onSubscriber = async () => {
+      server.onSubscriber = async () => {};
       await put(other);
     };
     await told(server, older);

@@ -1,4 +1,4 @@
-// Products as a shop's server puts them, the alerts that they cause, and the index of wishers as Redis has it.
+// Products as a shop's server puts them, the alerts that they cause, and the index of subscribers as Redis has it.
 
 import { createKeys } from '../../../src/redis/keys.js';
 import { type TestApp, TRUSTED } from '../../harness/app.js';
@@ -49,7 +49,7 @@ export async function alertsOf(redis: Redis, app: Pick<TestApp, 'prefix'>): Prom
 
 /** Each entry of the index: the profile. */
 export function wishersIn(dump: Dump, prefix: string): string[] {
-  const isIndex = keyPattern(createKeys(prefix).wishers('*'));
+  const isIndex = keyPattern(createKeys(prefix).subscribers('*'));
   return Object.entries(dump)
     .filter(([key]) => isIndex.test(key))
     .flatMap(([, entries]) => Object.keys(entries ?? {}))

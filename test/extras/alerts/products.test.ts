@@ -78,7 +78,7 @@ t.test('analysts are told of each version: its prices by currency, and its stock
     ['71', 'EUR', '15.00', false],
     ['71', '', '15.00', false],
   ]);
-  t.same(await alertsOf(redis, app), [], 'and no wisher, since there is none');
+  t.same(await alertsOf(redis, app), [], 'and no subscriber, since there is none');
 });
 
 t.test('with Redis', async (t) => {
@@ -86,7 +86,7 @@ t.test('with Redis', async (t) => {
   const app = await startApp(t, redis, { env: SIGNED });
   const typesOf = async (productId: string) =>
     (await alertsOf(redis, app)).filter((row) => row['product_id'] === productId).map(({ type }) => type);
-  /** Delivers a product, and waits until its wishers were told. */
+  /** Delivers a product, and waits until its subscribers were told. */
   const delivered = async (t: Test, product: { id: number | string }, headers?: Headers) => {
     const answer = await deliver(app, product, headers);
     t.equal(answer.status, 200);

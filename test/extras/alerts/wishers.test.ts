@@ -1,8 +1,8 @@
-// The index of wishers follows the wishlists: through a login, a removal, a purchase, an erasure and a guest's end. It may have
+// The index of subscribers follows the wishlists: through a login, a removal, a purchase, an erasure and a guest's end. It may have
 // more than they have, never less; what leads nowhere goes when the product changes next.
 
 import t from 'tap';
-import { Wishers } from '../../../src/extras/alerts/wishers.js';
+import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
 import { dumpRedis, tracesOf } from '../../harness/dump.js';
@@ -97,10 +97,10 @@ eachRedis(t, async (t, redis) => {
     const { profileId } = await add(app, guest);
     await age(app);
     const store = await openStore(t, redis, { keyPrefix: app.prefix });
-    const wishers = new Wishers(store, undefined, 0);
-    await wishers.forget(['1:', '2:'], profileId);
+    const subscribers = new Subscribers(store, undefined, 0);
+    await subscribers.forget(['1:', '2:'], profileId);
     t.same(await wishersOf(redis, app), [profileId]);
-    await wishers.close();
+    await subscribers.close();
   });
 
   t.test('a purchase takes out what it removes', async (t) => {

@@ -44,11 +44,11 @@ export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<v
     await send(0, {}, {});
     deliverer();
     await until('both have answered', async () => {
-      const [first, second] = [await receivers.standOf(a.id), await receivers.standOf(b.id)];
+      const [first, second] = [await receivers.statusOf(a.id), await receivers.statusOf(b.id)];
       return first.delivered === 2 && second.failures > 0 && !(await receivers.get(b.id)).isEnabled;
     });
     const { receivers: listed } = JSON.parse((await list()).text);
-    // Those that were made in one millisecond stand in any order.
+    // Those that were made in one millisecond status in any order.
     const shown = [a, b, c].map(({ id }) => listed.find((one: { id: string }) => one.id === id));
     const figures = ({ id, state, why, delivered, pending, lastError }: Record<string, unknown>) => ({
       ...{ id, state, why, delivered, pending, lastError },

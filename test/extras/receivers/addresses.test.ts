@@ -143,7 +143,7 @@ t.test('receivers that are slow, or whose name server is silent, delay no other'
   await until('all arrive', () => good.delivered.length >= 100);
   for (const { id } of silent)
     t.match(
-      await deliveries.receivers.standOf(id),
+      await deliveries.receivers.statusOf(id),
       { failures: 0, delivered: 0, pending: 100 },
       'it still waits',
     );
@@ -216,7 +216,7 @@ t.test('without RECEIVERS_PRIVATE neither `deliver` nor a command reaches a priv
   t.teardown(() => delivering.close());
   const opened = await openReceivers(config, log, config.REDIS_URL);
   t.teardown(() => opened.close());
-  const lastError = () => opened.receivers.standOf(id).then((stand) => stand.lastError);
+  const lastError = () => opened.receivers.statusOf(id).then((status) => status.lastError);
   t.match(await until('it has failed', lastError), /must begin with https/);
   t.match(await opened.receivers.test(id), { error: /must begin with https/ });
   t.same(tool.delivered, []);

@@ -10,9 +10,9 @@ import { Addresses } from '../../../src/extras/receivers/address.js';
 import type { DeliverStep } from '../../../src/extras/receivers/attempt.js';
 import { Connection } from '../../../src/extras/receivers/post.js';
 import { DeliveryQueue } from '../../../src/extras/receivers/queue.js';
+import { statusOf } from '../../../src/extras/receivers/queue-status.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import { replay } from '../../../src/extras/receivers/replay.js';
-import { standOf } from '../../../src/extras/receivers/stand.js';
 import { eraseWaiting } from '../../../src/flush/row-eraser.js';
 import { createKeys, type Keys } from '../../../src/redis/keys.js';
 import { FULL } from '../../faults/service.js';
@@ -79,8 +79,8 @@ for (const step of ['read', 'sent'] satisfies DeliverStep[])
     deliveries.deliverer();
     await until('all have arrived', () => missing(tool, sent).length === 0);
     const { pending } = await until('nothing waits', async () => {
-      const stand = await deliveries.receivers.standOf(id);
-      return stand.pending === 0 && stand;
+      const status = await deliveries.receivers.statusOf(id);
+      return status.pending === 0 && status;
     });
     t.equal(pending, 0);
     child.kill('SIGCONT');
@@ -98,7 +98,7 @@ t.test('what a process has in flight is given to no other, though it takes its t
   const sent = await deliveries.send(0, ...Array(100).fill({}));
   for (let i = 0; i < 2; i++) startProcess(t, DELIVER, spec);
   await until('both send', () => tool.mostAtOnce > AT_ONCE);
-  await until('nothing waits', async () => (await deliveries.receivers.standOf(id)).pending === 0);
+  await until('nothing waits', async () => (await deliveries.receivers.statusOf(id)).pending === 0);
   t.same(tool.delivered.map((one) => one.id).sort(), [...sent].sort());
 });
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
@@ -121,7 +121,7 @@ t.test(
         const score = Number(await client.zscore(taken, entry));
         return score % 16 === i + 1 && score;
       });
-      const { lastFailureAt } = await deliveries.receivers.standOf(id);
+      const { lastFailureAt } = await deliveries.receivers.statusOf(id);
       const jitter = (Math.floor(score / 16) - lastFailureAt) / wait - 1;
       t.ok(jitter >= 0 && jitter <= 0.1 + 1 / wait, `${jitter} after attempt ${i + 1}`);
       jitters.push(jitter);
@@ -255,7 +255,7 @@ t.test('the scripts of a queue', async (t) => {
   }
   t.test('for how long the delivery has waited that is due for longest', async (t) => {
     const { queue, take } = await open();
-    const late = async () => standOf([await queue.state()]).lateMs;
+    const late = async () => statusOf([await queue.state()]).lateMs;
     t.equal(await late(), 0, 'nothing waits');
     await queue.add(['a', 'b']);
     await sleep(50);
@@ -300,7 +300,7 @@ t.test('the scripts of a queue', async (t) => {
     await queue.settle([settle(a, 'done'), settle(b, 'again')]);
     await queue.settle([settle(b, 'dead'), settle(c, 'done')]);
     await queue.settle([{ id: d, outcome: 'drop' }]);
-    t.match(standOf([await queue.state()]), {
+    t.match(statusOf([await queue.state()]), {
       deliveredInHour: 2,
       failuresInHour: 2,
       delivered: 2,
@@ -317,14 +317,14 @@ t.test('the scripts of a queue', async (t) => {
       await redis.hset(state, `recent${(step - ago) % 13}`, `${step - ago} 2 2`);
     };
     await set(11);
-    t.match(standOf([await queue.state()]), { deliveredInHour: 2, failuresInHour: 2 });
+    t.match(statusOf([await queue.state()]), { deliveredInHour: 2, failuresInHour: 2 });
     await set(13);
-    t.match(standOf([await queue.state()]), { deliveredInHour: 0, failuresInHour: 0 });
+    t.match(statusOf([await queue.state()]), { deliveredInHour: 0, failuresInHour: 0 });
     await queue.add(['e']);
     const e = (await take()).map(({ id }) => id).at(-1) as string;
     await queue.settle([settle(e, 'done')]);
     t.match(
-      standOf([await queue.state()]),
+      statusOf([await queue.state()]),
       { deliveredInHour: 1, failuresInHour: 0, delivered: 3 },
       'its slot begins anew',
     );

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodeEvent, encodeMerge, encodeOrderLine } from '../../../src/events/row.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
-import { streamsOf } from '../../../src/redis/marks.js';
+import { streamsOf } from '../../../src/redis/node-markers.js';
 import { startApp } from '../../harness/app.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
@@ -19,12 +19,12 @@ let opened = 0;
 const open = (t: Test, on: TestRedis = redis) => openDeliveries(t, on, `d${opened++}`);
 const arrived = (tool: Tool, n: number) => until(`${n} deliveries`, () => tool.delivered.length >= n);
 const ids = (tool: Tool) => tool.delivered.map(({ id }) => id);
-const standOf = async ({ receivers }: Deliveries) => {
+const statusOf = async ({ receivers }: Deliveries) => {
   const [one] = await receivers.list();
-  return receivers.standOf(one?.id ?? '');
+  return receivers.statusOf(one?.id ?? '');
 };
 const settled = (deliveries: Deliveries) =>
-  until('nothing waits', async () => (await standOf(deliveries)).pending === 0);
+  until('nothing waits', async () => (await statusOf(deliveries)).pending === 0);
 
 t.test('an event arrives as analysts see it, under its own id, signed', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
@@ -55,7 +55,7 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
   t.equal(headers['webhook-id'], id);
   t.equal(headers['content-type'], 'application/json');
   await settled(deliveries);
-  t.match(await standOf(deliveries), { pending: 0, bytes: 0, delivered: 1, failures: 0, dead: 0 });
+  t.match(await statusOf(deliveries), { pending: 0, bytes: 0, delivered: 1, failures: 0, dead: 0 });
   t.same(tool.faults, []);
 });
 
@@ -168,7 +168,7 @@ t.test('what fails comes again under the same id until it is taken, and holds no
     ids(tool).filter((id) => id === good),
     [good],
   );
-  t.match(await standOf(deliveries), { delivered: 2, failures: 2, dead: 0, lastError: 'answered 500' });
+  t.match(await statusOf(deliveries), { delivered: 2, failures: 2, dead: 0, lastError: 'answered 500' });
 });
 
 const NOWHERE = 'http://127.0.0.1:1/';
@@ -194,7 +194,7 @@ for (const [what, answer, why] of [
     deliveries.deliverer({ answerMs: 300 });
     await settled(deliveries);
     t.equal(tool.delivered.length, what === NOWHERE ? 0 : 4, 'the first attempt and three more');
-    const { failures, dead, lastError } = await standOf(deliveries);
+    const { failures, dead, lastError } = await statusOf(deliveries);
     t.same([failures, dead], [4, 1]);
     t.match(lastError, why);
     const { dead: key } = deliveries.store.keys.deliveries(0, id);
@@ -217,7 +217,7 @@ t.test('a Retry-After of 429 or 503 is waited for, and is no attempt', async (t)
   deliveries.deliverer();
   await settled(deliveries);
   t.equal(tool.delivered.length, 9, 'more than there are attempts');
-  t.match(await standOf(deliveries), { delivered: 1, failures: 8, dead: 0 });
+  t.match(await statusOf(deliveries), { delivered: 1, failures: 8, dead: 0 });
   const [asked = 0, again = 0] = at.slice(-2);
   t.ok(again - asked >= 1_000, 'not before it may come again');
 });
@@ -236,7 +236,7 @@ t.test('a Retry-After says when a delivery is due again, at most 24 h later', as
   await deliveries.send(0, ...cases.map(([retryAfter]) => ({ payload: { retryAfter } })));
   deliveries.deliverer();
   const { taken } = deliveries.store.keys.deliveries(0, id);
-  await until('all have failed', async () => (await standOf(deliveries)).failures === cases.length);
+  await until('all have failed', async () => (await statusOf(deliveries)).failures === cases.length);
   const entries = await deliveries.store.client.zrange(taken, '0', '-1', 'WITHSCORES');
   const due = entries.filter((_, i) => i % 2 === 1).map(Number);
   t.ok(
@@ -272,7 +272,7 @@ t.test(
     await deliveries.send(0, {}, {});
     await settled(deliveries);
     t.ok(written < 9_000_000, `${written} bytes were written`);
-    t.match(await standOf(deliveries), { delivered: 3, failures: 0 });
+    t.match(await statusOf(deliveries), { delivered: 3, failures: 0 });
   },
 );
 
@@ -286,7 +286,7 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   const [second] = await deliveries.send(0, {});
   await sleep(600);
   t.same(ids(tool), [first]);
-  t.match(await standOf(deliveries), { pending: 2, lastError: 'answered 410' });
+  t.match(await statusOf(deliveries), { pending: 2, lastError: 'answered 410' });
   const why = async () => (await deliveries.receivers.get(id)).disabledWhy;
   t.equal(await why(), 'it answered 410');
   await deliveries.receivers.change(id, { isEnabled: false });
@@ -304,7 +304,11 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   await deliveries.send(0, {});
   deliveries.deliverer({ retriesMs: [] });
   await until('it is disabled', async () => !(await deliveries.receivers.get(id)).isEnabled);
-  t.match(await standOf(deliveries), { pending: 0, dead: 1 }, 'at the last attempt it is a dead letter, too');
+  t.match(
+    await statusOf(deliveries),
+    { pending: 0, dead: 1 },
+    'at the last attempt it is a dead letter, too',
+  );
 });
 
 t.test('a receiver without a success for too long is disabled; one success begins anew', async (t) => {
@@ -364,7 +368,7 @@ t.test(
     t.same(waiting, sent.slice(-waiting.length));
     t.same(dead, sent.slice(-waiting.length - dead.length, -waiting.length));
     t.ok(dead.length >= 5 && dead.length <= 10);
-    const { bytes, dead: count } = await standOf(deliveries);
+    const { bytes, dead: count } = await statusOf(deliveries);
     t.ok(bytes <= 10_000);
     t.equal(count, 30 - waiting.length);
     t.ok(Number(await store.client.hget(queue.state, 'deadBytes')) <= 10_000);
@@ -455,7 +459,7 @@ t.test('one that stops drops what has no answer by its deadline, and another sen
   deliveries.deliverer();
   await settled(deliveries);
   t.same(ids(tool), [id, id]);
-  t.match(await standOf(deliveries), { delivered: 1, failures: 0 }, 'it is no attempt');
+  t.match(await statusOf(deliveries), { delivered: 1, failures: 0 }, 'it is no attempt');
 });
 
 t.test('of twenty receivers some hang or fail: the others get all, and those once they answer', async (t) => {
@@ -496,7 +500,7 @@ t.test('what another program queues or removes is not sent, and holds nothing up
   tool.answer = (res) => void res.writeHead(500).end();
   await deliveries.send(0, ...Array(3).fill({}));
   const first = deliveries.deliverer({ retriesMs: [300, 300] });
-  await until('all have failed', async () => (await standOf(deliveries)).failures === 3);
+  await until('all have failed', async () => (await statusOf(deliveries)).failures === 3);
   await first.close();
   const [[removed] = ['']] = await client.xrange(queue, '-', '+');
   await client.xdel(queue, removed);
@@ -513,7 +517,7 @@ t.test('what another program queues or removes is not sent, and holds nothing up
   await settled(deliveries);
   t.equal(tool.delivered.length, 3);
   t.ok(ids(tool).includes(sent));
-  t.match(await standOf(deliveries), { dead: 7, delivered: 3 });
+  t.match(await statusOf(deliveries), { dead: 7, delivered: 3 });
   t.equal(await client.zcard(taken), 0);
 });
 

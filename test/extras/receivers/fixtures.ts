@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
-import { openIdentityAlone } from '../../../src/app/opening.js';
+import { openIdentityOnly } from '../../../src/app/opening.js';
 import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
 import { Addresses } from '../../../src/extras/receivers/address.js';
 import { type DelivererSpec, startDeliverer } from '../../../src/extras/receivers/deliverer.js';
@@ -98,7 +98,7 @@ export async function openDeliveries(
   const log = pino({ level: 'silent' });
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
-  const { redirects } = openIdentityAlone(store, settings, (close) => t.teardown(close));
+  const { redirects } = openIdentityOnly(store, settings, (close) => t.teardown(close));
   return {
     store,
     receivers,

@@ -163,10 +163,10 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
   await until('it is paused', async () => (await app.figure(`receiver_enabled{receiver="${id}"}`)) === 0);
   t.equal(await late(), undefined, 'nothing is due to a receiver that is paused');
   await deliveries.receivers.change(id, { isEnabled: true });
-  const stand = await read();
-  t.equal(stand.lastError, 'answered 503');
-  t.ok(Date.parse(stand.lastSuccessAt) >= Date.parse(stand.createdAt));
-  t.ok(Date.parse(stand.lastFailureAt) >= Date.parse(stand.createdAt));
+  const status = await read();
+  t.equal(status.lastError, 'answered 503');
+  t.ok(Date.parse(status.lastSuccessAt) >= Date.parse(status.createdAt));
+  t.ok(Date.parse(status.lastFailureAt) >= Date.parse(status.createdAt));
 });
 
 const DAY = 24 * 60 * 60_000;

@@ -14,12 +14,12 @@ export class Away extends Error {
 }
 
 /** Concurrent requests. A browser opens six connections per server; two stay free for the next page. */
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 let underWay = 0;
 const waiting = [];
 
 async function inTurn(act) {
-  if (underWay === AT_ONCE) await new Promise((resolve) => waiting.push(resolve));
+  if (underWay === MAX_CONCURRENT) await new Promise((resolve) => waiting.push(resolve));
   else underWay++;
   try {
     return await act();

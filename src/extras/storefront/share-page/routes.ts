@@ -83,7 +83,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
         return redirect(pageUrl, shareCode);
       }
       const wanted = wantedPage(request);
-      const shared = await shares.read(shareCode, (place) => items.page(place, wanted));
+      const shared = await shares.read(shareCode, (location) => items.page(location, wanted));
       if (shared === undefined) throw unknown;
       const { answer: list, profileId } = shared;
       // Further pages belong to the same opening.

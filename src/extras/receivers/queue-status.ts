@@ -1,7 +1,7 @@
 // The status of a receiver, summed over its queues.
 
 /** Times are milliseconds since 1970, or 0 for never. */
-export interface Stand {
+export interface QueueStatus {
   readonly pending: number;
   readonly bytes: number;
   readonly delivered: number;
@@ -24,7 +24,7 @@ export type QueueState = Readonly<Record<string, string>>;
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
 
-export function standOf(states: readonly QueueState[]): Stand {
+export function statusOf(states: readonly QueueState[]): QueueStatus {
   const all = (name: string) => states.map((state) => Number(state[name] ?? 0));
   const total = (name: string) => sum(all(name));
   const latest = (name: string) => Math.max(0, ...all(name));

@@ -6,12 +6,12 @@
 
 -- @include deadline
 
-local record = redis.call('HMGET', KEYS[1], 'id', 'places')
+local record = redis.call('HMGET', KEYS[1], 'id', 'locations')
 if record[1] ~= ARGV[2] then
   return ''
 end
 if record[2] ~= ARGV[3] then
   return record[2]
 end
-redis.call('HSET', KEYS[1], 'places', ARGV[4])
+redis.call('HSET', KEYS[1], 'locations', ARGV[4])
 return ARGV[4]

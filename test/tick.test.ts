@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
-import { atEndOfTurn, TurnQueue } from '../src/turn.js';
+import { atEndOfTick, TickQueue } from '../src/tick.js';
 
 let now = 0;
 performance.now = () => now;
@@ -17,10 +17,10 @@ const turn = async () => {
 
 t.test('what two reads brought is looked up together, then sent, then answered, and each once', async (t) => {
   const done: string[] = [];
-  const answers = new TurnQueue<string>('answer', (items) => done.push(`answered ${items}`));
-  const lookUps = new TurnQueue<string>('look-up', (items) => {
+  const answers = new TickQueue<string>('answer', (items) => done.push(`answered ${items}`));
+  const lookUps = new TickQueue<string>('look-up', (items) => {
     done.push(`looked up ${items}`);
-    atEndOfTurn(() => done.push('sent'));
+    atEndOfTick(() => done.push('sent'));
     // As what is asked for by a promise is: it belongs into the same batch.
     void Promise.resolve().then(() => done.push('heard'));
   });
@@ -40,8 +40,8 @@ t.test('what two reads brought is looked up together, then sent, then answered, 
 
 t.test('answers alone are a turn of one read, and what comes then begins another', async (t) => {
   const done: string[] = [];
-  const answers = new TurnQueue<string>('answer', (items) => done.push(`answered ${items}`));
-  const lookUps = new TurnQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
+  const answers = new TickQueue<string>('answer', (items) => done.push(`answered ${items}`));
+  const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
   answers.push('a');
   await read();
   t.strictSame(done, ['answered a']);
@@ -54,18 +54,18 @@ t.test('answers alone are a turn of one read, and what comes then begins another
 
 t.test('what comes while batches are sent or answers are written is for the next turn', async (t) => {
   const done: string[] = [];
-  const lookUps = new TurnQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
-  const answers = new TurnQueue<string>('answer', (items) => {
+  const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
+  const answers = new TickQueue<string>('answer', (items) => {
     done.push(`answered ${items}`);
     if (items[0] === 'first') answers.push('second');
   });
   answers.push('first');
   const sendAgain = () => {
     done.push('sent');
-    if (done.length < 4) atEndOfTurn(sendAgain);
+    if (done.length < 4) atEndOfTick(sendAgain);
     lookUps.push('late');
   };
-  atEndOfTurn(sendAgain);
+  atEndOfTick(sendAgain);
   await read();
   t.strictSame(done, ['answered first']);
   await read();
@@ -77,7 +77,7 @@ t.test('what comes while batches are sent or answers are written is for the next
 
 t.test('without visits, a batch is sent at the end of its turn', async (t) => {
   let sent = 0;
-  atEndOfTurn(() => sent++);
+  atEndOfTick(() => sent++);
   t.equal(sent, 0);
   await turn();
   t.equal(sent, 1);
@@ -86,15 +86,15 @@ t.test('without visits, a batch is sent at the end of its turn', async (t) => {
 t.test('each batch is sent in the context of who put it off', async (t) => {
   const context = new AsyncLocalStorage<string>();
   const sent: (string | undefined)[] = [];
-  for (const name of ['a', 'b']) context.run(name, () => atEndOfTurn(() => sent.push(context.getStore())));
+  for (const name of ['a', 'b']) context.run(name, () => atEndOfTick(() => sent.push(context.getStore())));
   await turn();
   t.strictSame(sent, ['a', 'b']);
 });
 
 t.test('a batch that was put off before visits came is sent after they were looked up', async (t) => {
   const done: string[] = [];
-  const lookUps = new TurnQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
-  atEndOfTurn(() => done.push('sent'));
+  const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
+  atEndOfTick(() => done.push('sent'));
   lookUps.push('x');
   await turn();
   await turn();
@@ -103,7 +103,7 @@ t.test('a batch that was put off before visits came is sent after they were look
 
 t.test('one more than a queue may hold makes it deal with all of them at once', async (t) => {
   const dealt: number[][] = [];
-  const queue = new TurnQueue<number>('look-up', (items) => dealt.push([...items]), 2);
+  const queue = new TickQueue<number>('look-up', (items) => dealt.push([...items]), 2);
   for (let i = 0; i < 4; i++) queue.push(i);
   t.strictSame(dealt, [[0, 1, 2]]);
   await turn();
@@ -112,11 +112,11 @@ t.test('one more than a queue may hold makes it deal with all of them at once', 
 
 t.test('a read that took long is not followed by another one, and the next turn is as ever', async (t) => {
   const done: string[] = [];
-  atEndOfTurn(() => done.push('sent'));
+  atEndOfTick(() => done.push('sent'));
   now += 1;
   await read();
   t.strictSame(done, ['sent']);
-  atEndOfTurn(() => done.push('sent'));
+  atEndOfTick(() => done.push('sent'));
   now += 0.9;
   await read();
   t.equal(done.length, 1);

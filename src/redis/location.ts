@@ -3,7 +3,7 @@
 
 import type { Keys } from './keys.js';
 
-export interface Place {
+export interface Location {
   readonly profileId: string;
   /** Of a linked profile, else ''. */
   readonly generation: string;
@@ -13,12 +13,12 @@ export interface Place {
   readonly link: string;
 }
 
-export function linkedPlace(profileId: string, generation: string): Place {
+export function linkedLocation(profileId: string, generation: string): Location {
   return { profileId, generation, checked: '', link: '' };
 }
 
 /** For an identity without a link. */
-export function guestPlace(own: string): Place {
+export function guestLocation(own: string): Location {
   return { profileId: own, generation: '', checked: own, link: '' };
 }
 
@@ -27,22 +27,22 @@ export const MAX_HOPS = 16;
 
 export function countsOf(
   keys: Keys,
-  { profileId, generation }: Pick<Place, 'profileId' | 'generation'>,
+  { profileId, generation }: Pick<Location, 'profileId' | 'generation'>,
 ): string {
   return generation === '' ? keys.identity(profileId) : keys.counts(profileId);
 }
 
 /** The last of the script's keys. */
-export function checkedKeys(keys: Keys, { checked }: Place): string[] {
+export function checkedKeys(keys: Keys, { checked }: Location): string[] {
   return checked === '' ? [] : [keys.identity(checked)];
 }
 
 /** All keys that expire with a guest, so that Redis refuses the call while one may have migrated. */
-export function checkedAndEndingKeys(keys: Keys, place: Place): string[] {
-  const { profileId, generation } = place;
+export function checkedAndEndingKeys(keys: Keys, location: Location): string[] {
+  const { profileId, generation } = location;
   const ending =
     generation === '' ? [keys.items(profileId), keys.members(profileId), keys.identity(profileId)] : [];
-  return [...checkedKeys(keys, place), ...ending];
+  return [...checkedKeys(keys, location), ...ending];
 }
 
 export function isRedirect(answer: unknown): answer is Redirect {

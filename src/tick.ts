@@ -63,13 +63,13 @@ function finish(): void {
  * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. A call during that
  * phase counts for the next tick.
  */
-export function atEndOfTurn(send: Task): void {
+export function atEndOfTick(send: Task): void {
   begun();
   const context = new AsyncResource('batch'); // AsyncResource.bind takes 16 µs
   sends.push(() => context.runInAsyncScope(send));
 }
 
-export class TurnQueue<T> {
+export class TickQueue<T> {
   readonly #phase: Phase;
   readonly #deal: (items: readonly T[]) => void;
   readonly #most: number;

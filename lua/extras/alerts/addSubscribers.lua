@@ -1,11 +1,11 @@
 -- Adds profiles to products' indexes, before the items.
--- KEYS[1] lane
--- ARGV[1..3] see includes/lane.lua   ARGV[4] two lines per entry: index, profile
+-- KEYS[1] sender channel
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] two lines per entry: index, profile
 -- Returns {i, `~`, ...} of failed entries.
 -- Errors: EXPIRED -1, SUPERSEDED -2.
 
-local lane = KEYS[1]
--- @include lane
+local sender_channel = KEYS[1]
+-- @include senderChannel
 -- @include not-here
 
 local text = ARGV[4]

@@ -1,11 +1,11 @@
-// Marks prove that a cluster's node still has its data: one that comes back empty (lost volume, unsynced replica,
+// NodeMarkers prove that a cluster's node still has its data: one that comes back empty (lost volume, unsynced replica,
 // FLUSHALL) answers normally, with counts from zero.
 //
-// `meta` names every mark (field `mark:<tag>`), and a named mark is never made again: a node with its slot, but
-// without the mark, has lost its data. A node without named marks is new, and gets one; that of `meta` needs none.
-// Streams are in the slots of marks, and so are found after migrations.
+// `meta` names every marker (field `marker:<tag>`), and a named marker is never made again: a node with its slot, but
+// without the marker, has lost its data. A node without named markers is new, and gets one; that of `meta` needs none.
+// Streams are in the slots of markers, and so are found after migrations.
 //
-// To accept a node's loss, HDEL its marks from `meta`.
+// To accept a node's loss, HDEL its markers from `meta`.
 
 import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';
@@ -26,7 +26,7 @@ export class DeploymentLostError extends StartupError {
   }
 }
 
-export interface Mark {
+export interface NodeMarker {
   readonly key: string;
   /** 0 for `meta`. */
   readonly stream: number;
@@ -35,7 +35,7 @@ export interface Mark {
   readonly digest: string;
 }
 
-const FIELD = 'mark:';
+const FIELD = 'marker:';
 const SLOTS = Array.from({ length: 16_384 }, (_, slot) => slot);
 
 export function slotOf(key: string): number {
@@ -44,70 +44,70 @@ export function slotOf(key: string): number {
 
 const sha1 = (text: string) => createHash('sha1').update(text).digest('hex');
 
-export class Marks {
-  readonly meta: Mark;
+export class NodeMarkers {
+  readonly meta: NodeMarker;
   readonly #client: RedisClient;
   readonly #keys: Keys;
   /** Identifies the deployment without revealing its salt. */
   readonly #text: string;
-  #named: readonly Mark[] = [];
+  #named: readonly NodeMarker[] = [];
 
   constructor(client: RedisClient, keys: Keys, salt: string) {
     this.#client = client;
     this.#keys = keys;
-    this.#text = sha1(`mark of ${salt}`);
+    this.#text = sha1(`marker of ${salt}`);
     this.meta = { key: keys.meta, stream: 0, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
 
-  /** A named mark in the slots of a node. @throws Redis's errors */
-  async find(has: (slot: number) => boolean): Promise<Mark | undefined> {
+  /** A named marker in the slots of a node. @throws Redis's errors */
+  async find(has: (slot: number) => boolean): Promise<NodeMarker | undefined> {
     return this.#at(has) ?? (await this.#findAnew(has));
   }
 
-  /** False if the mark's loss was accepted. */
-  async isNamed(mark: Mark): Promise<boolean> {
-    if (mark === this.meta) return true;
-    return (await this.#findAnew((slot) => slot === mark.slot)) !== undefined;
+  /** False if the marker's loss was accepted. */
+  async isNamed(marker: NodeMarker): Promise<boolean> {
+    if (marker === this.meta) return true;
+    return (await this.#findAnew((slot) => slot === marker.slot)) !== undefined;
   }
 
-  async #findAnew(has: (slot: number) => boolean): Promise<Mark | undefined> {
+  async #findAnew(has: (slot: number) => boolean): Promise<NodeMarker | undefined> {
     const fields = await this.#client.hkeys(this.#keys.meta);
-    this.#named = markedStreams(fields).map((number) => this.#mark(number));
+    this.#named = markedStreams(fields).map((number) => this.#marker(number));
     return this.#at(has);
   }
 
   /** Undefined for a node without slots. @throws DeploymentLostError */
-  async make(redis: Redis, has: (slot: number) => boolean): Promise<Mark | undefined> {
+  async make(redis: Redis, has: (slot: number) => boolean): Promise<NodeMarker | undefined> {
     if (!SLOTS.some(has)) return undefined;
     const salt = await this.#client.hget(this.meta.key, 'salt');
     if (salt === null || sha1(salt) !== this.meta.digest) throw new DeploymentLostError();
     for (let n = 1; ; n++) {
-      if (!has(slotOf(this.#keys.mark(n)))) continue;
-      const mark = this.#mark(n);
+      if (!has(slotOf(this.#keys.nodeMarker(n)))) continue;
+      const marker = this.#marker(n);
       try {
-        await redis.hsetnx(mark.key, 'salt', this.#text);
+        await redis.hsetnx(marker.key, 'salt', this.#text);
       } catch (error) {
         if (redirectionOf(error as Error)?.kind !== 'ASK') throw error;
         continue; // its slot is migrating
       }
-      // Last: a named mark must exist.
-      await this.name(mark);
-      this.#named = [...this.#named, mark];
-      return mark;
+      // Last: a named marker must exist.
+      await this.name(marker);
+      this.#named = [...this.#named, marker];
+      return marker;
     }
   }
 
   /** Repeated, since a failover of the node of `meta` may lose the name. */
-  async name(mark: Mark): Promise<void> {
-    if (mark !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${mark.stream}`, '1');
+  async name(marker: NodeMarker): Promise<void> {
+    if (marker !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${marker.stream}`, '1');
   }
 
-  #at(has: (slot: number) => boolean): Mark | undefined {
+  #at(has: (slot: number) => boolean): NodeMarker | undefined {
     return has(this.meta.slot) ? this.meta : this.#named.find(({ slot }) => has(slot));
   }
 
-  #mark(stream: number): Mark {
-    const key = this.#keys.mark(stream);
+  #marker(stream: number): NodeMarker {
+    const key = this.#keys.nodeMarker(stream);
     return { key, stream, slot: slotOf(key), digest: sha1(this.#text) };
   }
 }

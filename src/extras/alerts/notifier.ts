@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../../errors.js';
-import { isRedirect, linkedPlace, MAX_HOPS, type Place } from '../../redis/place.js';
+import { isRedirect, type Location, linkedLocation, MAX_HOPS } from '../../redis/location.js';
 import type { Store } from '../../redis/store.js';
 import { prepareEvent } from '../../wishlist/changes.js';
 import { OTHER_ITEM, type WishlistBatch } from '../../wishlist/wishlist-batch.js';
@@ -18,7 +18,7 @@ import {
   variantsByField,
   type Wish,
 } from './alert.js';
-import type { Wishers } from './wishers.js';
+import type { Subscribers } from './subscribers.js';
 
 /** The pause after a page, as a multiple of its duration: visits have priority. */
 const PAUSE = 6;
@@ -33,15 +33,15 @@ export interface Change {
   readonly since: number;
 }
 
-export interface TellerSpec {
+export interface NotifierSpec {
   readonly store: Store;
   readonly wishlists: WishlistBatch;
-  readonly wishers: Wishers;
+  readonly subscribers: Subscribers;
   /** Follows merges. */
-  readonly placeOf: (profileId: string) => Promise<Place | undefined>;
+  readonly locate: (profileId: string) => Promise<Location | undefined>;
   readonly shopCurrency: string | null;
   /** Tests stop the process here. */
-  readonly onWisher?: ((profileId: string) => Promise<void> | void) | undefined;
+  readonly onSubscriber?: ((profileId: string) => Promise<void> | void) | undefined;
 }
 
 interface ChangedItem {
@@ -49,21 +49,21 @@ interface ChangedItem {
   readonly variants: readonly Variant[];
 }
 
-export class Teller {
-  readonly #spec: TellerSpec;
+export class Notifier {
+  readonly #spec: NotifierSpec;
 
-  constructor(spec: TellerSpec) {
+  constructor(spec: NotifierSpec) {
     this.#spec = spec;
   }
 
   /** @throws ServiceError `unavailable`, `overloaded`; the signal's reason */
-  async tell(change: Change, signal: AbortSignal): Promise<Counts> {
+  async notify(change: Change, signal: AbortSignal): Promise<Counts> {
     const counts: Counts = { priceDrop: 0, backInStock: 0 };
     if (!change.product.isPublished && change.since === 0) return counts;
     let failed: unknown;
     for (const [field, variants] of variantsByField(change.product)) {
       let pauseMs = 0;
-      for await (const profiles of this.#spec.wishers.pages(field)) {
+      for await (const profiles of this.#spec.subscribers.pages(field)) {
         signal.throwIfAborted();
         if (pauseMs > 0) await sleep(pauseMs);
         const began = performance.now();
@@ -82,20 +82,21 @@ export class Teller {
 
   async #tellOne(noted: string, changed: ChangedItem, change: Change, counts: Counts): Promise<void> {
     const { field } = changed;
-    const { store, placeOf, wishers, onWisher } = this.#spec;
+    const { store, locate, subscribers, onSubscriber } = this.#spec;
     let profileId = noted;
     for (let round = 0; round < ROUNDS; round++) {
-      await onWisher?.(profileId);
+      await onSubscriber?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
       if (stored !== null) {
         if (await this.#tellOf({ ...readWish(stored), profileId }, changed, change, counts)) return;
         continue;
       }
-      const place = await placeOf(profileId);
-      if (place === undefined || place.profileId === profileId) return wishers.forget([field], profileId);
-      await wishers.add(field, place.profileId);
-      await wishers.remove([field], profileId);
-      profileId = place.profileId;
+      const location = await locate(profileId);
+      if (location === undefined || location.profileId === profileId)
+        return subscribers.forget([field], profileId);
+      await subscribers.add(field, location.profileId);
+      await subscribers.remove([field], profileId);
+      profileId = location.profileId;
     }
     throw new ServiceError('unavailable');
   }
@@ -121,7 +122,7 @@ export class Teller {
     for (const { told, type } of steps) {
       const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
       const asked = { kind: 'tell', field, item, told, event } as const;
-      const answer = await wishlists.make(linkedPlace(profileId, generation ?? ''), asked);
+      const answer = await wishlists.make(linkedLocation(profileId, generation ?? ''), asked);
       if (answer === OTHER_ITEM || isRedirect(answer)) return false;
       if (type !== undefined) counts[type]++;
       item = `${creationLine}\n${told}\n${content}`;

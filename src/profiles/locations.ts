@@ -2,14 +2,14 @@
 
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
-import { guestPlace, isRedirect, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
+import { guestLocation, isRedirect, type Location, linkedLocation, MAX_HOPS } from '../redis/location.js';
 import { type Link, type Links, linkHome, linkTo } from './links.js';
 import type { Redirects } from './redirects.js';
 
 /** Answers with a redirect (lua/includes/redirect.lua) if nothing was done. */
-export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
+export type Ask<Answer> = (location: Location) => Promise<Answer | string>;
 
-export abstract class PlacedRequest implements Place {
+export abstract class LocatedRequest implements Location {
   deadline = 0;
   profileId = '';
   generation = '';
@@ -18,14 +18,14 @@ export abstract class PlacedRequest implements Place {
   name = '';
 }
 
-type Aimed = { -readonly [Field in keyof Place]: Place[Field] };
+type Aimed = { -readonly [Field in keyof Location]: Location[Field] };
 
 export interface Done<Answer> {
   readonly profileId: string;
   readonly answer: Answer;
 }
 
-export class Places {
+export class Locations {
   readonly #links: Links;
   readonly #redirects: Redirects;
 
@@ -51,23 +51,23 @@ export class Places {
 
   /** @param makes creates an unknown identity @throws errors of `ask` */
   async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    const place = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
-    const answer = await ask(place);
-    if (!isRedirect(answer)) return { profileId: place.profileId, answer: answer as Answer };
-    return this.follow(name, makes, { at: place, redirect: answer }, ask);
+    const location = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
+    const answer = await ask(location);
+    if (!isRedirect(answer)) return { profileId: location.profileId, answer: answer as Answer };
+    return this.follow(name, makes, { at: location, redirect: answer }, ask);
   }
 
   async follow<Answer>(
     name: string,
     makes: boolean,
-    { at, redirect }: { readonly at: Place; readonly redirect: string },
+    { at, redirect }: { readonly at: Location; readonly redirect: string },
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
-    let [place, answer]: [Place, Answer | string] = [at, redirect];
+    let [location, answer]: [Location, Answer | string] = [at, redirect];
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      place = await this.#located(name, makes, place, answer as string);
-      answer = await ask(place);
-      if (!isRedirect(answer)) return { profileId: place.profileId, answer: answer as Answer };
+      location = await this.#located(name, makes, location, answer as string);
+      answer = await ask(location);
+      if (!isRedirect(answer)) return { profileId: location.profileId, answer: answer as Answer };
     }
     throw new ServiceError('unavailable');
   }
@@ -81,42 +81,44 @@ export class Places {
     if (session !== '' && !isChecked && (await this.#links.read(session)).link?.field !== link.field)
       return undefined;
     const { profileId, generation } = link;
-    const answer = await ask(isChecked ? this.#placeAt(session, link) : linkedPlace(profileId, generation));
+    const answer = await ask(
+      isChecked ? this.#locationAt(session, link) : linkedLocation(profileId, generation),
+    );
     return isRedirect(answer) ? undefined : { profileId, answer: answer as Answer };
   }
 
-  async #located(name: string, makes: boolean, place?: Place, answer = '@'): Promise<Place> {
-    const used = place && usedAt(place);
+  async #located(name: string, makes: boolean, location?: Location, answer = '@'): Promise<Location> {
+    const used = location && usedAt(location);
     const checked = this.#links.defaultProfile(name);
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const { link, isKnown, home } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
-      if (link !== undefined) return this.#placeAt(name, link);
+      const { link, exists, home } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
+      if (link !== undefined) return this.#locationAt(name, link);
       if (makes && isCustomerName(name)) {
         const own = await this.#links.own(name, home, name);
-        if (own !== undefined && own.task === '') return this.#placeAt(name, own);
-      } else if (home === checked) return guestPlace(home);
-      else if (isKnown || (makes && (await this.#links.enter(name, home))))
-        return this.#placeAt(name, linkHome(home));
+        if (own !== undefined && own.task === '') return this.#locationAt(name, own);
+      } else if (home === checked) return guestLocation(home);
+      else if (exists || (makes && (await this.#links.enter(name, home))))
+        return this.#locationAt(name, linkHome(home));
       else if (!makes) return { profileId: home, generation: '', checked, link: '' };
     }
     throw new ServiceError('unavailable');
   }
 
-  #guess(name: string): Place {
-    const place: Aimed = guestPlace('');
-    this.aim(place, name);
-    return place;
+  #guess(name: string): Location {
+    const location: Aimed = guestLocation('');
+    this.aim(location, name);
+    return location;
   }
 
-  #placeAt(name: string, { profileId, generation, field }: Link): Place {
+  #locationAt(name: string, { profileId, generation, field }: Link): Location {
     // A guest's home is in the slot of its identity.
-    if (!this.#links.areChecked && generation !== '') return linkedPlace(profileId, generation);
+    if (!this.#links.areChecked && generation !== '') return linkedLocation(profileId, generation);
     return { profileId, generation, checked: this.#links.defaultProfile(name), link: field };
   }
 }
 
 /** Undefined for a guest at its default profile. */
-function usedAt({ profileId, generation, link }: Place): Link | undefined {
+function usedAt({ profileId, generation, link }: Location): Link | undefined {
   if (generation !== '') return linkTo(profileId, generation);
   return link === '' ? undefined : linkHome(profileId);
 }

@@ -12,7 +12,7 @@ import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
 
-const UNWISH = loadScript<number>('extras/alerts/removeWisher');
+const UNWISH = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than an addition takes. */
 const GRACE_MS = 60_000;
 /** A page takes the event loop a millisecond or two. */
@@ -28,7 +28,7 @@ interface Wish extends Batched<undefined> {
 }
 
 /** Methods throw ServiceError `unavailable`. */
-export class Wishers implements ItemIndex {
+export class Subscribers implements ItemIndex {
   readonly #store: Store;
   readonly #wishes: Batcher<Wish, undefined>;
   readonly #graceMs: number;
@@ -92,7 +92,7 @@ export class Wishers implements ItemIndex {
   /** Removes profiles that don't exist, except recent entries. @param digest of an index @returns their number */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
-    const index = keys.wishers(digest);
+    const index = keys.subscribers(digest);
     let gone = 0;
     for await (const page of this.#pagesOf(index)) {
       const there = await Promise.all(
@@ -120,12 +120,12 @@ export class Wishers implements ItemIndex {
   }
 
   #indexOf(field: string): string {
-    return this.#store.keys.wishers(hash('sha256', field, 'base64url').slice(0, DIGITS));
+    return this.#store.keys.subscribers(hash('sha256', field, 'base64url').slice(0, DIGITS));
   }
 }
 
 const FORMAT: BatchFormat<Wish, undefined> = {
-  script: loadScript('extras/alerts/addWishers'),
+  script: loadScript('extras/alerts/addSubscribers'),
   tag: ({ index }) => tagOf(index),
   mixesTags: true,
   writes: () => true,

@@ -5,7 +5,7 @@ import { type Backlog, readBacklog } from '../flush/backlog.js';
 import { BacklogMetrics } from '../http/backlog-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
 import type { StreamKeys } from '../redis/keys.js';
-import { streamsOf } from '../redis/marks.js';
+import { streamsOf } from '../redis/node-markers.js';
 import type { Store } from '../redis/store.js';
 import type { Plug } from './extra.js';
 import type { ServeConfig } from './settings.js';
@@ -25,7 +25,7 @@ interface Sources {
   readonly siblings: Siblings | undefined;
 }
 
-export function openFigures({ store, config, metrics, plugs, siblings }: Sources) {
+export function openStats({ store, config, metrics, plugs, siblings }: Sources) {
   // Every worker would read the same from Redis, so they are not summed.
   const ofRedis = new Registry();
   const backlogsOf = async (keys: StreamKeys) => {
@@ -48,7 +48,7 @@ export function openFigures({ store, config, metrics, plugs, siblings }: Sources
         { kind: 'events', highWater: config.STREAM_HIGH_WATER, read: () => backlogsOf(store.keys) },
         { kind: 'visits', highWater: config.VISIT_LOG_HIGH_WATER, read: () => backlogsOf(store.keys.visits) },
       ],
-      () => store.look(),
+      () => store.check(),
       () => store.call((client) => client.hlen(store.keys.erasures)),
     ),
     ...plugs.flatMap((plug) => plug.metrics?.(ofRedis) ?? []),

@@ -4,7 +4,7 @@
 -- ARGV[3] TTL of the lane, seconds
 local seq = tonumber(ARGV[1])
 if seq > 0 then
-  local last = redis.call('GET', lane)
+  local last = redis.call('GET', sender_channel)
   if last then
     local last_seq, answers = cmsgpack.unpack(last)
     if last_seq == seq then
@@ -23,7 +23,7 @@ end
 
 local function remembered(answers)
   if seq > 0 then
-    redis.call('SET', lane, cmsgpack.pack(seq, answers), 'EX', ARGV[3])
+    redis.call('SET', sender_channel, cmsgpack.pack(seq, answers), 'EX', ARGV[3])
   end
   return answers
 end
