@@ -57,11 +57,10 @@ t.test('what a document links to or names as a file is there', async (t) => {
 t.test('the tables of settings are those of the code', async (t) => {
   for (const [group, settings] of Object.entries(SETTING_GROUPS)) {
     const rows = Object.entries(settings).map(([name, { fallback, about }]) => [
-      `\`${name}\``,
-      fallback === '' ? '' : `\`${fallback}\``,
+      fallback === '' ? `\`${name}\`` : `\`${name}=${fallback}\``,
       about,
     ]);
-    checkSection(t, 'docs/settings.md', group, table('| Setting | Default | What it does |', rows));
+    checkSection(t, 'docs/settings.md', group, table('| Setting=default | What it does |', rows));
   }
 });
 
