@@ -121,7 +121,7 @@ function createProgram<Name extends CommandName>(
       try {
         process.kill(pid, signal);
       } catch {
-        // It has ended.
+        // The process has ended.
       }
     },
   };

@@ -33,7 +33,7 @@ export interface Host {
   readonly log: Logger;
   readonly store: Store;
   readonly timing: Timing;
-  /** '' if there is none. */
+  /** '' if there is no ClickHouse. */
   readonly clickhouseUrl: () => string;
   readonly registry: Registry;
   readonly recorded: (type: string, events: number) => void;
@@ -63,7 +63,7 @@ export interface Plug {
 }
 
 export type Extra = (host: Host) => {
-  /** At most one extra has one. */
+  /** At most one extra provides it. */
   readonly itemIndex?: ItemIndex | undefined;
   plug(core: Core): Plug;
 };

@@ -40,10 +40,10 @@ export interface Serving extends Closeable {
 export interface ServeOptions {
   readonly extras?: readonly Extra[];
   readonly siblings?: Siblings | undefined;
-  /** For exports; '' if there is none. CLICKHOUSE_URL by default. */
+  /** For exports; '' if there is no ClickHouse. CLICKHOUSE_URL by default. */
   readonly clickhouseUrl?: () => string;
   readonly timing?: Timing;
-  /** Absent: StartupError if Redis does not answer. */
+  /** Without it, `serve` throws a StartupError if Redis does not answer. */
   readonly waiting?: Waiting | undefined;
 }
 

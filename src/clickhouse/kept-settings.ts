@@ -30,7 +30,7 @@ const REFRESH_MS = 60_000;
 const RETRY_MS = 1_000;
 const PATIENCE_MS = 2_000;
 
-/** @param given take precedence over stored settings @throws StartupError if the database is another cluster's */
+/** @param given takes precedence over stored settings @throws StartupError if the database is another cluster's */
 export async function resolveSettings(
   client: ClickHouseClient,
   database: string,

@@ -13,7 +13,7 @@ const WINDOW_MS = 1_000;
 const MAX_CALLERS = 100_000;
 
 export class RateLimit {
-  readonly perSecond: number;
+  readonly #perSecond: number;
   readonly #share: number;
   readonly #now: () => number;
   #ends = 0;
@@ -21,7 +21,7 @@ export class RateLimit {
   #hasExcess = false;
 
   constructor(perSecond: number, workers: number, now: () => number) {
-    this.perSecond = perSecond;
+    this.#perSecond = perSecond;
     this.#share = Math.ceil(perSecond / workers);
     this.#now = now;
   }
@@ -39,10 +39,10 @@ export class RateLimit {
    * @throws ServiceError `rate_limited`, or `invalid_request` if it exceeds the whole limit
    */
   countWeight(caller: string, requests: number): void {
-    if (requests > this.perSecond)
+    if (requests > this.#perSecond)
       throw new ServiceError(
         'invalid_request',
-        `This is as ${requests} requests, and RATE_LIMIT is ${this.perSecond} in a second: send fewer at once.`,
+        `This is as ${requests} requests, and RATE_LIMIT is ${this.#perSecond} in a second: send fewer at once.`,
       );
     const count = this.#countOf(caller);
     const more = requests - 1;

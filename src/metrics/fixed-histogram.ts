@@ -11,7 +11,7 @@ export interface HistogramSpec<Label extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly Label[];
-  /** Ascending. */
+  /** Upper bounds, ascending. */
   readonly buckets: readonly number[];
 }
 
@@ -70,7 +70,7 @@ export class FixedHistogram<Label extends string = never> {
     registry.registerMetric(metric as unknown as Metric);
   }
 
-  /** Keep the series on the hot path. @param values in the order of the labels */
+  /** Callers on the hot path keep the series. @param values in the order of the labels */
   series(...values: readonly string[]): HistogramSeries {
     const key = values.join('\n');
     let series = this.#series.get(key);

@@ -9,7 +9,7 @@ import { FixedHistogram, SECONDS_BUCKETS } from './fixed-histogram.js';
  */
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 const POLL_MS = 50;
-/** prom-client's monitor of the event loop can't be turned off. */
+/** prom-client's monitor of the event loop can't be turned off, so it runs seldom. */
 const SELDOM_MS = 60_000;
 
 export function collectProcessMetrics(registry: Registry, version: string): () => void {
@@ -25,7 +25,7 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
   return watchEventLoop(registry);
 }
 
-/** A timer is as late as a request has to wait. */
+/** A late timer shows how long requests have to wait. */
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',

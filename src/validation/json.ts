@@ -19,7 +19,7 @@ export function parseJson(bytes: Buffer): unknown {
   }
 }
 
-/** Without a byte order mark. */
+/** Drops a byte order mark. */
 export function jsonText(bytes: Buffer): string {
   const text = bytes.toString('utf8');
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;

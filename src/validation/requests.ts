@@ -150,7 +150,7 @@ export function readVisitList(body: unknown): VisitListRequest {
   };
 }
 
-/** Decoded. */
+/** Parameters are decoded. */
 interface Query {
   get(name: string): string | string[] | undefined;
 }
