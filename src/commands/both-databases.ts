@@ -24,7 +24,7 @@ export function oneFolder(command: string, [folder, ...more]: readonly string[])
   return folder;
 }
 
-/** @param failure prefix of the error @throws StartupError */
+/** @throws StartupError that begins with `failure` */
 export async function withDatabases(
   failure: string,
   { config, redisUrls, clickhouseUrl }: Where,

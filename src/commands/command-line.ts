@@ -29,7 +29,7 @@ export interface CommandLine {
   readonly example: string;
 }
 
-/** For logging, and to find the embedded databases. */
+/** For the log, and to find the embedded databases. */
 const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
 /** Settings that `start` itself reads. */

@@ -21,12 +21,10 @@ export interface Program<Name extends CommandName> {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly log: Logger;
-  /** Resolves at the first signal; a second one ends the process. Call it before `ready`, so as not to miss a signal. */
+  /** Resolves at the first signal; a second one ends the process. Call it before `ready`, which may cause a signal. */
   untilStopped(): Promise<StopSignal>;
-  /** `last` runs before a second signal ends the process. */
   beforeForcedExit(last: () => void): void;
   ready(message: object): void;
-  /** Set if `start` runs this process. */
   readonly channel: Channel | undefined;
   /** Aborts when the parent dies: its successor may wait for our port or folder. */
   readonly orphaned: AbortSignal;

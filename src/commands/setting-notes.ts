@@ -44,7 +44,6 @@ function misspelt(name: string): SettingNote[] {
   return [{ level: 'warn', message: `no setting has this name; is it ${meant}?`, settings: [name] }];
 }
 
-/** One character may be inserted, deleted or replaced. */
 function isOneEditAway(a: string, b: string): boolean {
   if (Math.abs(a.length - b.length) > 1) return false;
   let i = 0;

@@ -1,5 +1,5 @@
-// `wishmeter sql "<query>"`: runs one query and streams the answer to stdout. On a terminal it escapes control
-// characters, which visitors' data may contain. The user is the read-only `analyst`; with --write, the service's.
+// `wishmeter sql "<query>"`: runs a query and streams the answer. On a terminal it escapes control characters, which
+// visitors' data may contain. The user is the read-only `analyst`; with --write, the service's.
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';

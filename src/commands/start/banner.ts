@@ -9,7 +9,6 @@ export interface BannerFacts {
   readonly version: string;
   readonly afterMs: number;
   readonly url: string;
-  /** Has no credentials. */
   readonly clickhouseUrl: string;
   readonly dashboardUrl: string;
   readonly dashboardToken: string;

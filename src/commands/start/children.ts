@@ -25,7 +25,7 @@ export class Children {
     this.#kill = kill;
   }
 
-  /** @throws errors of `run`, and Error after `close` */
+  /** Throws after `close`. */
   async start<T extends Stoppable>(
     name: string,
     run: (onState: (state: ChildState) => void) => Promise<T>,

@@ -9,13 +9,15 @@ export interface Wanted {
   readonly setting: string;
 }
 
+const notHere = ({ host }: Wanted) => `${host} is not an address of this machine; set another HOST.`;
+
 const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
   EADDRINUSE: ({ port, setting }) =>
     `Port ${port} is taken; stop what listens there or set another ${setting}.`,
   EACCES: ({ port, setting }) => `Port ${port} may not be opened by this user; set another ${setting}.`,
-  EADDRNOTAVAIL: ({ host }) => `${host} is not an address of this machine; set another HOST.`,
-  EAI_AGAIN: ({ host }) => `${host} is not an address of this machine; set another HOST.`,
-  ENOTFOUND: ({ host }) => `${host} is not an address of this machine; set another HOST.`,
+  EADDRNOTAVAIL: notHere,
+  EAI_AGAIN: notHere,
+  ENOTFOUND: notHere,
 };
 
 /** @throws StartupError also if a port is wanted twice */

@@ -59,7 +59,7 @@ export interface Running {
   readonly dashboardToken: string;
 }
 
-/** @throws StartupError of the first process that fails; others may still be starting or running */
+/** @throws StartupError of the first failure; other processes may be running */
 export async function startProcesses(
   config: StartConfig,
   env: Environment,

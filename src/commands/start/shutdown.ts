@@ -2,7 +2,6 @@
 
 export interface ShutdownStep {
   readonly name: string;
-  /** After this the next step begins. */
   readonly withinMs: number;
   readonly run: () => Promise<void>;
 }

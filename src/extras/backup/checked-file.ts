@@ -14,13 +14,13 @@ export interface FileSum {
 }
 
 export interface CheckedFile {
-  /** Waits while the buffer is full. @throws the disk's error */
+  /** Waits while the buffer is full. */
   write(bytes: Buffer): Promise<void>;
-  /** Resolves after fsync. @throws the disk's error */
+  /** Resolves after fsync. */
   close(): Promise<FileSum>;
 }
 
-/** Fails if the file exists. */
+/** The file must not exist. Methods throw the disk's error. */
 export function createChecked(path: string): CheckedFile {
   const hash = createHash('sha256');
   let bytes = 0;
@@ -61,7 +61,6 @@ export async function sumOf(path: string): Promise<FileSum> {
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** @throws the disk's error, or zlib's */
 export async function* readChecked(path: string): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   const reading = pipeline(createReadStream(path), gunzip);

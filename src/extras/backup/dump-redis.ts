@@ -2,7 +2,7 @@
 //
 //   each profile, atomically ──▶ again: profiles that a merge changed (merged-dump.ts) ──▶ all other keys
 //
-// A profile is consistent. Data across slots looks as after a failover that lost the last minutes of some slots, which
+// A profile is consistent. Across slots the data looks as after a failover that lost some slots' last minutes, which
 // src/profiles/links.ts repairs. Share links and indexes are written before their profile, so they are read after it.
 
 import { mkdir, rm } from 'node:fs/promises';

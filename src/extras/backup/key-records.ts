@@ -57,7 +57,7 @@ async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   for await (const chunk of readChecked(path)) {
     parts.push(chunk);
     size += chunk.length;
-    if (size < wanted) continue; // concatenates a large value once
+    if (size < wanted) continue; // avoids repeated concatenation
     const bytes = Buffer.concat(parts);
     let at = 0;
     for (;;) {

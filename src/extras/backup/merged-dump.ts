@@ -1,7 +1,7 @@
 // Dumps profiles again that a merge changed during the first pass. That pass may have read source and target at
 // different stages of the merge, so that both or neither have the moved data. Here a source is dumped before its
 // target: the data is then in the target, or in the source's journal, from which the restored deployment resumes the
-// merge. A target that has received another source since is dumped after that source. The last dump of a profile counts.
+// merge. If a target has received another source since, it is dumped after that one. The last dump of a profile counts.
 
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
@@ -17,7 +17,7 @@ export interface ProfileDump {
 }
 
 export interface FirstPass {
-  /** Milliseconds, by the slowest node's clock. */
+  /** By the slowest node's clock. */
   readonly began: number;
   /** Sources of merges that were pending then. */
   readonly wasPending: ReadonlySet<string>;

@@ -36,7 +36,7 @@ export interface RestoreOfKeys {
   readonly onProgress: OnProgress;
 }
 
-/** @throws StartupError if another program writes to this Redis or it is older than the backup's; Redis's errors */
+/** @throws StartupError if another program writes to this Redis or it is older than the backup's */
 export async function restoreRedis(spec: RestoreOfKeys): Promise<void> {
   const { client, keys, prefix, onProgress } = spec;
   let meta: KeyRecord | undefined;
@@ -63,7 +63,7 @@ export async function restoreRedis(spec: RestoreOfKeys): Promise<void> {
   await restoreKey(client, meta);
 }
 
-/** @throws StartupError if a key is missing that has not expired; Redis's errors */
+/** @throws StartupError if a key is missing that has not expired */
 export async function verifyRedis(
   spec: Omit<RestoreOfKeys, 'keys'>,
 ): Promise<{ keys: number; ended: number }> {

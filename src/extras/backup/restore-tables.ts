@@ -11,11 +11,9 @@ const INSERT_BYTES = 16 * 1024 * 1024;
 interface TableDump {
   readonly table: string;
   readonly path: string;
-  /** Empty for one server. */
   readonly cluster: string;
 }
 
-/** @throws ClickHouse's or the disk's error */
 export async function restoreTable(
   client: ClickHouseClient,
   { table, path, cluster }: TableDump,

@@ -50,15 +50,12 @@ export class Compliance {
     this.#onUnreadable = onUnreadable;
   }
 
-  /**
-   * @param deliveryId stays the same if the webhook is repeated @param request undefined if there is nothing to do
-   * @returns false for a repeated webhook
-   */
-  async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<boolean> {
+  /** Stores a webhook once. @param deliveryId the webhook's @param request undefined if there is nothing to do */
+  async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.#store.keys;
     const digest = createHash('sha256').update(deliveryId).digest('base64url');
     const args = [digest, REMEMBERED_S, request === undefined ? '' : JSON.stringify(request)];
-    return (await this.#store.change(TAKE, [compliance, complianceTaken], args)) === 1;
+    await this.#store.change(TAKE, [compliance, complianceTaken], args);
   }
 
   async isEmpty(): Promise<boolean> {

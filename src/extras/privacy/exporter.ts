@@ -32,7 +32,7 @@ interface Run {
 interface Given {
   readonly name: string;
   readonly exists: boolean;
-  /** The default profile, if there is no link. */
+  /** Its default profile, if it has no link. */
   readonly own: string | undefined;
 }
 
@@ -47,6 +47,7 @@ export interface ExporterParts {
   readonly belongings: readonly Belonging[];
 }
 
+/** Methods throw ServiceError `unavailable`. */
 export class Exporter {
   readonly #parts: ExporterParts;
 
@@ -54,7 +55,7 @@ export class Exporter {
     this.#parts = parts;
   }
 
-  /** @returns undefined if there is no such visitor @throws ServiceError `unavailable` */
+  /** @returns undefined if there is no such visitor */
   exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
     return this.#open(
       (run) => (digest === undefined ? this.#ofNames(names, run) : this.#ofEmail(digest, names, run)),
@@ -65,7 +66,7 @@ export class Exporter {
     );
   }
 
-  /** Exports an array. @param digest see Emails @throws as exportNamed */
+  /** Exports an array. @param digest see Emails */
   async exportRequested(customerId: string | null, digest: string | null): Promise<Export> {
     const of = async function* (this: Exporter, run: Run) {
       if (customerId !== null) yield* this.#ofNames([identityName('c', customerId)], run);

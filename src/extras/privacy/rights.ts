@@ -1,4 +1,4 @@
-// Composes the commands for visitors' rights: export, erasure, compliance requests.
+// Composes the commands for visitors' rights.
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';

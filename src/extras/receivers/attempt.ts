@@ -1,4 +1,4 @@
-// One attempt to deliver.
+// One attempt to deliver, with its retry policy.
 
 import { erasedUnder, isErasedRow, untilOf } from '../../clickhouse/erased-rows.js';
 import type { Redirects } from '../../profiles/redirects.js';

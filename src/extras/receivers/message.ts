@@ -1,6 +1,6 @@
 // Builds a delivery's body from a queued line. Lines have no personal data; it is added when the delivery is sent.
 
-/** Columns of a row, see src/events/row.ts. */
+/** See src/events/row.ts. */
 export interface Line {
   readonly event_id: string;
   readonly type: string;
@@ -39,7 +39,7 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId the current one, after merges */
+/** @param profileId after merges */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
   const data = dataOf(line, timestamp, profileId);

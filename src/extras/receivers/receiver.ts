@@ -23,7 +23,7 @@ export interface Receiver {
   readonly types: readonly ReceiverType[];
   readonly includePersonal: boolean;
   readonly isEnabled: boolean;
-  /** Set if `deliver` disabled it. */
+  /** Set by `deliver`. */
   readonly disabledWhy?: string | undefined;
   /** ISO 8601. */
   readonly createdAt: string;

@@ -25,7 +25,7 @@ const MAX_RECEIVERS = 20;
 const ROUNDS = 16;
 const UNKNOWN = 'There is no receiver of this id.';
 
-/** Methods throw ServiceError `unavailable` if Redis fails. */
+/** Methods throw ServiceError: `unavailable`, `not_found` for an id, `invalid_request` for a URL. */
 export class Receivers {
   readonly #store: Store;
   readonly addresses: Addresses;
@@ -44,17 +44,13 @@ export class Receivers {
     return kept.map(parse).sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
   }
 
-  /** @throws ServiceError `not_found` */
   async get(id: string): Promise<Receiver> {
     const kept = await this.#kept(id);
     if (kept === null) throw new ServiceError('not_found', UNKNOWN);
     return parse(kept);
   }
 
-  /**
-   * Idempotent for the same `id`.
-   * @throws ServiceError `invalid_request` for a refused URL or too many receivers
-   */
+  /** Idempotent for the same `id`. @throws ServiceError `invalid_request` for too many receivers */
   async add(asked: NewReceiver, id?: string): Promise<Receiver> {
     await this.#checkUrl(asked.url);
     const receiver = createReceiver(asked, id);
@@ -64,7 +60,6 @@ export class Receivers {
     return reply === 1 ? receiver : this.get(receiver.id);
   }
 
-  /** @throws ServiceError `invalid_request`, `not_found` */
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
     if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
@@ -73,7 +68,6 @@ export class Receivers {
     return parse(changed);
   }
 
-  /** @throws ServiceError `not_found` */
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
     // Even without a receiver: an earlier removal may have failed here.
@@ -81,7 +75,6 @@ export class Receivers {
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
 
-  /** @throws ServiceError `not_found` */
   async test(id: string): Promise<{ readonly status: number } | { readonly error: string }> {
     const receiver = await this.get(id);
     const connection = new Connection(this.addresses);

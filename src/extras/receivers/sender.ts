@@ -30,7 +30,6 @@ export class ReceiverSender {
   #receiver: Receiver;
   #isEnding = false;
   #inFlight = 0;
-  /** Results to record. */
   readonly #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
