@@ -53,7 +53,6 @@ export function isPlainText(text: string): boolean {
   return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
 }
 
-/** Faster than `text.trim()` for most texts. */
 export function trimmed(text: string): string {
   return isInk(text.charCodeAt(0)) && isInk(text.charCodeAt(text.length - 1)) ? text : text.trim();
 }

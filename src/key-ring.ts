@@ -35,7 +35,6 @@ export class KeyRing {
   }
 }
 
-/** Takes constant time. */
 export function isSameSecret(secret: string, other: string): boolean {
   return new KeyRing([secret]).find(other) !== undefined;
 }

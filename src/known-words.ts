@@ -14,7 +14,6 @@ const SPELLINGS = {
   channel: spellings(CHANNELS),
 } as const;
 
-/** '' for a blank text. */
 export function knownWord(column: keyof typeof SPELLINGS, text: string): string {
   const words = SPELLINGS[column];
   return words.get(text) ?? words.get(text.trim().toLowerCase()) ?? (text.trim() === '' ? '' : OTHER);

@@ -10,7 +10,6 @@ export interface KeptSettings {
   readonly CLICKHOUSE_CLUSTER: string;
 }
 
-/** Undefined, or an empty cluster, if not set. */
 export type GivenSettings = { readonly [Name in keyof KeptSettings]: KeptSettings[Name] | undefined };
 
 export interface SettingChange {

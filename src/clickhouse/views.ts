@@ -68,7 +68,6 @@ export function exampleOf({ name, days }: Pick<View, 'name' | 'days'>): string {
   return given.length === 0 ? name : `${name}(${given.join(', ')})`;
 }
 
-/** Keeps the placeholders of days and time zone. */
 export function definitionOf(question: (typeof QUESTIONS)[number]): string {
   const view = loadViews().find(({ name }) => name === question);
   if (view === undefined) throw new Error(`no view ${question}`);

@@ -17,7 +17,6 @@ export interface DeadLetter {
   readonly entry?: string;
 }
 
-/** Oldest first. */
 export async function listDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,

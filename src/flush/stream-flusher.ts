@@ -43,7 +43,6 @@ export interface StreamFlusherSpec {
 export interface Signals {
   /** The process ends: flush the stream once more. */
   readonly drain: AbortSignal;
-  /** The deadline of `drain`. */
   readonly abort: AbortSignal;
 }
 

@@ -40,7 +40,7 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/** The normalised URL if it is `https:` at a listed host. */
+/** Normalised; only `https:` at a listed host. */
 export function imageAddress(
   address: string | null,
   { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },

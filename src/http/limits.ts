@@ -90,9 +90,9 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** Per secret key, or per address of callers without one. 0: no limit. */
+  /** 0: no limit. */
   readonly perCaller: number;
-  /** For callers without a secret key. 0: no limit. */
+  /** 0: no limit. */
   readonly perAnonymousAddress: number;
   readonly trustedProxies: number;
   readonly workers?: number | undefined;

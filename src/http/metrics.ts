@@ -49,7 +49,6 @@ class Answers {
   }
 }
 
-/** Types of the core; extras add theirs. */
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export class ServeMetrics {
