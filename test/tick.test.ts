@@ -1,4 +1,4 @@
-// A turn of the event loop: visits are looked up together, then the batches with them are sent, then answers are written.
+// A tick of the event loop: visits are looked up together, then the batches with them are sent, then answers are written.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks';
@@ -10,7 +10,7 @@ performance.now = () => now;
 
 const read = () => new Promise((resolve) => setImmediate(resolve));
 /** Sockets are read twice. */
-const turn = async () => {
+const tick = async () => {
   await read();
   await read();
 };
@@ -34,11 +34,11 @@ t.test('what two reads brought is looked up together, then sent, then answered, 
   answers.push('c');
   await read();
   t.strictSame(done.splice(1), ['looked up x,y', 'heard', 'sent', 'answered c']);
-  await turn();
+  await tick();
   t.equal(done.length, 1);
 });
 
-t.test('answers alone are a turn of one read, and what comes then begins another', async (t) => {
+t.test('answers alone are a tick of one read, and what comes then begins another', async (t) => {
   const done: string[] = [];
   const answers = new TickQueue<string>('answer', (items) => done.push(`answered ${items}`));
   const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
@@ -52,7 +52,7 @@ t.test('answers alone are a turn of one read, and what comes then begins another
   t.strictSame(done, ['answered a', 'looked up x']);
 });
 
-t.test('what comes while batches are sent or answers are written is for the next turn', async (t) => {
+t.test('what comes while batches are sent or answers are written is for the next tick', async (t) => {
   const done: string[] = [];
   const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
   const answers = new TickQueue<string>('answer', (items) => {
@@ -70,16 +70,16 @@ t.test('what comes while batches are sent or answers are written is for the next
   t.strictSame(done, ['answered first']);
   await read();
   t.strictSame(done, ['answered first', 'sent', 'answered second']);
-  await turn();
-  await turn();
+  await tick();
+  await tick();
   t.strictSame(done.slice(3), ['looked up late', 'sent', 'looked up late']);
 });
 
-t.test('without visits, a batch is sent at the end of its turn', async (t) => {
+t.test('without visits, a batch is sent at the end of its tick', async (t) => {
   let sent = 0;
   atEndOfTick(() => sent++);
   t.equal(sent, 0);
-  await turn();
+  await tick();
   t.equal(sent, 1);
 });
 
@@ -87,7 +87,7 @@ t.test('each batch is sent in the context of who put it off', async (t) => {
   const context = new AsyncLocalStorage<string>();
   const sent: (string | undefined)[] = [];
   for (const name of ['a', 'b']) context.run(name, () => atEndOfTick(() => sent.push(context.getStore())));
-  await turn();
+  await tick();
   t.strictSame(sent, ['a', 'b']);
 });
 
@@ -96,8 +96,8 @@ t.test('a batch that was put off before visits came is sent after they were look
   const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
   atEndOfTick(() => done.push('sent'));
   lookUps.push('x');
-  await turn();
-  await turn();
+  await tick();
+  await tick();
   t.strictSame(done, ['looked up x', 'sent']);
 });
 
@@ -106,11 +106,11 @@ t.test('one more than a queue may hold makes it deal with all of them at once', 
   const queue = new TickQueue<number>('look-up', (items) => dealt.push([...items]), 2);
   for (let i = 0; i < 4; i++) queue.push(i);
   t.strictSame(dealt, [[0, 1, 2]]);
-  await turn();
+  await tick();
   t.strictSame(dealt, [[0, 1, 2], [3]]);
 });
 
-t.test('a read that took long is not followed by another one, and the next turn is as ever', async (t) => {
+t.test('a read that took long is not followed by another one, and the next tick is as ever', async (t) => {
   const done: string[] = [];
   atEndOfTick(() => done.push('sent'));
   now += 1;
