@@ -1,5 +1,9 @@
--- The role wishmeter_reader and its user analyst: run once, as an administrator, with another password and bounds that fit your server.
--- MIN 1, because 0 means no limit.
+-- The role wishmeter_reader and its user analyst. Run once, as an administrator, with another password and bounds that fit your server.
+-- readonly = 2 lets a tool send settings with each statement, within these bounds; with readonly = 1 common tools can't connect.
+-- MIN 1 is there because 0 means no limit.
+-- Without grants on SOURCES the user reaches no files and no network, except what the administrator has set up. To enforce grants on
+-- system tables and table engines, too, set select_from_system_db_requires_grant and table_engines_require_grant in the server's
+-- access_control_improvements.
 CREATE ROLE wishmeter_reader SETTINGS readonly = 2,
   max_execution_time = 60 MIN 1 MAX 300,
   max_memory_usage = 4000000000 MIN 1 MAX 4000000000,
