@@ -1,4 +1,4 @@
-// The kinds of a visitor's data. Merges, erasures and exports iterate over them. An extra may add its index to a kind.
+// The kinds of a visitor's data, for merges, erasures and exports. An extra may add its index to a kind.
 
 import { readHash } from '../redis/hash.js';
 import type { Keys, ProfileKind } from '../redis/keys.js';
@@ -6,7 +6,7 @@ import { countsOf, type Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { listItems } from '../wishlist/items.js';
 
-/** In its own slot: a field -> profiles that may have it. */
+/** In other slots: field -> profiles that may have it. */
 export interface FieldIndex {
   /** Call before a profile gets these fields. */
   addAll(fields: readonly string[], profileId: string): Promise<void>;
@@ -14,7 +14,6 @@ export interface FieldIndex {
   remove(fields: readonly string[], profileId: string): Promise<void>;
 }
 
-/** field, value, field, value, … */
 type Fields = readonly string[];
 
 export interface Belonging {
@@ -23,16 +22,15 @@ export interface Belonging {
   readonly merged: {
     /** `added`: sums numbers. `united`: the target's value wins. */
     readonly how: 'added' | 'united';
-    /** Fields per step. */
     readonly page: number;
     readonly except?: ReadonlySet<string>;
-    /** Field of the profile with the bytes of all values. */
+    /** Profile field with the bytes of all values. */
     readonly bytesIn?: string;
-    /** Members that the target gets for these fields. */
+    /** Members that these fields add to the target. */
     readonly members?: (fields: Fields) => Fields;
   };
   readonly indexes: readonly FieldIndex[];
-  /** A string is a redirect: the profile has moved. */
+  /** A string is a redirect. */
   readonly exported?: {
     readonly as: string;
     read(store: Store, location: Location): Promise<object | string>;
@@ -62,7 +60,7 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
         how: 'united',
         page: 50,
         except: new Set(['owner', 'generation', 'itemBytes', 'known']),
-        // The source's share code still leads to the target: an erasure of the target must find it.
+        // The source's share code leads to the target, whose erasure must find it.
         members: (fields) =>
           fields.flatMap((text, i) => (fields[i - 1] === 'share' && i % 2 ? [`#${text}`, ''] : [])),
       },
@@ -82,7 +80,7 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       kind: 'i',
       merged: { how: 'united', page: 20, bytesIn: 'itemBytes' },
       indexes: itemIndex ? [itemIndex] : [],
-      // Last: it verifies the location for everything read before.
+      // Last, because it verifies the location for everything read before.
       exported: { as: 'items', read: listItems },
     },
   ];

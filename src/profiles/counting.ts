@@ -1,5 +1,5 @@
-// Counts, reads and resets visits at the identity's counts. A request is itself an operation of the batch; only a
-// redirect needs async functions.
+// Counts, reads and resets visits. A request is itself an operation of the batch, without promises unless it is
+// redirected.
 
 import { isRedirect, type Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
@@ -14,7 +14,7 @@ import { type Ask, LocatedRequest, type Locations } from './locations.js';
 
 const FENCED = '-';
 
-/** The count if asked for, else 0. */
+/** `count`: 0 unless asked for. */
 export interface Counted {
   readonly profileId: string;
   readonly count: number;
@@ -51,7 +51,7 @@ export class Counting {
     this.#locations = locations;
   }
 
-  /** The hot path: makes no promise. */
+  /** The hot path. */
   count(request: CountRequest, name: string): void {
     request.name = name;
     request.counting = this;
@@ -78,12 +78,11 @@ export class Counting {
     }
   }
 
-  /** @throws ServiceError `overloaded`, `too_many_products` */
   at(kind: VisitKind, handle: string, device: string | null): Ask<number> {
     return (location) => this.#ask(location, { kind, handle, device }) as Promise<number | string>;
   }
 
-  /** Once per operation, even if the counts move. @throws ServiceError `too_many_products` */
+  /** Once per operation, even if the counts move. */
   once(
     kind: 'count' | 'reset',
     handle: string,

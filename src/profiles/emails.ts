@@ -1,8 +1,8 @@
-// Visitors by e-mail address, as given by a server or an order: anybody can type anybody's. Only for exports and
-// erasures. The index has a keyed digest -> profiles.
+// An index from e-mail addresses (keyed digests) to profiles, only for exports and erasures. Anybody may type anybody's
+// address, so it has only addresses from servers and orders.
 //
 // A digest is a member of its profile before the index leads there, so an erasure finds it. An entry made during the
-// erasure is removed when met, or within a day.
+// erasure is removed when used or swept.
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
@@ -13,12 +13,12 @@ import type { Redirects } from './redirects.js';
 
 const PUT = loadScript<number>('profiles/indexEmail');
 const MAX_BYTES = 320;
-/** More come from a form that sends one address for everybody. */
+/** More profiles come from a form that sends one address for everybody. */
 const MAX_PROFILES = 100;
 
 export interface Indexed {
   readonly profileId: string;
-  /** Identity with this default profile; '' if unknown. */
+  /** Identity with this default profile, or ''. */
   readonly creator: string;
 }
 
@@ -38,7 +38,6 @@ export class Emails {
   readonly #redirects: Redirects;
   readonly #onDropped: ((profiles: number) => void) | undefined;
 
-  /** @param onDropped called with the number beyond MAX_PROFILES */
   constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
     this.#store = store;
     this.#redirects = redirects;
@@ -54,7 +53,7 @@ export class Emails {
     await this.#put(digest, profileId);
   }
 
-  /** Undefined if the entry is stale after an erasure (the profile may be another visitor's). */
+  /** Undefined for a stale entry; the profile may be another visitor's. */
   async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
     let location = await this.#redirects.locate(profileId);
     for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
@@ -69,14 +68,13 @@ export class Emails {
     return undefined;
   }
 
-  /** Default profiles of customers first. */
+  /** Customers first. */
   async find(digest: string): Promise<string[]> {
     const key = this.#store.keys.email(digest);
     const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
     return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
-  /** Removes stale entries. */
   async findGiven(digest: string): Promise<Indexed[]> {
     const found: Indexed[] = [];
     for (const profileId of await this.find(digest)) {
@@ -86,13 +84,13 @@ export class Emails {
     return found;
   }
 
-  /** @returns the number of stale entries removed */
+  /** @returns the number of removed stale entries */
   async sweep(digest: string): Promise<number> {
     const before = await this.find(digest);
     return before.length - (await this.findGiven(digest)).length;
   }
 
-  /** Only stale entries. */
+  /** Removes only stale entries. */
   async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
   }
@@ -114,7 +112,6 @@ export class Emails {
   }
 }
 
-/** The kind of name, see profile-id.ts. */
 function rank(profileId: string): string {
   return `${profileId[profileId.indexOf('.') + 1] === 'c' ? 0 : 1} ${profileId}`;
 }

@@ -1,8 +1,7 @@
 // Erases visitors from Redis. Request records expire after a day; they name only a profile.
 //
-// Rows are queued for erasure first: afterwards nothing would lead to them. Scripts verify the generation atomically,
-// so a concurrent request ends in a new visitor or in nothing. Its row is older than the erasure, see
-// src/flush/erasures.ts.
+// Rows are queued for erasure first, because afterwards nothing leads to them. A concurrent request fails its check of
+// the generation, and then creates a new visitor or nothing.
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
@@ -19,7 +18,6 @@ import type { Redirects } from './redirects.js';
 
 const GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
 
-/** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 
 export interface EraserParts {
@@ -55,7 +53,6 @@ export class Eraser {
     throw new ServiceError('unavailable');
   }
 
-  /** @returns false if there was none */
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
@@ -64,13 +61,13 @@ export class Eraser {
         continue;
       }
       const { link, home } = await this.#parts.links.peek(name);
-      // Erases its rows. If it was linked concurrently, it belongs to another visitor.
+      // Erases the rows of this id, too. An identity that was linked concurrently is another visitor's.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
     return erased;
   }
 
-  /** @returns false if there was no visitor @throws the first error, after the others are erased */
+  /** @throws the first error, after the others are erased */
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     const failures: unknown[] = [];
@@ -101,7 +98,7 @@ export class Eraser {
   }
 
   /**
-   * @param name '' if unknown @param requiredMember abort unless present, because the id may have been reused; or ''
+   * @param requiredMember abort unless present, because the id may have been reused; '' for none
    * @returns undefined if the identity has a link
    */
   async #eraseGuest(
@@ -143,13 +140,12 @@ export class Eraser {
     if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
     if (code !== '') await removeKeys(this.#parts.store, [keys.share(code)]);
     for (const digest of digests) await this.#parts.emails.forgetGone(digest, new Set([profileId]));
-    // Events may have arrived since rows were queued.
+    // Again, because events may have arrived in between.
     await queueRows(this.#parts.store, rows);
     if (wasKnown === 1) this.#parts.onErased?.();
     return wasKnown === 1;
   }
 
-  /** @returns undefined if the profile was erased */
   async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
     if (!(await this.#parts.linked.erase(link, onErasing))) return undefined;
     this.#parts.onErased?.();

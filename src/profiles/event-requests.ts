@@ -1,5 +1,5 @@
-// Records events under their visitor's present profile. A request is itself an operation of the batch; only a redirect
-// needs async functions.
+// Records events under their visitor's present profile. A request is itself an operation of the batch, without promises
+// unless it is redirected.
 
 import type { Recording } from '../events/recording.js';
 import { eventTypeOf } from '../events/row.js';
@@ -12,7 +12,7 @@ export abstract class EventRequest extends LocatedRequest implements Recording {
   requests: EventRequests | undefined;
 
   abstract readonly type: string;
-  /** The line (from encodeEvent); called again if the profile changes. */
+  /** Called again if the profile changes. */
   abstract encode(profileId: string): string;
   abstract recorded(profileId: string): void;
   abstract failed(error: Error): void;
@@ -54,7 +54,6 @@ export class EventRequests {
     }
   }
 
-  /** @throws ServiceError `overloaded` at the high-water mark */
   at(encode: (profileId: string) => string): Ask<undefined> {
     return ({ profileId, generation, checked, link }) => {
       const line = encode(profileId);

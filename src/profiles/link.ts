@@ -18,7 +18,6 @@ import { type Link, type Links, linkHome, linkTo, newGeneration } from './links.
 import type { Merger } from './merge.js';
 import type { Redirects, State } from './redirects.js';
 
-/** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 
 export interface Linked {
@@ -58,7 +57,7 @@ export class Linker {
     if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
     if (!ofSession.exists || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
-    // Also if a failover has lost the link to the customer's own profile.
+    // Also if a failover has lost the customer's link.
     if (theirs === undefined) return this.#adopt(customer, session, ofSession);
     const source = {
       profileId: its?.profileId ?? ofSession.home,
@@ -88,7 +87,7 @@ export class Linker {
     return (await this.#links.replace(session, its, target)) ? linkedAt(target) : undefined;
   }
 
-  /** The customer's link comes first, so that an erasure of either finds everything. */
+  /** Links the customer first, so that an erasure of either finds everything. */
   async #adopt(customer: string, session: string, { link: its, home }: State): Promise<Linked | undefined> {
     const { profileId, generation } = its ?? { profileId: home, generation: newGeneration() };
     const link = linkTo(profileId, generation, `+${session}`);
@@ -98,13 +97,13 @@ export class Linker {
       : undefined;
   }
 
-  /** A write with both names would make the session's profile the customer's. Links nothing. */
+  /** True if a write with both names would make the session's profile the customer's. */
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     return !ofCustomer.exists && ofSession.exists && !isAnothers(ofSession, customer);
   }
 
-  /** The locations that a link would join, the customer's first. Links nothing. */
+  /** Locations that a link would join, the customer's first. */
   async preview(customer: string, session: string): Promise<Location[]> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     const customers = this.#locate(ofCustomer);

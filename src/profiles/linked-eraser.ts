@@ -1,11 +1,7 @@
-// Erases a linked profile, and then the data that leads to it, in other slots:
+// Erases a linked profile, and then the data in other slots that leads to it; docs/architecture.md has the steps.
 //
-//   pending ──erase──▶ keys removed, links dead, members renamed to leftovers ──▶
-//   rows queued of identities linked to it ──▶ merged profiles ──▶ rows of all these profiles queued ──▶
-//   share codes, e-mail index ──▶ identities unlinked ──▶ leftovers removed
-//
-// Members are listed before their links, and leftovers stay until the last step, so each step is idempotent.
-// resume.ts, or a request that finds a dead link, completes the erasure.
+// Members are listed before their links, and leftovers stay until the last step, so every step is idempotent. After a
+// crash, resume.ts or a request that finds a dead link continues.
 
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';
@@ -22,11 +18,10 @@ import { queueRows } from './queued-rows.js';
 
 const ERASE = loadScript<number>('profiles/eraseProfile');
 
-/** Each failed round means a concurrent change of the same identity. */
 const ROUNDS = 16;
 /** Seconds; far longer than any late write. */
 const ERASED_S = 30 * 24 * 60 * 60;
-/** Maximum difference between the clocks of Redis's nodes, milliseconds. */
+/** Milliseconds by which clocks of Redis's nodes may differ. */
 const GRACE_MS = 1_000;
 
 /** Called with all profiles of a visitor before the first is erased. */
@@ -78,7 +73,7 @@ export class LinkedEraser {
     }
   }
 
-  /** Idempotent. @param owner required; '' for any @returns true if this call erased it */
+  /** Idempotent. @param owner required, or '' @returns true if this call erased it */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
     const { keys } = this.#parts.store;
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
@@ -90,7 +85,7 @@ export class LinkedEraser {
       ...this.#parts.belongings.map(itsKey),
     ];
     const itsOwner = await this.#parts.links.ownerOf(linkTo(profileId, generation));
-    // First, since the fields name the indexes of the profile.
+    // First, because the fields name the profile's indexes.
     if (itsOwner !== undefined && ['', itsOwner].includes(owner))
       await eachIndex(this.#parts.store, this.#parts.belongings, itsKey, (index, fields) =>
         index.remove(fields, profileId),
@@ -105,13 +100,13 @@ export class LinkedEraser {
     const left = keys.leftovers(profileId, generation);
     const members = await readHash(this.#parts.store, left);
     if (members.size > 0) {
-      // Not later rows: a returning visitor has the same ids.
+      // Later rows stay: a returning visitor has the same ids.
       const at = Number(members.get('')) + GRACE_MS;
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
         if (leadsTo(await this.#parts.links.peek(name), profileId, generation)) names.push(name);
-      // First: an unlinked identity may be a new visitor's.
+      // Before the links are removed: an unlinked identity may be a new visitor's.
       await queueRows(this.#parts.store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
       await queueRows(this.#parts.store, profiles, at);
@@ -129,7 +124,6 @@ export class LinkedEraser {
     await this.#parts.pending.forget(erasureOf(profileId, generation));
   }
 
-  /** @returns the merged profiles */
   async #clearMerged(
     profileId: string,
     generation: string,
@@ -142,7 +136,7 @@ export class LinkedEraser {
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
       const target = await this.#parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
-      // Or indirectly, through another merged profile.
+      // Or through another merged profile.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
       await this.#parts.merger.clear(member, target);
@@ -155,7 +149,7 @@ export class LinkedEraser {
       const found = await this.#parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
-      // A merge that has not given anything yet.
+      // A merge of which nothing is applied.
       const own = this.#parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.#parts.merger.targetOf(own);
       if (target !== undefined) await this.#parts.merger.clear(own, target);

@@ -1,18 +1,17 @@
-// Reads and changes the links of identities. An identity's hash is in the slot of its default profile, whose id is
-// computed from its name. It has a guest's counts, or only a link:
+// Reads and changes links. An identity's hash is in the slot of its default profile, and has a guest's counts, or only
+// a link:
 //
-//   <profile> <generation>             valid while the profile has this generation
-//   <profile> <generation> !<mergeId>    the guest's data is being merged: see merge.ts
-//   <profile> <generation> +<session>  a customer's, written before the session's profile gets this generation
-//   <profile>                          a guest's home, which expires with the guest
+//   <profile> <generation>              valid while the profile has this generation
+//   <profile> <generation> !<merge id>  the guest's data is being merged: see merge.ts
+//   <profile> <generation> +<session>   a customer's, written before the session's profile gets this generation
+//   <profile>                           a guest's home, which expires with the guest
 //
 // A guest's home is its default profile. If another visitor has that (a customer took it over, then the session lost
-// its link), it is the next profile id in the slot, computed from that visitor's generation, and linked, because the
-// other visitor may be erased first.
+// its link), it is the next profile id in the slot, computed from that visitor's generation. Then it is linked, because
+// the other visitor may be erased first.
 //
-// An existing customer always has a link. redirects.ts removes dead links lazily. Remembered links are hints, which
-// the script verifies on one server; on a cluster, where identity and profile may be at two nodes, links are read
-// first.
+// A customer always has a link. redirects.ts removes dead links lazily. Remembered links are hints: on one server the
+// script verifies them; on a cluster, where identity and profile may be at two nodes, links are read first.
 
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -34,19 +33,19 @@ const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
 const REMEMBERED = 100_000;
 
 export interface Link {
-  /** For a compare-and-set. */
+  /** As stored. */
   readonly field: string;
   readonly profileId: string;
   /** '' for a guest's home. */
   readonly generation: string;
-  /** To finish first: `!<mergeId>`, `+<session>`; else ''. */
+  /** To finish first: `!<merge id>`, `+<session>`; or ''. */
   readonly task: string;
 }
 
 export interface Found {
   readonly link: Link | undefined;
   readonly exists: boolean;
-  /** Without a link: its profile, or the one that its first write creates. */
+  /** Without a link: the profile, or the one that a first write creates. */
   readonly home: string;
 }
 
@@ -79,7 +78,7 @@ export class Links {
     else this.#remembered.set(name, link);
   }
 
-  /** The session's remembered link, if the customer has the same: a profile never changes its customer. */
+  /** The remembered link of both. A profile never changes its customer, so checking the session suffices. */
   pair(customer: string, session: string): Link | undefined {
     const link = this.remembered(session);
     return link !== undefined && this.remembered(customer)?.field === link.field ? link : undefined;
@@ -94,7 +93,7 @@ export class Links {
     return this.#foundOf(name, field);
   }
 
-  /** Works at Redis's `maxmemory`; a batch with visits fails. */
+  /** Unlike a batch with visits, works at `maxmemory`. */
   async peek(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -110,7 +109,6 @@ export class Links {
     return { link, exists: false, home: await this.#homeAfter(own) };
   }
 
-  /** Its default profile is another visitor's. */
   async #homeAfter(own: string): Promise<string> {
     let home = own;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
@@ -133,7 +131,7 @@ export class Links {
     return (await this.#store.call((client) => client.exists(key))) === 1;
   }
 
-  /** At a home that is not its default profile. @returns false after a concurrent change */
+  /** Links a guest to a home that is not its default profile. @returns false after a concurrent change */
   async enter(name: string, home: string): Promise<boolean> {
     const { keys, guestsS } = this.#store;
     const own = this.defaultProfile(name);
@@ -141,7 +139,7 @@ export class Links {
     return (await this.#store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
-  /** Compare-and-set. @param before undefined for a new identity */
+  /** Compare-and-set. */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -151,7 +149,7 @@ export class Links {
     return isDone;
   }
 
-  /** Call before the member's link. @param note see Keys.members @returns false if the profile was erased */
+  /** Call before the member's link is set. @param note see Keys.members @returns false if the profile was erased */
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
     const { keys } = this.#store;
     const args = [generation, member, note];
@@ -159,8 +157,8 @@ export class Links {
   }
 
   /**
-   * Makes an identity's home a customer's. @returns its link, or the identity's other one; undefined if this generation
-   * was erased, or the home is another visitor's
+   * Makes an identity's home a customer's. @returns its link, also if another; undefined if this generation was erased,
+   * or the home is another visitor's
    */
   async own(
     name: string,
@@ -203,7 +201,7 @@ export function linkHome(home: string): Link {
   return { field: home, profileId: home, generation: '', task: '' };
 }
 
-/** @param field as scripts answer it; `.`, `!` and '' are no link */
+/** @param field as peekLink answers */
 export function linkIn(field: string): Link | undefined {
   if (field.length <= 1) return undefined;
   const [, profileId, generation, task = ''] = LINK_FIELD.exec(field) ?? [];
@@ -211,7 +209,7 @@ export function linkIn(field: string): Link | undefined {
   return { field, profileId, generation, task };
 }
 
-/** 48 bits, unique for the profile id. */
+/** 48 bits, unique per profile id. */
 export function newGeneration(): string {
   return randomBytes(6).toString('base64url');
 }

@@ -1,4 +1,4 @@
-// Acts at an identity's expected location, and follows redirects: the script verifies the location in the same step.
+// Acts at an identity's expected location, and follows redirects.
 
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
@@ -34,7 +34,7 @@ export class Locations {
     this.#redirects = redirects;
   }
 
-  /** From this process's memory alone. */
+  /** From memory only. */
   aim(request: Aimed, name: string): void {
     const own = this.#links.defaultProfile(name);
     const link = this.#links.areChecked ? this.#links.remembered(name) : undefined;
@@ -44,12 +44,12 @@ export class Locations {
     request.link = link === undefined ? '' : link.field;
   }
 
-  /** Customers always have a link, so a write reads it first. */
+  /** A customer always has a link, so a write reads it first. */
   needsLink(name: string): boolean {
     return isCustomerName(name) && !(this.#links.areChecked && this.#links.remembered(name) !== undefined);
   }
 
-  /** @param makes creates an unknown identity @throws errors of `ask` */
+  /** @param makes creates an unknown identity */
   async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
     const location = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
     const answer = await ask(location);
@@ -73,8 +73,8 @@ export class Locations {
   }
 
   /**
-   * @param session must have this link; '' if just verified @returns undefined if it has another link, or the profile
-   * was erased
+   * @param session must have this link; '' if just verified @returns undefined if it has another, or the profile was
+   * erased
    */
   async runAt<Answer>(link: Link, session: string, ask: Ask<Answer>): Promise<Done<Answer> | undefined> {
     const isChecked = session !== '' && this.#links.areChecked;

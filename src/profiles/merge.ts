@@ -1,14 +1,9 @@
-// Merges a profile into a linked one in another slot, by a journal:
+// Merges a profile into a linked one in another slot, by a journal; docs/architecture.md has the steps. The source is a
+// guest or, after a failover, another profile of the same customer.
 //
-//   pending ──take──▶ data renamed to the journal, link ends in `!` ──give, page by page──▶ added to the target
-//   ──join, append──▶ listed by the target, recorded for analysts ──finish──▶ link without `!`, no journal
-//
-// Each step is one idempotent script; the visitor's next request, or resume.ts, finishes a pending merge.
-//
-// Before anything is given, and before the journal is removed, a replica (if any) must have the previous step: a
+// Each step is one idempotent script. The visitor's next request, or resume.ts, finishes a pending merge. Before
+// anything is added to the target, and before the journal is removed, a replica (if any) must have the previous step: a
 // failover loses neither half.
-//
-// The source is a guest or, after a failover, another profile of the same customer.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -30,14 +25,14 @@ const CLEAR = loadScript<number>('profiles/clearMerge');
 
 /** Seconds: the visitor's next visit may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
-/** A request waits so many time-outs; a large merge goes on without it. */
+/** In time-outs. A large merge continues without the request. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;
 
 export interface Source {
   readonly profileId: string;
-  /** '' for a guest; so is `owner`. */
+  /** '' for a guest, like `owner`. */
   readonly generation: string;
   readonly owner: string;
   readonly name: string;
@@ -59,19 +54,16 @@ export interface MergerParts {
 
 export class Merger {
   readonly #parts: MergerParts;
-  /** By source. Bounded by requests and scans. */
+  /** By source. */
   readonly #running = new Map<string, Promise<boolean>>();
 
   constructor(parts: MergerParts) {
     this.#parts = parts;
   }
 
-  /**
-   * @returns false if nothing was merged: the source has changed, or the target was erased @throws ServiceError
-   * `unavailable`, also if the merge takes longer than a request waits
-   */
+  /** @returns false if the source has changed, or the target was erased; nothing was merged */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
-    // In the node's clock: a backup compares it with its start.
+    // In the node's clock, because a backup compares it with its start.
     const now = this.#parts.store.timeAt(this.#parts.store.addressOf(bucketOf(profileId)), performance.now());
     const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, mergeId, isFinished: false };
@@ -100,7 +92,7 @@ export class Merger {
     return withPatience(running, PATIENCE * this.#parts.store.timeoutMs);
   }
 
-  /** The target was erased. @returns false if target or guest's link differ */
+  /** Call if the target was erased. @returns false if target or guest's link differ */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys } = this.#parts.store;
     await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
@@ -108,7 +100,7 @@ export class Merger {
     const generation = await this.#parts.store.call((client) => client.hget(facts, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
-    // Not the own setting: commands and `deliver` don't have GUEST_RETENTION_DAYS.
+    // Commands and `deliver` don't have GUEST_RETENTION_DAYS.
     const retentionS = await this.#parts.store.guestRetentionS();
     const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
     if ((await this.#parts.store.change(RESTORE, touched, args)) !== 1) return false;
@@ -116,7 +108,7 @@ export class Merger {
     return true;
   }
 
-  /** The target was erased. */
+  /** Call if the target was erased. */
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.#parts.store;
     await this.#parts.pending.forget(mergeOf(profileId, target));
@@ -133,7 +125,7 @@ export class Merger {
     const given = await together(this.#parts.belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
-    // A repeated try appends rows with the same ids.
+    // A retry appends rows with the same ids.
     const time = Number.parseInt(mergeId, 10);
     const told = merged.map((profile) =>
       this.#parts.append(
@@ -154,7 +146,7 @@ export class Merger {
     return true;
   }
 
-  /** @returns merged profiles among the members; undefined if the target was erased */
+  /** @returns profiles merged into the source earlier; undefined if the target was erased */
   async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
     const { kind, indexes, merged } = belonging;
     const { keys } = this.#parts.store;
@@ -169,7 +161,6 @@ export class Merger {
       cursor = next;
       const fields = found.filter((_, i) => !merged.except?.has(found[i - (i % 2)] as string));
       const names = fields.filter((_, i) => i % 2 === 0);
-      // Profiles that were merged into the source belong to the target now.
       if (belonging === members) profiles.push(...names.filter(isProfile));
       // An index entry must precede its field.
       for (const index of indexes) await index.addAll(names, into);
@@ -237,12 +228,11 @@ function linkOf({ link, mergeId, isFinished }: Target): Link {
   return linkTo(link.profileId, link.generation, isFinished ? '' : `!${mergeId}`);
 }
 
-/** See Pending. */
 function mergeOf(profileId: string, { link, mergeId }: Target): string {
   return `merge ${profileId} ${link.field} ${mergeId}`;
 }
 
-/** Neither an identity, a share code, nor a digest. */
+/** No identity, share code or digest. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
 }
@@ -255,7 +245,6 @@ async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
   return ended.map((one) => (one as PromiseFulfilledResult<T>).value);
 }
 
-/** The merge goes on. */
 function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout;
   const late = new Promise<never>((_, reject) => {

@@ -1,5 +1,5 @@
-// The visitor of an export or erasure, by customer id, session id, e-mail address, or several of them. Several must
-// lead to one visitor: an erasure of two would be a surprise.
+// The visitor of an export or erasure, by customer id, session id or e-mail address. If several are given, they must
+// lead to one visitor.
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
@@ -12,7 +12,7 @@ const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
 export interface NamedVisitor {
   /** The first leads to the visitor, unless `digest` does. */
   readonly names: readonly string[];
-  /** Of the address, if no given id leads to a visitor. */
+  /** Of the address, if no id leads to a visitor. */
   readonly digest: string | undefined;
 }
 
@@ -27,10 +27,7 @@ export class NamedVisitors {
     this.#emails = emails;
   }
 
-  /**
-   * Creates and links nothing. An address alone may lead to several visitors. @throws ServiceError `invalid_request` if
-   * the ids lead to several
-   */
+  /** An address alone may lead to several visitors. @throws ServiceError `invalid_request` if ids lead to several */
   async find(identity: Identity): Promise<NamedVisitor> {
     const { sessionId } = identity;
     const session = sessionId === null ? '' : identityName('s', sessionId);

@@ -1,4 +1,4 @@
-// Wires the parts of profiles together.
+// Composes the parts of profiles.
 
 import type { Append } from '../events/appender.js';
 import type { Recording } from '../events/recording.js';
@@ -45,7 +45,6 @@ export interface IdentityStats {
   readonly erased?: () => void;
   /** Profiles dropped from an address's index. */
   readonly addressesDropped?: (profiles: number) => void;
-  /** An interrupted operation could not be completed. */
   readonly failed?: OnFailed;
 }
 

@@ -1,9 +1,9 @@
 // Journals multi-step operations before they begin, for resume.ts:
 //
-//   merge <profile> <target's profile> <its generation> <mergeId>
+//   merge <profile> <target's profile> <its generation> <merge id>
 //   erase <profile> <its generation>
 //
-// Each is listed at its profile's node: a failover loses both or neither.
+// Each is listed at its profile's node, so that a failover loses both or neither.
 
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
@@ -29,7 +29,7 @@ export class Pending {
     return this.#change('end', this.#streamOf(profileId), operation);
   }
 
-  /** At any node: its profile's slot may have moved. */
+  /** At any node, because its profile's slot may have moved. */
   async forget(operation: string): Promise<void> {
     for (const stream of await this.#streams()) await this.#change('end', stream, operation);
   }

@@ -1,5 +1,5 @@
-// Facts of a visitor. E-mail and names stay in Redis, and never enter `events`. Written with every request that has
-// them: a cache could not know of an erasure.
+// Facts of a visitor. E-mail and names stay in Redis, and never enter `events`. Not cached, because a cache would miss
+// erasures.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
 import { checkedAndEndingKeys, type Location } from '../redis/location.js';
@@ -33,7 +33,7 @@ export class Profiles {
     this.#profileIds = profileIds;
   }
 
-  /** Creates an unknown visitor. @param leads adds the visitor to the address's index: a server or an order gave it */
+  /** Creates an unknown visitor. @param leads index the address, which a server or an order gave */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);
     const email = leads ? normaliseEmail(who.email) : undefined;

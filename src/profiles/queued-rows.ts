@@ -13,7 +13,7 @@ const PAGE_SIZE = 100;
 export async function queueRows(store: Store, what: readonly string[], at?: number): Promise<void> {
   const now = Math.ceil(store.timeAt(undefined, performance.now()));
   const ageMs = Math.max(0, now - (at ?? now));
-  // If this server's clock is behind, others have stamped rows with later times.
+  // If this server's clock is behind, other servers' rows have later times.
   const until = Math.max(now, Date.now()) - ageMs;
   for (let i = 0; i < what.length; i += PAGE_SIZE) {
     const args = [until, ageMs, ...what.slice(i, i + PAGE_SIZE)];

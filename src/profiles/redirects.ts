@@ -1,4 +1,4 @@
-// Follows an identity's link, after finishing its task, and removes dead links.
+// Follows links, after finishing their tasks, and removes dead ones.
 
 import { ServiceError } from '../errors.js';
 import { encodeAdoption } from '../events/row.js';
@@ -29,7 +29,7 @@ export class Redirects {
     this.#parts = parts;
   }
 
-  /** The link leads to an existing profile. */
+  /** The returned link leads to an existing profile. */
   async stateOf(
     name: string,
     read: (name: string) => Promise<Found> = (one) => this.#parts.links.read(one),
@@ -50,7 +50,7 @@ export class Redirects {
     throw new ServiceError('unavailable');
   }
 
-  /** After a script's redirect. @param used the link given to the script */
+  /** @param used the link given to the script */
   async after(name: string, redirect: string, used: Link | undefined): Promise<Found> {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
     const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
@@ -87,7 +87,7 @@ export class Redirects {
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
-    // Its own, or one whose customer's link was lost in a failover.
+    // The session's own profile; else one whose customer's link was lost in a failover.
     const isInItsSlot = bucketOf(profileId) === bucketOf(this.#parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
       ? (await this.#parts.links.own(session, profileId, customer, generation))?.field ===

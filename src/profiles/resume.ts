@@ -1,12 +1,11 @@
-// Completes interrupted multi-step operations. Every step is idempotent; a failed operation is tried again at the next
-// scan.
+// Completes interrupted multi-step operations. Every step is idempotent; the next scan retries failed operations.
 
 import type { LinkedEraser } from './linked-eraser.js';
 import type { Merger } from './merge.js';
 import type { Pending } from './pending.js';
 import type { Redirects } from './redirects.js';
 
-/** Milliseconds. An operation that was pending at the last scan counts as interrupted. */
+/** An operation that was pending at the last scan counts as interrupted. */
 const SCAN_MS = 30_000;
 /** Per scan. */
 const MOST = 10_000;
@@ -34,7 +33,7 @@ export class Resume {
     const scan = async () => {
       if (isRunning) return;
       isRunning = true;
-      // If Redis is away, that is logged elsewhere.
+      // The store logs that Redis is away.
       await this.run().catch(() => {});
       isRunning = false;
     };
@@ -44,7 +43,6 @@ export class Resume {
     return () => clearInterval(timer);
   }
 
-  /** Also completes operations pending at the last scan. @throws ServiceError `unavailable`: run it again */
   async run(): Promise<void> {
     const pending = await this.#pendingNow();
     const seen = this.#seen;

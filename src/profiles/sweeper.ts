@@ -1,7 +1,7 @@
-// Removes what leads to expired guests: share codes, entries of the indexes of addresses and subscribers. They have slots
-// of their own, so they can't expire with the guest's keys.
+// Removes share codes and index entries (addresses, wishlists) that lead to expired guests. They are in other slots, so
+// they can't expire with the guest's keys.
 //
-// One process at a time SCANs all keys every few hours; an interrupted sweep starts anew.
+// One process at a time SCANs all keys; an interrupted sweep starts anew.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mastersOf } from '../redis/client.js';
@@ -12,10 +12,10 @@ import type { Emails } from './emails.js';
 
 /** Two sweeps take less than a day. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
-/** A sweep takes Redis and `serve` a few percent of a core. */
+/** Takes Redis and `serve` a few percent of a core. */
 const PAGE = 200;
 const PAUSE_MS = 20;
-/** Spares what may still be on its way to its profile. */
+/** An entry is written before its profile's data. */
 const GRACE_MS = 60 * 60 * 1_000;
 const SWEPT = /^\{(share|email|wish):([^}]+)\}$/;
 

@@ -25,7 +25,7 @@ const READ_ROUNDS = 8;
 /** Concurrent erasures of the visitor. */
 const LINK_ROUNDS = 8;
 
-/** Throws to refuse a change before two ids are linked for it. @param locations locations that the link joins */
+/** Throws to refuse a change before ids are linked for it. @param locations that the link joins */
 export type Check = (locations: readonly Location[]) => Promise<void>;
 
 export interface FoundProfile {
@@ -64,7 +64,7 @@ export class Visitors {
     );
   }
 
-  /** @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
+  /** @throws ServiceError `overloaded`, `too_many_products` */
   async enter(
     kind: Exclude<VisitKind, 'read'>,
     who: Identity,
@@ -76,7 +76,6 @@ export class Visitors {
     return { profileId, count: answer };
   }
 
-  /** Once per operation. @throws as `enter` */
   async enterOnce(
     who: Identity,
     mayLink: boolean,
@@ -97,7 +96,7 @@ export class Visitors {
     return { profileId, count: answer };
   }
 
-  /** Counts in the order of `handles`. @throws ServiceError `unavailable`, `overloaded` */
+  /** In the order of `handles`. */
   async readAll(
     who: Identity,
     mayLink: boolean,
@@ -137,12 +136,12 @@ export class Visitors {
     throw new ServiceError('unavailable');
   }
 
-  /** Creates an unknown visitor. @throws ServiceError `overloaded` at the high-water mark, `unavailable` */
+  /** Creates an unknown visitor. @throws ServiceError `overloaded` */
   async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
     return (await this.change(who, mayLink, this.#parts.events.at(encode))).profileId;
   }
 
-  /** `record` by callback: without a promise unless ids are linked. */
+  /** `record` without promises, unless ids are linked. */
   submit(request: EventRequest, who: Identity, mayLink: boolean): void {
     if (!mustLink(who, mayLink)) {
       this.#parts.events.record(request, onlyName(who));
@@ -173,14 +172,13 @@ export class Visitors {
     return isNew ? this.peek(who, mayLink, ask) : this.#run(who, mayLink, { makes: false }, ask);
   }
 
-  /** After a write. */
   async preview(who: Identity, mayLink: boolean): Promise<Location[]> {
     const { linker } = this.#parts;
     if (mustLink(who, mayLink)) return linker.preview(...namesOf(who));
     return [await linker.locate(onlyName(who))];
   }
 
-  /** From this process's memory alone. */
+  /** From memory only. */
   likelyProfile(who: Identity, mayLink: boolean): string {
     const { links } = this.#parts;
     const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
@@ -206,7 +204,6 @@ export class Visitors {
     return this.#run(who, mayLink, { makes: true, check }, ask);
   }
 
-  /** @param makes see Locations.run */
   async #run<Answer>(
     who: Identity,
     mayLink: boolean,

@@ -1,4 +1,4 @@
-// Makes the script call of a batch, and decodes the reply.
+// Sends a batch as one script call.
 
 import { ServiceError } from '../errors.js';
 import type { RedisHealth } from './health.js';
@@ -7,25 +7,23 @@ import { ScriptCall } from './script-call.js';
 import { type Script, withFlags } from './scripts.js';
 import type { NOT_HERE, Sender } from './sender.js';
 
-/** One of `done` and `failed` is called once, maybe within `add`. */
+/** `done` or `failed` is called once, maybe within `add`. */
 export interface Batched<Answer> {
   /** Monotonic; set by the batcher. */
   deadline: number;
   done(answer: Answer): void;
-  /** @param error ServiceError `unavailable`, `overloaded`, or an error of `decode` */
   failed(error: Error): void;
 }
 
-/** The first key and three arguments are the batcher's. */
 export interface BatchFormat<Op, Answer> {
   readonly script: Script;
   tag(op: Op): string;
-  /** A batch may mix the tags of a node. */
+  /** A batch may mix tags of one node. */
   readonly mixesTags: boolean;
   writes(op: Op): boolean;
-  /** Approximate characters, if they may be many. */
+  /** Approximate characters; absent if few. */
   size?(op: Op): number;
-  /** Adds arguments, and keys unless `mixesTags`. @param address if known, on a cluster */
+  /** Adds arguments, and keys unless `mixesTags`, after the batcher's key and three arguments. */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
   /** In order. An Error fails its operation. */
   decode(
@@ -35,21 +33,18 @@ export interface BatchFormat<Op, Answer> {
   ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
-/** One tag's slot (or the single server), or a node. */
 export type Kind = 'tag' | 'node';
 
 export interface BatchCallsOptions {
   readonly sender: Sender;
   readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'refreshSlots'>;
   senderChannelKey(tag: string, channel: string): string;
-  /** Of a node's streams and channels. */
   nodeTag(address: string): string | undefined;
   readonly isCluster: boolean;
-  /** Latency in milliseconds. */
   readonly onBatch?: (size: number, ms: number) => void;
 }
 
-/** Seconds. No copy of a batch may outlive its record. */
+/** Seconds. The channel must outlive every copy of its batch. */
 const LANE_MEMORY_S = 60;
 
 export class BatchCalls<Op extends Batched<Answer>, Answer> {
@@ -67,7 +62,7 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     ];
   }
 
-  /** @returns answers in order; undefined if the stream is not at that node: nothing was done */
+  /** @returns undefined if the stream is not at that node: nothing was done */
   async ask(kind: Kind, to: string, channel: string, batch: readonly Op[]) {
     const { sender, health, isCluster, senderChannelKey, nodeTag, onBatch } = this.#options;
     const started = performance.now();

@@ -1,17 +1,14 @@
-// Sends all operations of a tick of the event loop in one script call, applied exactly once.
+// Sends a tick's operations in one script call, applied exactly once.
 //
 //   add ──▶ waiting ──▶ (end of the tick or a full batch, and a free channel) ──▶ in flight ──▶ answered
 //              ▲                                                    │ connection lost: retry
-//              └── tick after tick while all channels are busy         └─ with the same number
+//              └── tick after tick while all channels are busy      └─ with the same sequence number
 //
-// A channel has one batch in flight, see lua/includes/senderChannel.lua. The busier Redis is, the larger the batches.
-//
-// On a cluster, scripts that can mix hash tags have channels per master, others per tag. An operation whose slot has
-// moved or migrates comes back undone (NOT_HERE), as does a batch if its stream's slot migrates; both are retried. A
+// A sender channel (lua/includes/senderChannel.lua) has one batch in flight. On a cluster, scripts that can mix hash
+// tags have channels per master, others per tag. Operations of a migrating slot come back undone, and are retried. A
 // call costs about the same whatever its size, so a tick sends to one node only.
 //
-// Nothing waits longer than the time-out, or at all while the circuit breaker is open. A batch carries the deadline
-// of its oldest operation, minus the time for the reply, so nothing is applied after its 503.
+// A batch carries the deadline of its oldest operation, minus the time for the reply: nothing is applied after its 503.
 
 import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';
@@ -28,20 +25,18 @@ import { refusesWrites, toServiceError } from './failures.js';
 import { NOT_HERE } from './sender.js';
 
 export interface BatcherOptions extends BatchCallsOptions {
-  /** Milliseconds until an unanswered operation fails. */
   readonly timeoutMs: number;
   readonly maxPending: number;
 }
 
 const CHANNELS_PER_GROUP = 4;
-/** Before a retry. */
 const AGAIN_MS = 10;
 const MAX_BATCH = 512;
-/** Characters. Megabytes of arguments would block other callers. */
+/** Characters. Megabytes would block other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
-/** As a share of the time-out. */
+/** Part of the time-out. */
 const DEADLINE_SPREAD = 0.05;
-/** The answers of a batch that was not applied. */
+/** The batch was not applied. */
 const AGAIN = Symbol('again');
 const ALL = 'all';
 
@@ -59,9 +54,8 @@ interface Group<Op> {
 export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatcherOptions;
-  /** Idle groups are removed. */
   readonly #groups = new Map<string, Group<Op>>();
-  // Unique across restarts: processes must never share a channel's numbers.
+  // Unique across restarts: processes must not share a channel.
   readonly #id = randomBytes(6).toString('base64url');
   readonly #calls: BatchCalls<Op, Answer>;
   #pending = 0;
@@ -80,7 +74,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return this.#pending;
   }
 
-  /** Never throws: calls `failed` with `unavailable`, or `overloaded` at `maxPending`. */
+  /** Calls `failed` with `unavailable`, or `overloaded` at `maxPending`. */
   add(op: Op): void {
     const { health, maxPending } = this.#options;
     if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
@@ -89,14 +83,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#scheduleTick();
     op.deadline = this.#turnDeadline;
     const group = this.#groupOf(op);
-    // Don't let Redis wait for the end of a large tick.
     if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTick(group);
   }
 
-  /** @param op owned by the batcher from now on @throws ServiceError see `add` */
+  /** @param op belongs to the batcher from now on */
   run(op: Omit<Op, keyof Batched<Answer>>): Promise<Answer> {
     return new Promise((done, failed) => {
-      // A copy would cost more than everything else here.
+      // A copy would cost more than the rest.
       const batched = op as unknown as { -readonly [Name in keyof Op]: Op[Name] };
       batched.deadline = 0;
       batched.done = done;
@@ -133,7 +126,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #group(kind: Kind, to: string): Group<Op> {
     const known = this.#groups.get(to);
     if (known !== undefined) return known;
-    // Groups of both kinds may use the same tag.
+    // Groups of both kinds may share a tag.
     const freeChannels = Array.from(
       { length: CHANNELS_PER_GROUP },
       (_, channel) => `${this.#id}${kind[0]}${channel}`,
@@ -157,10 +150,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       this.#sendWaiting(group);
     }
     if (served === undefined || !this.#groups.delete(served.to)) return;
-    this.#groups.set(served.to, served); // the others come first in the next tick
+    this.#groups.set(served.to, served); // others come first in the next tick
   };
 
-  /** Does not refuse late operations: their answers would be written one by one within a tick. */
+  /** Without #dropLate: its answers would be written one by one within a tick. */
   #sendWithinTick(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
@@ -169,7 +162,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #sendWaiting(group: Group<Op>): void {
     this.#dropLate(group);
     this.#sendBatches(group);
-    // A cluster has many tags.
     if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.to);
   }
 
@@ -221,13 +213,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     }
     group.busy--;
     group.freeChannels.push(channel);
-    // Before the answers: don't let Redis wait for them.
+    // Before the answers, so that Redis doesn't wait.
     if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTick();
     for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
-  /** A Redis that accepts no writes refuses the whole batch: send its reads alone. */
+  /** A Redis that refuses writes refuses the whole batch: send its reads alone. */
   async #refused({ kind, to }: Group<Op>, channel: string, batch: readonly Op[], error: Error) {
     const { writes } = this.#format;
     const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);

@@ -1,7 +1,6 @@
-// Knows which master has a slot, and whether it is up (node.ts). Probes every master, and so notices a loss of data, a
-// demotion without a closed connection, and recoveries.
-//
-// ioredis's Cluster refreshes its table of slots only after MOVED; while a slot's master is not up, we refresh it.
+// Knows each slot's master, and whether it is up (node.ts). Probes notice a loss of data, a demotion without a closed
+// connection, and recoveries. ioredis's Cluster refreshes its table of slots only after MOVED; we also do while a
+// master is down.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
@@ -19,7 +18,7 @@ export interface HealthSpec {
   readonly keys: Keys;
   readonly salt: string;
   readonly timeoutMs: number;
-  /** Called after failed probes, and once after a loss, with DeploymentLostError. */
+  /** After failed probes; once after a loss. */
   readonly onError: (error: Error) => void;
   readonly onReplicated?: ((ms: number) => void) | undefined;
   readonly verifyMs?: number | undefined;
@@ -40,13 +39,12 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** 100 bytes each; indexes and records have their own tags. */
+/** 100 bytes each. */
 const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
 const POLL_MS = 5;
 const OPEN_MS = 2_000;
 const REFRESH_MS = 200;
-/** Clocks drift, and may be set. */
 const MEASURE_MS = 10_000;
 
 export class RedisHealth {
@@ -84,12 +82,11 @@ export class RedisHealth {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** Single masters may be away. */
+  /** Also if some masters are down. */
   get isUp(): boolean {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }
 
-  /** No slot is worth waiting for. */
   get isCircuitOpen(): boolean {
     return this.#only === undefined ? this.#lost !== undefined : this.#only.isCircuitOpen;
   }
@@ -102,7 +99,7 @@ export class RedisHealth {
     return this.#only ?? this.#nodes.get(this.#cluster?.slots[slot]?.[0] ?? '');
   }
 
-  /** Undefined if the master is not up, and on one server. */
+  /** Undefined if the master is down, and on one server. */
   addressOf(tag: string): string | undefined {
     let slot = this.#slotsOfTags.get(tag);
     if (slot === undefined) {
@@ -113,7 +110,6 @@ export class RedisHealth {
     return node?.isUp ? node.address : undefined;
   }
 
-  /** @param address undefined on one server */
   streamAt(address: string | undefined): number | undefined {
     return this.#at(address)?.stream;
   }
@@ -122,7 +118,7 @@ export class RedisHealth {
     return new Set([...this.#nodes.values()].flatMap(({ stream }) => (stream === undefined ? [] : [stream])));
   }
 
-  /** Milliseconds of a node's clock, or of any node's if unknown. @param time monotonic */
+  /** Milliseconds of the node's clock, or of any node's if the address is unknown. @param time monotonic */
   timeAt(address: string | undefined, time: number): number {
     const node = this.#at(address) ?? [...this.#nodes.values()][0];
     return node?.clock.at(time) ?? Date.now();
@@ -132,14 +128,13 @@ export class RedisHealth {
     return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
-  /** Resolves when every master is probed, or OPEN_MS are over. */
+  /** Resolves when every master is probed, or after OPEN_MS. */
   async opened(): Promise<void> {
     const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
     const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;
     while (![...this.#nodes.values()].every(isOpen) && performance.now() < deadline) await sleep(POLL_MS);
   }
 
-  /** @throws ServiceError `unavailable` after the deadline, or if waiting is in vain */
   async untilUp(slot: number, deadline: number): Promise<RedisNode> {
     if (this.#isClosed) throw new ServiceError('unavailable');
     if (this.nodeOf(slot) === undefined) this.#cluster?.refreshSlotsCache();
@@ -195,7 +190,7 @@ export class RedisHealth {
     this.#waiters = [];
   }
 
-  /** If the node of `meta` is lost, so is the deployment. */
+  /** Losing the node of `meta` loses the deployment. */
   get #lost(): DeploymentLostError | undefined {
     return this.nodeOf(this.#markers.meta.slot)?.lost;
   }

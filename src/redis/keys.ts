@@ -1,57 +1,52 @@
-// Spells all keys. What scripts use together has one hash tag.
+// Spells all keys. Keys that a script uses together share a hash tag.
 //
-// A profile id is `<bucket>.<hash>`: the bucket is the hash tag, and appears once, for there are millions of `v`
-// keys.
+// A profile id is `<bucket>.<hash>`. The bucket is the hash tag, and appears once: there are millions of `v` keys.
 
-/** By number: 0 is in the slot of `meta`, others in that of their node marker (node-markers.ts). */
+/** Stream 0 is in the slot of `meta`, others in that of their marker (node-markers.ts). */
 export interface StreamKeys {
-  /** stream */
   events(stream: number): string;
   /** hash: pending rows (`events`) and bytes */
   eventsState(stream: number): string;
-  /** stream */
   eventsDead(stream: number): string;
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
+  /** hash: salt, schema version, TTL of guests in seconds, names of markers */
   readonly meta: string;
   readonly settings: string;
-  /** hash: a guest's product handle -> count, or a link: see links.ts */
+  /** hash: a guest's product handle -> count, or a link, see links.ts */
   identity(profileId: string): string;
-  /** hash of a linked profile: product handle -> count */
+  /** hash: product handle -> count, if linked */
   counts(profileId: string): string;
   /**
-   * hash: facts; owner and generation if linked; `known` if nothing else exists. Once merged only `target`, with `!`
+   * hash: facts; owner and generation if linked; `known` if nothing else exists. After a merge only `target`, with `!`
    * before it while pending
    */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash. Identities, `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
-   * profiles -> mergeId, before it is applied `+<generation> <owner>` of a linked one, else ''
+   * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
+   * profile -> merge id; until applied '', or `+<generation> <owner>` of a linked one
    */
   members(profileId: string): string;
   /** hash: see lua/profiles/applyMergePage.lua */
   applied(profileId: string, generation: string, from: string): string;
   /** hash: members of an erased generation, until nothing leads to it */
   leftovers(profileId: string, generation: string): string;
-  /** string */
   erased(profileId: string, generation: string): string;
   /** sorted set per node: pending multi-step operations -> start, milliseconds */
   pending(stream: number): string;
-  /** string: the answer to an idempotency key */
+  /** string: an operation record, see requests.ts */
   operation(profileId: string, operationId: string): string;
   /** hash: see requests.ts */
   request(digest: string): string;
   /** string: see src/wishlist/order-notes.ts */
   order(digest: string): string;
-  /** string: `<profile> <made at, milliseconds since 1970>` */
+  /** string: `<profile> <milliseconds since 1970>` */
   share(code: string): string;
   ofKind(kind: ProfileKind, profileId: string): string;
   journal(kind: ProfileKind, profileId: string): string;
-  /** In one slot; without those of a generation. */
   allOf(profileId: string): string[];
   /** string: see lua/includes/senderChannel.lua */
   senderChannel(tag: string, id: string): string;
@@ -65,9 +60,9 @@ export interface Keys extends StreamKeys {
   readonly complianceOwner: string;
   /** string: expires when the next sweep is due */
   readonly sweep: string;
-  /** sorted set: profiles of an e-mail address -> last given, milliseconds */
+  /** sorted set: profiles of an e-mail address -> last time, milliseconds */
   email(digest: string): string;
-  /** hash: profiles that may have saved a variant -> noted at */
+  /** hash: profiles that may have saved a variant -> time */
   subscribers(digest: string): string;
   /** hash: see lua/extras/alerts/journalProduct.lua */
   readonly products: string;
@@ -94,7 +89,6 @@ export interface DeliveryKeys {
   readonly dead: string;
 }
 
-/** Also the hash tag. */
 export function bucketOf(profileId: string): string {
   return profileId.slice(0, profileId.indexOf('.'));
 }
@@ -103,7 +97,7 @@ export function tagOf(key: string): string {
   return key.slice(key.indexOf('{') + 1, key.indexOf('}'));
 }
 
-/** @param prefix ASCII without braces, which would make a hash tag */
+/** @param prefix without braces */
 export function createKeys(prefix: string): Keys {
   const ofProfile = (kind: string) => (profileId: string) => {
     const dot = profileId.indexOf('.');

@@ -1,15 +1,14 @@
-// The expected location of a visitor's data. Scripts verify it atomically, and else answer with a redirect
-// (lua/includes/redirect.lua).
+// The expected location of a visitor's data. Scripts verify it, or answer with a redirect (lua/includes/redirect.lua).
 
 import type { Keys } from './keys.js';
 
 export interface Location {
   readonly profileId: string;
-  /** Of a linked profile, else ''. */
+  /** '' for a guest. */
   readonly generation: string;
-  /** Default profile of the identity to verify; '' if verified before. */
+  /** Default profile of the identity to verify, or ''. */
   readonly checked: string;
-  /** Expected link; '' for none. */
+  /** Expected link, or ''. */
   readonly link: string;
 }
 
@@ -17,7 +16,6 @@ export function linkedLocation(profileId: string, generation: string): Location 
   return { profileId, generation, checked: '', link: '' };
 }
 
-/** For an identity without a link. */
 export function guestLocation(own: string): Location {
   return { profileId: own, generation: '', checked: own, link: '' };
 }
@@ -32,12 +30,11 @@ export function countsOf(
   return generation === '' ? keys.identity(profileId) : keys.counts(profileId);
 }
 
-/** The last of the script's keys. */
 export function checkedKeys(keys: Keys, { checked }: Location): string[] {
   return checked === '' ? [] : [keys.identity(checked)];
 }
 
-/** All keys that expire with a guest, so that Redis refuses the call while one may have migrated. */
+/** All keys that expire with a guest, so that Redis refuses the call if one may have migrated. */
 export function checkedAndEndingKeys(keys: Keys, location: Location): string[] {
   const { profileId, generation } = location;
   const ending =
@@ -51,5 +48,4 @@ export function isRedirect(answer: unknown): answer is Redirect {
 
 export type Redirect = `@${string}` | '!';
 
-/** The linked profile was erased. */
 export const GONE = '!';

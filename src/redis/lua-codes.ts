@@ -1,13 +1,13 @@
-// Reply codes of scripts. Nothing was done.
+// Error codes of scripts: nothing was done.
 
 export const LUA = {
-  /** The call arrived after its deadline. */
+  /** The deadline has passed. */
   EXPIRED: -1,
   /** The channel has a newer batch. */
   SUPERSEDED: -2,
   /** The stream is at its high-water mark. */
   FULL: -3,
-  /** The profile has its maximum of products or items. */
+  /** Of products or items of the profile. */
   TOO_MANY: -6,
   /** The stream is at another node, or its slot is migrating. */
   NO_STREAM: -7,

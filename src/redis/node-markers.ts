@@ -1,9 +1,9 @@
-// NodeMarkers prove that a cluster's node still has its data: one that comes back empty (lost volume, unsynced replica,
-// FLUSHALL) answers normally, with counts from zero.
+// Markers prove that a cluster's node still has its data: a node that comes back empty (lost volume, unsynced replica,
+// FLUSHALL) would count from zero.
 //
-// `meta` names every marker (field `marker:<tag>`), and a named marker is never made again: a node with its slot, but
-// without the marker, has lost its data. A node without named markers is new, and gets one; that of `meta` needs none.
-// Streams are in the slots of markers, and so are found after migrations.
+// `meta` names every marker (field `mark:<tag>`), and a named marker is never made again: a node that has its slot, but
+// not the marker, has lost its data. A node without named markers is new, and gets one, except the node of `meta`.
+// Streams are in the slots of markers, so migrations don't hide them.
 //
 // To accept a node's loss, HDEL its markers from `meta`.
 
@@ -15,7 +15,6 @@ import { redirectionOf } from './failures.js';
 import type { Keys } from './keys.js';
 
 export class DeploymentLostError extends StartupError {
-  /** @param address undefined for the whole deployment */
   constructor(address?: string) {
     super(
       `${address === undefined ? 'Redis' : `Node ${address} of the Redis Cluster`} no longer holds the deployment that ` +
@@ -48,7 +47,7 @@ export class NodeMarkers {
   readonly meta: NodeMarker;
   readonly #client: RedisClient;
   readonly #keys: Keys;
-  /** Identifies the deployment without revealing its salt. */
+  /** Identifies the deployment without its salt. */
   readonly #text: string;
   #named: readonly NodeMarker[] = [];
 
@@ -59,12 +58,11 @@ export class NodeMarkers {
     this.meta = { key: keys.meta, stream: 0, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
 
-  /** A named marker in the slots of a node. @throws Redis's errors */
   async find(has: (slot: number) => boolean): Promise<NodeMarker | undefined> {
     return this.#at(has) ?? (await this.#findAnew(has));
   }
 
-  /** False if the marker's loss was accepted. */
+  /** False if an operator accepted its loss. */
   async isNamed(marker: NodeMarker): Promise<boolean> {
     if (marker === this.meta) return true;
     return (await this.#findAnew((slot) => slot === marker.slot)) !== undefined;
@@ -97,7 +95,7 @@ export class NodeMarkers {
     }
   }
 
-  /** Repeated, since a failover of the node of `meta` may lose the name. */
+  /** Repeated by probes: a failover of the node of `meta` may lose the name. */
   async name(marker: NodeMarker): Promise<void> {
     if (marker !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${marker.stream}`, '1');
   }
@@ -112,12 +110,10 @@ export class NodeMarkers {
   }
 }
 
-/** Without `meta`. */
 function markedStreams(fields: readonly string[]): number[] {
   return fields.flatMap((name) => (name.startsWith(FIELD) ? [Number(name.slice(FIELD.length))] : []));
 }
 
-/** None without a deployment. */
 export async function streamsOf(client: RedisClient, keys: Pick<Keys, 'meta'>): Promise<number[]> {
   const fields = await client.hkeys(keys.meta);
   return fields.length === 0 ? [] : [0, ...markedStreams(fields)];

@@ -3,8 +3,7 @@
 //   down ──ready──▶ measure clock, probe write and marker ──ok──▶ up ──close, READONLY──▶ down
 //                               └──marker missing──▶ lost, until a later probe finds it
 //
-// READONLY means a demotion without a closed connection (a failover behind a fixed address): reconnect. Deadlines are
-// in the node's time, so its clock is measured first.
+// READONLY without a closed connection is a failover behind a fixed address: reconnect.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -18,15 +17,12 @@ import { loadScript, runScript, withFlags } from './scripts.js';
 import { isSilent } from './silence.js';
 
 export interface NodeSpec {
-  /** `host:port`; undefined for the one server. */
   readonly address: string | undefined;
   readonly markers: NodeMarkers;
   readonly timeoutMs: number;
   readonly has: (slot: number) => boolean;
   readonly onMoved: (slot: number, address: string) => void;
-  /** See HealthSpec. */
   readonly onError: (error: Error) => void;
-  /** Also after a failed wait. */
   readonly onReplicated: ((ms: number) => void) | undefined;
 }
 
@@ -48,7 +44,7 @@ export class RedisNode {
   #downSince = performance.now();
   #replicaSeenAt = Number.NEGATIVE_INFINITY;
   #replicated: Promise<void> | undefined;
-  /** Of the callers that share `#replicated`. */
+  /** The latest deadline of callers that share `#replicated`. */
   #replicatedDeadline = 0;
   #marker: NodeMarker | undefined;
   #stream: number | undefined;
@@ -70,12 +66,12 @@ export class RedisNode {
     return this.#stream;
   }
 
-  /** False if its slot, and so that of its streams, has moved. */
+  /** False if its slot, with its streams, has moved. */
   get hasMarker(): boolean {
     return this.#marker === undefined || this.#spec.has(this.#marker.slot);
   }
 
-  /** A failover may promote one that follows, or did within REPLICA_MS. */
+  /** A failover may promote it. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }
@@ -89,13 +85,12 @@ export class RedisNode {
     return this.isUp ? this.#failed : new ServiceError('unavailable');
   }
 
-  /** Callers should not wait. */
   get isCircuitOpen(): boolean {
     if (this.#lost !== undefined) return true;
     return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
   }
 
-  /** The last moment, in the node's clock, at which a call with this deadline may be applied. */
+  /** The last moment, in the node's clock, at which a call may be applied. */
   lastMoment(deadline: number): number {
     return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
   }
@@ -119,7 +114,7 @@ export class RedisNode {
     this.redis.disconnect(true);
   }
 
-  /** @throws DeploymentLostError; ServiceError `unavailable` if it does not answer in time; Redis's errors */
+  /** @throws DeploymentLostError; ServiceError `unavailable`; Redis's errors */
   async check(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.#spec.timeoutMs;
     const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
@@ -142,10 +137,7 @@ export class RedisNode {
     throw this.#lost;
   }
 
-  /**
-   * Resolves when `count` replicas have everything sent so far. Concurrent callers share one WAIT, up to the latest
-   * deadline. @throws ServiceError `unavailable`
-   */
+  /** Resolves when `count` replicas have everything sent so far. Callers share one WAIT, up to the latest deadline. */
   replicated(count: number, deadline: number): Promise<void> {
     this.#replicatedDeadline = Math.max(this.#replicatedDeadline, deadline);
     this.#replicated ??= this.#waitForReplicas(count);
@@ -158,12 +150,12 @@ export class RedisNode {
     const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
     const began = performance.now();
-    // WAIT covers writes up to the connection's last. A repeated batch may write nothing, so write here.
+    // WAIT covers writes up to the connection's last; a repeated batch may write nothing.
     const write = async ({ key, digest }: NodeMarker) => {
       try {
         return await redis.eval(PROBE_AT_MAXMEMORY.source, 1, key, this.lastMoment(deadline), digest);
       } catch (error) {
-        // The marker's slot is migrating. Don't rethrow: it would look like a redirection of the applied batch.
+        // The marker's slot is migrating. Rethrown, this would look like a redirection of the applied batch.
         if (redirectionOf(error as Error) === undefined) throw error;
         return undefined;
       }
@@ -172,7 +164,7 @@ export class RedisNode {
       for (;;) {
         const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
         const written = write(this.#marker as NodeMarker);
-        const waited = redis.wait(count, Math.max(1, ms)); // 0 is for ever
+        const waited = redis.wait(count, Math.max(1, ms)); // 0 waits for ever
         const [wrote, reached] = await Promise.all([written, waited]);
         if (wrote !== undefined || ms <= LOOK_AGAIN_MS) return [wrote, reached];
         await sleep(LOOK_AGAIN_MS);
@@ -216,14 +208,13 @@ export class RedisNode {
     if (isCurrent()) this.#isReady = true;
   }
 
-  /** @returns false if its marker is missing */
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
     const { markers, has } = this.#spec;
     for (;;) {
-      // Probe a missing marker until it is back, or its slot has moved.
+      // A missing marker is probed until it is back, or its slot has moved.
       const isHere = this.#marker !== undefined && has(this.#marker.slot);
       const marker = isHere ? this.#marker : ((await markers.find(has)) ?? (await markers.make(redis, has)));
-      if (marker === undefined) return true; // it has nothing to lose
+      if (marker === undefined) return true; // it has no data
       this.#marker = marker;
       const { key, digest, stream } = marker;
       try {

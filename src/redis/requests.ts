@@ -3,8 +3,9 @@
 //
 //   (nothing) ──begin──▶ in flight {operation's id, locations} ──end──▶ answered
 //
-// The operation is done at a location (a profile), atomically with an operation record there. If a merge has changed the
-// location, a retry fences the old one, which reveals whether it was done there or prevents it, and records the new one.
+// An operation is done at a location (a profile), atomically with an operation record there. If a merge has moved the
+// visitor, a retry fences the old location, which reveals whether the operation was done there or prevents it, and
+// records the new one.
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +26,7 @@ type Found = [
 ];
 
 const BEGIN = loadScript<1 | Found>('redis/beginRequest');
-/** An erasure runs at `maxmemory`: it frees memory. */
+/** Runs at `maxmemory`, because an erasure frees memory. */
 const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
 const RELOCATE = loadScript<string>('redis/relocateRequest');
 const END = loadScript<string>('redis/endRequest');
@@ -35,17 +36,16 @@ const IN_FLIGHT_GRACE_MS = 500;
 const POLL_MS = 10;
 /** Each failed round means a retry moved the operation. */
 const ROUNDS = 16;
-/** Not done, and can't be any more. */
+/** Not done, and never will be. */
 const FENCED = '-';
 
 export interface RequestKey {
   readonly scope: string;
   readonly key: string;
-  /** Another digest means that the key was reused. '' if that is impossible. */
+  /** '' if it can't differ. */
   readonly fingerprint: string;
-  /** Within a scope each customer has its own keys. */
+  /** Each customer has its own keys within a scope. */
   readonly customer?: string | null;
-  /** Runs at `maxmemory`. */
   readonly isErasure?: boolean;
 }
 
@@ -58,22 +58,20 @@ const NOTHING: readonly (Done | undefined)[] = [];
 
 interface RequestRecord {
   readonly key: string;
-  /** Seconds for which records are kept. */
   readonly rememberedS: number;
 }
 
 interface RecordedOperation {
   readonly id: string;
   readonly at: number;
-  /** Those at which it was, or will be, tried, separated by spaces. */
+  /** Separated by spaces, the latest last. */
   readonly locations: string;
 }
 
-/** An operation under a request record. */
 export class KeyedOperation {
   /** UUID v7. */
   readonly id: string;
-  /** The first request, milliseconds since 1970. */
+  /** Of the first request, milliseconds since 1970. */
   readonly at: number;
   readonly #store: Store;
   readonly #record: RequestRecord;
@@ -87,18 +85,12 @@ export class KeyedOperation {
     this.#locations = locations;
   }
 
-  /** The first location tried, or to try. */
-  get firstLocation(): string | undefined {
-    return this.#locations.split(' ', 1)[0] || undefined;
-  }
-
   recordId(part = 0): string {
     return recordIdOf(this.id, this.#locations.split(' ').length, part);
   }
 
   /**
-   * Call before the operation is done there. @returns per part whether it was done at an earlier location, and must not be
-   * repeated
+   * Call before the operation is done there. @returns each part that was done at an earlier location, else undefined
    */
   async arriveAt(location: string, parts = 1): Promise<readonly (Done | undefined)[]> {
     for (;;) {
@@ -111,10 +103,7 @@ export class KeyedOperation {
     }
   }
 
-  /**
-   * After the record was fenced. If the fencing try died before it recorded another location, continues here with a new
-   * record.
-   */
+  /** Call after a FENCED answer. If the fencing try died before it recorded another location, continues here. */
   async moveOn(location: string): Promise<void> {
     const { client } = this.#store;
     const known = this.#locations;
@@ -122,10 +111,7 @@ export class KeyedOperation {
     if (this.#locations === known) await this.#relocate(`${known} ${location}`);
   }
 
-  /**
-   * Does a part of the operation once, wherever it was tried. @param act if `done` is given, only answers @param
-   * isFenced the answer means FENCED @throws errors of `act`
-   */
+  /** Does a part once, wherever it was tried. @param act only answers if `done` is given */
   async doAt<Answer>(
     location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,
@@ -156,7 +142,7 @@ export class KeyedOperation {
   async #relocate(wanted: string): Promise<void> {
     const args = [this.id, this.#locations, wanted];
     const locations = await this.#store.change(RELOCATE, [this.#record.key], args);
-    if (locations === '') throw new ServiceError('unavailable'); // the record has expired, or Redis has lost it
+    if (locations === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
     this.#locations = locations;
   }
 }
@@ -170,7 +156,7 @@ export class RequestStore {
   readonly #rememberedS: number;
   readonly #graceMs: number;
 
-  /** @param graceMs time until an unanswered request counts as interrupted */
+  /** @param graceMs until an unanswered request counts as interrupted */
   constructor(store: Store, rememberedS = REMEMBERED_S, graceMs = IN_FLIGHT_GRACE_MS) {
     this.#store = store;
     this.#rememberedS = rememberedS;
@@ -178,8 +164,8 @@ export class RequestStore {
   }
 
   /**
-   * @param location expected profile, or '' @param act a retry may call it again @throws ServiceError
-   * `idempotency_key_reused`, and errors of `act`
+   * @param location expected profile, or '' @param act may be called again by a retry
+   * @throws ServiceError `idempotency_key_reused`, and errors of `act`
    */
   async run(
     { scope, key, fingerprint, customer, isErasure = false }: RequestKey,
@@ -189,7 +175,7 @@ export class RequestStore {
     const at = Date.now();
     const id = uuidv7({ msecs: at });
     let recordKey = this.#recordKey(scope, key);
-    // The record may outlive the visitor, so it must not name the customer.
+    // A digest, because the record may outlive the visitor.
     const owner = customer ? digestOf(`${this.#store.deployment.salt}${customer}`) : '';
     const begin = () =>
       this.#store.change(
@@ -199,7 +185,7 @@ export class RequestStore {
       );
     let reply = await begin();
     if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
-      // A shared device: the previous customer used this key.
+      // On a shared device, the previous customer used this key.
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
@@ -207,7 +193,7 @@ export class RequestStore {
     const graceUntil = performance.now() + this.#graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , locations, answer] = reply;
-      // Our own first try, whose reply was lost.
+      // Our own try, whose reply was lost.
       if (foundId === id) break;
       if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
       if (answer !== null) return answer;
@@ -236,7 +222,7 @@ export class RequestStore {
     try {
       return await end(await act(operation));
     } catch (error) {
-      // A 4xx changes nothing, so its key is free again, unless another try has succeeded.
+      // A 4xx changes nothing, so the key is unused, unless another try succeeded.
       const isRefused = error instanceof ServiceError && ERRORS[error.code].status < 500;
       const answer = isRefused ? await end('') : '';
       if (answer === '') throw error;

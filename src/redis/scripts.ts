@@ -1,6 +1,4 @@
-// Loads scripts of lua/ and runs them by SHA; after NOSCRIPT it sends the whole script.
-//
-// `-- @include senderChannel` is replaced by lua/includes/senderChannel.lua.
+// Loads scripts of lua/ and runs them by SHA. `-- @include x` is replaced by lua/includes/x.lua.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -12,7 +10,6 @@ export interface Script<Reply = unknown> {
   readonly name: string;
   readonly source: string;
   readonly sha: string;
-  /** For the compiler only: never set. */
   readonly reply?: Reply;
 }
 
@@ -21,7 +18,7 @@ export type ScriptArg = string | number;
 // From dist/src/redis/: lua/ is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
-/** @param path `<folder>/<name>` @throws if the script or an include does not exist */
+/** @param path `<folder>/<name>` */
 export function loadScript<Reply = unknown>(path: string): Script<Reply> {
   const source = read(path).replace(/^-- @include (\S+)\n/gm, (_, include) => read(`includes/${include}`));
   return scriptOf(basename(path), source);
@@ -40,7 +37,6 @@ export function scriptOf<Reply>(name: string, source: string): Script<Reply> {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
-/** The server ran nothing. */
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }

@@ -1,5 +1,5 @@
 // Access to Redis. All calls may be repeated (sender.ts): `run` only reads, scripts of `change` are idempotent, others
-// go through a Batcher. Any call may reject with ServiceError `unavailable`; callers don't document it again.
+// use a Batcher. Any call may reject with ServiceError `unavailable`; callers don't document it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError, StartupError } from '../errors.js';
@@ -20,28 +20,26 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   /** For tests. */
   readonly buckets?: number;
-  /** TTL of guests, seconds; 0: for ever. Absent in a process that makes no guests. */
+  /** TTL of guests; 0: for ever. Absent if the process creates none. */
   readonly guestsS?: number;
   /** Replicas that must have a change before it is answered. */
   readonly replicas?: number;
-  /** Errors of connections, and DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Also after a failed call; `command` has no script. */
+  /** Also after a failed call. */
   readonly onCall?: (script: string, ms: number) => void;
-  /** Also after a failed wait. */
   readonly onReplicated?: (ms: number) => void;
   /** For tests. */
   readonly verifyMs?: number;
-  /** Called with Redis's salt before anything is written; throws to refuse it. */
+  /** Called with the stored salt before anything is written; throws to refuse it. */
   readonly confirm?: (salt: string | undefined) => void;
 }
 
-/** Per batcher, about 2 KB each; then 503. */
+/** Per batcher; about 2 KB each. */
 const MAX_PENDING = 20_000;
 
 const AGAIN_MS = 10;
 
-/** A start tolerates a slow Redis for so long; an absent one fails immediately. */
+/** For a slow Redis; an absent one fails immediately. */
 const START_TIMEOUT_MS = 5_000;
 
 interface StoreCall<Reply> {
@@ -59,7 +57,6 @@ export class Store {
   readonly #health: RedisHealth;
   readonly #sender: Sender;
   readonly timeoutMs: number;
-  /** Seconds; 0: for ever. */
   readonly guestsS: number;
   readonly #onCall: ((script: string, ms: number) => void) | undefined;
 
@@ -91,7 +88,7 @@ export class Store {
       } catch (error) {
         if (error instanceof StartupError) throw error;
         const { message } = error as Error;
-        // The nodes of a starting cluster learn one by one that all slots are served.
+        // Nodes of a starting cluster learn one by one that all slots are served.
         const isShort = isSlow || message.startsWith('CLUSTERDOWN');
         if (!isShort || performance.now() > deadline) throw toStartupError(error as Error);
       }
@@ -119,7 +116,7 @@ export class Store {
 
   /**
    * For idempotent scripts. ARGV[1] is the deadline in the clock of the node of `keys[0]`, so no change is applied
-   * after its caller got an error.
+   * after its caller's error.
    */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send({ script, keys, args }, (lastMoment) => [lastMoment], true);
@@ -161,7 +158,7 @@ export class Store {
     }
   }
 
-  /** Seconds, from the `serve` that started last; 0: for ever. */
+  /** From the `serve` that started last; 0: for ever. */
   async guestRetentionS(): Promise<number> {
     return Number(await this.call((client) => client.hget(this.keys.meta, 'guestsS')));
   }
@@ -195,12 +192,10 @@ export class Store {
     return this.#health.streams;
   }
 
-  /** See RedisHealth. */
   addressOf(tag: string): string | undefined {
     return this.#health.addressOf(tag);
   }
 
-  /** @param address undefined on one server */
   readonly streamAt = (address: string | undefined): number => this.#health.streamAt(address) ?? 0;
 
   readonly #nodeTag = (address: string): string | undefined => {
@@ -208,7 +203,6 @@ export class Store {
     return stream === undefined ? undefined : tagOf(this.keys.events(stream));
   };
 
-  /** See RedisHealth. */
   timeAt(address: string | undefined, time: number): number {
     return this.#health.timeAt(address, time);
   }

@@ -46,7 +46,7 @@ export interface Removal extends Recorded {
   readonly items: readonly {
     readonly field: string;
     readonly event: PendingEvent;
-    /** Payload fields to copy from the item, by spaces; '' if the line is complete. */
+    /** Payload fields to copy from the item, separated by spaces; '' if the line is complete. */
     readonly payload: string;
   }[];
 }
