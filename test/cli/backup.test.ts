@@ -1,4 +1,4 @@
-// `wishmeter backup` and `wishmeter restore`, as processes beside a running service: what was acknowledged before a backup is
+// `wishmeter backup` and `wishmeter restore`, beside a running service: what was acknowledged before a backup is
 // there after the restore, once, on a Redis of another shape. What is no backup, and no empty target, is refused; a restore
 // that is disturbed fails; one database may be restored alone; and both work on the DATA_DIR of a `start`.
 
@@ -161,7 +161,7 @@ t.test('a quiet deployment', async (t) => {
 
   await t.test('one database is lost, and the other stays as it is', async (t) => {
     const only = (which: string, where: Deployment) =>
-      wishmeter({ args: ['restore', '--only', which, folder], env: settingsOf(where) });
+      runHere('restore', ['--only', which, folder], settingsOf(where));
     const newRedis = { ...source, redis: await startTestRedis(t) };
     const newClickHouse = { ...source, database: 'shop3' };
     const strange = { ...newRedis, database: 'load' };

@@ -9,8 +9,9 @@ import type { EmbeddedClickHouse } from '../../src/extras/embedded/clickhouse/st
 import { startApp, type TestApp } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import type { TestRedis } from '../harness/redis.js';
+import { runHere } from './in-process.js';
 import { sql } from './started.js';
-import { until, wishmeter } from './wishmeter.js';
+import { until } from './wishmeter.js';
 
 export const PREFIX = 'wm';
 export const GUESTS = 6;
@@ -37,17 +38,14 @@ export async function runWell(
   folder: string,
   deployment: Deployment,
 ): Promise<string> {
-  const { code, stdout, stderr } = await wishmeter({
-    args: [command, folder],
-    env: settingsOf(deployment),
-  });
+  const { code, stdout, stderr } = await runHere(command, [folder], settingsOf(deployment));
   t.same({ code, stderr }, { code: 0, stderr: '' }, command);
   return stdout;
 }
 
 /** `serve` and `flush` on a deployment, until the test ends or they are closed. */
 export async function startService(t: Test, deployment: Deployment) {
-  const env = { ...settingsOf(deployment), FLUSH_INTERVAL_MS: '200' };
+  const env = { ...settingsOf(deployment), FLUSH_INTERVAL_MS: '500' };
   const flushing = await flush(readConfig(env), pino({ level: 'silent' }));
   const app = await startApp(t, deployment.redis, { prefix: PREFIX, env: { PRODUCT_ALERTS: 'on' } });
   let closed: Promise<unknown> | undefined;

@@ -22,7 +22,6 @@ import {
   killAndAwaitNext,
   logLines,
   nothingLeft,
-  type Started,
   shopAt,
   sql,
   started,
@@ -42,22 +41,43 @@ const NEIGHBOUR = `--import=data:text/javascript,${encodeURIComponent(`
       done?.();
     });
   };`)}`;
+const WORKERS = ['1', '2', '3'];
+const CHILDREN = [
+  /^wishmeter serve/,
+  /^wishmeter flush/,
+  /^wishmeter clickhouse/,
+  /^\S*(redis|valkey)-server/,
+];
+/** Samples of a metric by the labels as they are written. */
+function samples(scrape: string, name: string): Map<string, number> {
+  const lines = scrape.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
+  return new Map(Array.from(lines, ([, labels = '', value]) => [labels, Number(value)]));
+}
+const LIMIT = 30;
+const CONNECTIONS = 24;
+/** So many that a worker which accepted the whole limit would be noticed. */
+const ACCEPTED = 4 * LIMIT;
+const WITHIN_MS = 120_000;
+/** The address of the caller that floods: others are counted by themselves. */
+const FLOODER = '127.0.0.2';
 t.test('runs of one folder, whatever it is called', needsProc(), async (all) => {
   const dir = join(await tempDir(all), 'a #b?c%d');
   const password = async () =>
     new URL(await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8')).password;
-  let key = '';
-  let firstPassword = '';
-  let run: Started;
-  const start = async (env: NodeJS.ProcessEnv = {}) => {
-    run = await started(all, dir, env);
-    return run;
-  };
+  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
+  const first = await started(all, dir, {
+    // Everything is logged, and a port of 0 is taken by the process that listens on it.
+    ...{ LOG_LEVEL: 'trace', NODE_OPTIONS: NEIGHBOUR, HOST: '', REDIS_FSYNC: 'always' },
+    ...{ WORKERS: String(WORKERS.length), RATE_LIMIT: String(LIMIT) },
+  });
+  const { url, clickhouseUrl, dashboardUrl } = first;
+  const firstPassword = await password();
+  const port = Number(new URL(url).port);
+  const key = await apiKey(dir);
+  const shop = shopAt(url, key);
+  let survivor: Running;
 
   await all.test('it keeps to this machine, to its owner, and to its setting of syncing', async (t) => {
-    // Everything is logged, and a port of 0 is taken by the process that listens on it.
-    const env = { LOG_LEVEL: 'trace', WORKERS: '2', NODE_OPTIONS: NEIGHBOUR };
-    const { url, clickhouseUrl, dashboardUrl } = await start({ ...env, HOST: '', REDIS_FSYNC: 'always' });
     t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
     const outside = outsideAddress();
     if (outside) await t.rejects(fetch(`http://${outside}:${new URL(url).port}/healthz`), 'and nowhere else');
@@ -76,53 +96,150 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       code: 0,
       stdout: 'Nothing to do.\n',
     });
-    firstPassword = await password();
     t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
   });
 
+  /** On a connection of its own, which may reach any worker, where it is not said otherwise. */
+  const visit = async (sessionId: string, how: { agent?: Agent; from?: string } = {}) => {
+    const body = JSON.stringify({ identity: { sessionId }, productHandle: 'p' });
+    return (await ask(port, 'POST', '/product/visit', { body, ...how })).status ?? 0;
+  };
+  const scrape = async () => (await ask(port, 'GET', '/metrics')).body;
+  const workersIn = (text: string) => [...samples(text, 'process_start_time_seconds').keys()];
+  const visitsIn = (text: string) =>
+    WORKERS.map((worker) => {
+      const labels = `worker="${worker}",operation="post /product/visit",status="200"`;
+      return samples(text, 'wishmeter_http_answers_total').get(labels) ?? 0;
+    });
+
+  await all.test('a scrape shows the figures of all workers, each as its own', async (t) => {
+    // Each from another address, since one worker alone accepts less than LIMIT.
+    for (let i = 0; i < LIMIT / 2; i++) t.equal(await visit('s', { from: `127.0.1.${i + 1}` }), 200);
+    const scrapes = await Promise.all(Array.from({ length: 20 }, scrape));
+    for (const text of scrapes) {
+      t.equal(
+        visitsIn(text).reduce((sum, count) => sum + count),
+        LIMIT / 2,
+      );
+      t.same(
+        workersIn(text),
+        WORKERS.map((worker) => `worker="${worker}"`),
+      );
+      t.same([...samples(text, 'wishmeter_redis_up')], [['', 1]], 'what is in Redis belongs to no worker');
+      t.same(
+        [...samples(text, 'wishmeter_stream_pending_events')],
+        [['stream="0"', 0]],
+        'also beside other scrapes',
+      );
+      t.equal(text.match(/^# TYPE wishmeter_http_answers_total /gm)?.length, 1);
+    }
+  });
+
+  await all.test('a caller that floods all workers gets RATE_LIMIT', async (t) => {
+    // Connections are spread over the workers, and each stays with its own.
+    const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+    t.teardown(() => agent.destroy());
+    const statuses = new Map<number, number>();
+    const began = performance.now();
+    const accepted = () => statuses.get(200) ?? 0;
+    let isEnough = false;
+    const flood = Promise.all(
+      Array.from({ length: CONNECTIONS }, async () => {
+        while (!isEnough) {
+          const status = await visit('flood', { agent, from: FLOODER });
+          statuses.set(status, (statuses.get(status) ?? 0) + 1);
+          await sleep(40); // more than the limit, and time for others on this machine
+        }
+      }),
+    );
+    const enough = until('enough is accepted', () => accepted() >= ACCEPTED, WITHIN_MS);
+    await enough.finally(() => {
+      isEnough = true;
+    });
+    await flood;
+    // The first window of each worker may have begun before the flood.
+    const windows = Math.floor((performance.now() - began) / 1_000) + 2;
+    t.ok(
+      accepted() <= LIMIT * windows,
+      `${accepted()} accepted in ${windows} s: ${JSON.stringify([...statuses])}`,
+    );
+    t.same([...statuses.keys()].sort(), [200, 429]);
+    const count = await shop.count({ sessionId: 'flood' }, 'p');
+    t.equal(count, accepted(), 'what was accepted was counted, and nothing else');
+  });
+
+  await all.test('a scrape leaves out a worker that hangs; one that is killed is started again', async () => {
+    const all = await processesOf(dir);
+    const victim = all.find(({ title }) => /^wishmeter serve/.test(title))?.pid ?? 0;
+    process.kill(victim, 'SIGSTOP');
+    // Some scrapes reach the one that hangs. For a second after the last scrape a worker shows that one again.
+    const withoutOne = async () => {
+      if (workersIn(await scrape()).length !== WORKERS.length - 1) throw new Error('an older one');
+      return true;
+    };
+    await until('a worker answers, and leaves out the one that hangs', async () => {
+      const scrapes = Array.from({ length: 8 }, withoutOne);
+      return await Promise.any([...scrapes, sleep(1_500, false)]).catch(() => false);
+    });
+    process.kill(victim, 'SIGKILL');
+    await until('it is started again, under its name', async () => {
+      return workersIn(await scrape().catch(() => '')).length === WORKERS.length;
+    });
+  });
+
+  await all.test('each child that is killed comes back, and nothing is lost', async (t) => {
+    const identity = { sessionId: 'killed' };
+    const isDone = (asking: Promise<unknown>) => asking.then(() => true).catch(() => false);
+    let events = 0;
+    for (const title of CHILDREN) {
+      await killAndAwaitNext(dir, title);
+      await until(`served again after ${title}`, () => isDone(shop.visit(identity, `after ${title}`)));
+      await until('an event is taken', () => isDone(shop.event(identity)));
+      events += 1;
+      await until(`${events} events in ClickHouse after ${title}`, async () => {
+        const count = await sql(clickhouseUrl, 'SELECT count() FROM events').catch(() => '');
+        return Number(count) >= events;
+      });
+      t.equal(Number(await sql(clickhouseUrl, 'SELECT count() FROM events')), events, `${title}`);
+    }
+    // Connections are spread over the workers that listen at the address.
+    await until('all workers are reached at the address again', async () => {
+      await visit('s');
+      return visitsIn(await scrape()).every((count) => count > 0);
+    });
+    await killAndAwaitNext(dir, /^wishmeter dashboard/);
+    await until(
+      'the dashboard is shown again',
+      async () => (await fetch(dashboardUrl).catch(() => undefined))?.ok,
+    );
+  });
+
   await all.test('it stops in the order that loses nothing, and its key is in no log line', async (t) => {
-    key = await apiKey(dir);
     t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
-    for (let i = 0; i < 3; i++) await shopAt(run.url, key).visit(GUEST);
-    await shopAt(run.url, key).event(GUEST);
-    t.equal((await processesOf(dir)).filter(({ title }) => title.startsWith('wishmeter serve')).length, 2);
-    const { code, signal, stdout, stderr } = await run.stop();
+    for (let i = 0; i < 3; i++) await shop.visit(GUEST);
+    await shop.event(GUEST);
+    t.equal((await processesOf(dir)).filter(({ title }) => title.startsWith('wishmeter serve')).length, 3);
+    const { code, signal, stdout, stderr } = await first.stop();
     t.same({ code, signal }, { code: 0, signal: null });
     t.equal(stdout.match(/"msg":"ready"/g)?.length, 1, 'one ready line');
     const lines = logLines(stdout);
     const stopped = lines.flatMap(({ msg, child }) => (msg === 'child stopped' ? [child] : []));
-    t.same(stopped.slice(0, 2).sort(), ['serve 1', 'serve 2']);
-    t.same(stopped.slice(2), ['dashboard', 'flush', 'deliver', 'clickhouse', 'redis']);
+    t.same(stopped.slice(0, 3).sort(), ['serve 1', 'serve 2', 'serve 3']);
+    t.same(stopped.slice(3), ['dashboard', 'flush', 'deliver', 'clickhouse', 'redis']);
     t.notMatch(stdout + stderr, key);
     t.same(await processesOf(dir), []);
   });
 
   await all.test('another start has everything, the same key and a new password', async (t) => {
-    const { url, clickhouseUrl } = await start();
+    const { url, running } = await started(all, dir, { FLUSH_INTERVAL_MS: '60000' });
     t.equal(await apiKey(dir), key);
     t.not(await password(), firstPassword);
     t.equal(await shopAt(url, key).count(GUEST), 3);
-    // It may have been moved before the stop or after this start; once, either way.
-    await until('the event is there', async () => {
-      return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === '1';
-    });
+    await shopAt(url, key).visit(GUEST);
+    await shopAt(url, key).event(GUEST);
+    // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Other tests run meanwhile.
+    running.child.kill('SIGKILL');
   });
-
-  await all.test('a second signal stops everything at once, also what hangs', async (t) => {
-    const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
-    process.kill(flush.pid, 'SIGSTOP');
-    run.running.child.kill('SIGTERM');
-    await until('serve has stopped', async () => !(await findProcess(dir, /^wishmeter serve/)));
-    run.running.child.kill('SIGTERM');
-    t.match(await run.running.ended, { code: 143 }, 'not 0, as when all have stopped in order');
-    await nothingLeft(dir); // guards look once a second
-  });
-
-  // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Two tests use them.
-  const killed = await start({ FLUSH_INTERVAL_MS: '60000' });
-  await shopAt(killed.url, key).visit(GUEST);
-  await shopAt(killed.url, key).event(GUEST);
-  killed.running.child.kill('SIGKILL');
 
   await all.test(
     'what keeps it from starting is one sentence, exit code 1, and nothing is left running',
@@ -134,7 +251,6 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       // Before anything has started, and after children have. test/cli/waiting.test.ts has the other reasons.
       const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
         [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
-        [{ REDIS_URL: 'redis://127.0.0.1:1' }, /Redis does not answer/],
         [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
       ];
       for (const [env, sentence] of cases) {
@@ -192,11 +308,20 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.equal(redises.length, 1, JSON.stringify(redises));
     const { url, clickhouseUrl } = readyLine(winner) as { url?: string; clickhouseUrl?: string };
     t.equal(await shopAt(String(url), key).count(GUEST), 4);
-    await until('the event is there', async () => {
-      return (await sql(String(clickhouseUrl), 'SELECT count() FROM events')) === '2';
+    await until('the events of all runs are there, once', async () => {
+      return (await sql(String(clickhouseUrl), 'SELECT count() FROM events')) === String(CHILDREN.length + 2);
     });
-    winner.child.kill('SIGTERM');
-    t.equal((await winner.ended).code, 0);
+    survivor = winner;
+  });
+
+  await all.test('a second signal stops everything at once, also what hangs', async (t) => {
+    const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
+    process.kill(flush.pid, 'SIGSTOP');
+    survivor.child.kill('SIGTERM');
+    await until('serve has stopped', async () => !(await findProcess(dir, /^wishmeter serve/)));
+    survivor.child.kill('SIGTERM');
+    t.match(await survivor.ended, { code: 143 }, 'not 0, as when all have stopped in order');
+    await nothingLeft(dir); // guards look once a second
   });
 
   await all.test('a signal while it starts ends it in order', async (t) => {
@@ -207,6 +332,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.same(await processesOf(dir), []);
   });
 });
+
 async function shell(line: string, cwd = '.'): Promise<string> {
   const sh = spawn('/bin/sh', ['-c', line], { cwd, stdio: ['ignore', 'pipe', 'ignore'] });
   let out = '';
@@ -216,148 +342,3 @@ async function shell(line: string, cwd = '.'): Promise<string> {
   await once(sh, 'close');
   return out;
 }
-
-const WORKERS = ['1', '2', '3'];
-const CHILDREN = [
-  /^wishmeter serve/,
-  /^wishmeter flush/,
-  /^wishmeter clickhouse/,
-  /^\S*(redis|valkey)-server/,
-];
-/** Samples of a metric by the labels as they are written. */
-function samples(scrape: string, name: string): Map<string, number> {
-  const lines = scrape.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
-  return new Map(Array.from(lines, ([, labels = '', value]) => [labels, Number(value)]));
-}
-const LIMIT = 30;
-const CONNECTIONS = 24;
-/** So many that a worker which accepted the whole limit would be noticed. */
-const ACCEPTED = 4 * LIMIT;
-const WITHIN_MS = 120_000;
-/** The address of the caller that floods: others are counted by themselves. */
-const FLOODER = '127.0.0.2';
-t.test('children of a start', needsProc(), async (t) => {
-  const dir = await tempDir(t);
-  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
-  const env = { WORKERS: String(WORKERS.length), RATE_LIMIT: String(LIMIT) };
-  const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir, env);
-  const port = Number(new URL(url).port);
-  const shop = shopAt(url, await apiKey(dir));
-
-  /** On a connection of its own, which may reach any worker, where it is not said otherwise. */
-  const visit = async (sessionId: string, how: { agent?: Agent; from?: string } = {}) => {
-    const body = JSON.stringify({ identity: { sessionId }, productHandle: 'p' });
-    return (await ask(port, 'POST', '/product/visit', { body, ...how })).status ?? 0;
-  };
-  const scrape = async () => (await ask(port, 'GET', '/metrics')).body;
-  const workersIn = (text: string) => [...samples(text, 'process_start_time_seconds').keys()];
-  const visitsIn = (text: string) =>
-    WORKERS.map((worker) => {
-      const labels = `worker="${worker}",operation="post /product/visit",status="200"`;
-      return samples(text, 'wishmeter_http_answers_total').get(labels) ?? 0;
-    });
-
-  await t.test('a scrape shows the figures of all workers, each as its own', async (t) => {
-    // Each from another address, since one worker alone accepts less than LIMIT.
-    for (let i = 0; i < LIMIT / 2; i++) t.equal(await visit('s', { from: `127.0.1.${i + 1}` }), 200);
-    const scrapes = await Promise.all(Array.from({ length: 20 }, scrape));
-    for (const text of scrapes) {
-      t.equal(
-        visitsIn(text).reduce((sum, count) => sum + count),
-        LIMIT / 2,
-      );
-      t.same(
-        workersIn(text),
-        WORKERS.map((worker) => `worker="${worker}"`),
-      );
-      t.same([...samples(text, 'wishmeter_redis_up')], [['', 1]], 'what is in Redis belongs to no worker');
-      t.same(
-        [...samples(text, 'wishmeter_stream_pending_events')],
-        [['stream="0"', 0]],
-        'also beside other scrapes',
-      );
-      t.equal(text.match(/^# TYPE wishmeter_http_answers_total /gm)?.length, 1);
-    }
-  });
-
-  await t.test('a caller that floods all workers gets RATE_LIMIT', async (t) => {
-    // Connections are spread over the workers, and each stays with its own.
-    const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
-    t.teardown(() => agent.destroy());
-    const statuses = new Map<number, number>();
-    const began = performance.now();
-    const accepted = () => statuses.get(200) ?? 0;
-    let isEnough = false;
-    const flood = Promise.all(
-      Array.from({ length: CONNECTIONS }, async () => {
-        while (!isEnough) {
-          const status = await visit('flood', { agent, from: FLOODER });
-          statuses.set(status, (statuses.get(status) ?? 0) + 1);
-          await sleep(5); // far more than the limit, and time for others on this machine
-        }
-      }),
-    );
-    const enough = until('enough is accepted', () => accepted() >= ACCEPTED, WITHIN_MS);
-    await enough.finally(() => {
-      isEnough = true;
-    });
-    await flood;
-    // The first window of each worker may have begun before the flood.
-    const windows = Math.floor((performance.now() - began) / 1_000) + 2;
-    t.ok(
-      accepted() <= LIMIT * windows,
-      `${accepted()} accepted in ${windows} s: ${JSON.stringify([...statuses])}`,
-    );
-    t.same([...statuses.keys()].sort(), [200, 429]);
-    const count = await shop.count({ sessionId: 'flood' }, 'p');
-    t.equal(count, accepted(), 'what was accepted was counted, and nothing else');
-  });
-
-  await t.test('a scrape leaves out a worker that hangs; one that is killed is started again', async () => {
-    const all = await processesOf(dir);
-    const victim = all.find(({ title }) => /^wishmeter serve/.test(title))?.pid ?? 0;
-    process.kill(victim, 'SIGSTOP');
-    // Some scrapes reach the one that hangs. For a second after the last scrape a worker shows that one again.
-    const withoutOne = async () => {
-      if (workersIn(await scrape()).length !== WORKERS.length - 1) throw new Error('an older one');
-      return true;
-    };
-    await until('a worker answers, and leaves out the one that hangs', async () => {
-      const scrapes = Array.from({ length: 8 }, withoutOne);
-      return await Promise.any([...scrapes, sleep(1_500, false)]).catch(() => false);
-    });
-    process.kill(victim, 'SIGKILL');
-    await until('it is started again, under its name', async () => {
-      return workersIn(await scrape().catch(() => '')).length === WORKERS.length;
-    });
-  });
-
-  await t.test('each child that is killed comes back, and nothing is lost', async (t) => {
-    const identity = { sessionId: 's-1' };
-    const isDone = (asking: Promise<unknown>) => asking.then(() => true).catch(() => false);
-    let events = 0;
-    for (const title of CHILDREN) {
-      await killAndAwaitNext(dir, title);
-      await until(`served again after ${title}`, () => isDone(shop.visit(identity, `after ${title}`)));
-      await until('an event is taken', () => isDone(shop.event(identity)));
-      events += 1;
-      await until(`${events} events in ClickHouse after ${title}`, async () => {
-        const count = await sql(clickhouseUrl, 'SELECT count() FROM events').catch(() => '');
-        return Number(count) >= events;
-      });
-      t.equal(Number(await sql(clickhouseUrl, 'SELECT count() FROM events')), events, `${title}`);
-    }
-    // Connections are spread over the workers that listen at the address.
-    await until('all workers are reached at the address again', async () => {
-      await visit('s');
-      return visitsIn(await scrape()).every((count) => count > 0);
-    });
-    await killAndAwaitNext(dir, /^wishmeter dashboard/);
-    await until(
-      'the dashboard is shown again',
-      async () => (await fetch(dashboardUrl).catch(() => undefined))?.ok,
-    );
-  });
-
-  t.equal((await stop()).code, 0);
-});

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Looks become rarer: one at ClickHouse takes 10 ms of CPU, and tests wait beside others. */
-const MOST_MS = 100;
+const MOST_MS = 250;
 
 /** Polls until `probe` gives something, and resolves to it. @throws where it takes more than `withinMs` */
 export async function until<T>(
