@@ -1,7 +1,7 @@
 -- Appends each event whose visitor still has the profile in its line. Creates unknown visitors.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
--- ARGV[7] TTL of a guest, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua
+-- ARGV[7] guest's TTL, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua
 -- ARGV[9] a JSONEachRow line per event
 -- Returns {i, redirect, ...} of the other events.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.

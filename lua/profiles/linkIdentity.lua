@@ -2,7 +2,7 @@
 -- Compare-and-set of an identity's link, also to a guest's profile that is not its default one.
 -- KEYS[1..2] identity, default profile   KEYS[3] guest's profile, if any
 -- ARGV[1] deadline   ARGV[2] expected, as peekLink returns it   ARGV[3] new link; empty: none
--- ARGV[4] TTL of a guest, seconds
+-- ARGV[4] guest's TTL, seconds
 -- Returns 1 if the identity has the new link; else 0.
 -- Errors: EXPIRED -1.
 

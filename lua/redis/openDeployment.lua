@@ -1,6 +1,6 @@
 -- Opens a deployment, or creates it.
 -- KEYS[1] meta
--- ARGV[1] schema version   ARGV[2] fresh salt   ARGV[3] TTL of a guest, seconds, 0: for ever; or empty
+-- ARGV[1] schema version   ARGV[2] fresh salt   ARGV[3] guest's TTL, seconds, 0: for ever; or empty
 -- Returns {schema, salt}.
 
 local meta = KEYS[1]

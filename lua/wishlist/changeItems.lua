@@ -1,19 +1,12 @@
 -- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
--- ARGV[7] TTL of a guest, seconds   ARGV[8] maximum items of a profile; 0: no limit
+-- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0: no limit
 -- ARGV[9] maximum of the profile's `itemBytes`; 0: no limit, not counted
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
--- ARGV[11] operations, in lines: letter and profile's key; items; identity, link, generation (see
---   includes/redirect.lua); record or empty; after a record its TTL in seconds; then
---   a  add or update: field; `<item id> <added at>`
---   m  import: field; `<item id> <added at> import`; in a dry run the number of earlier items of this list
---   r  remove: number of items; for each: field; event, open-ended if fields follow; payload fields to copy from it
---   t  store the reported state of a product: field; item as read (three lines); new second line; 1 if it has an event
---   c  share: code, or empty to read it; 1 if it is new
+-- ARGV[11] operations, in lines, see next_op: `a` adds or updates an item (src/wishlist/item.ts), `m` imports one, `r`
+--   removes items, `t` stores the reported state of a product, `c` assigns or reads a share code
 -- ARGV[12] a line per event of a, m, t, c   ARGV[13...] per a and m `<updated at>\n<content>`
--- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`, see src/wishlist/item.ts. Its first line stays.
--- After the removal of an imported item, `gone:<field>` of the profile prevents the same import.
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
 --   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`
 --     `new`, `there` (on the list), `again` (imported before), `gone` (imported and removed before); else empty
@@ -175,6 +168,7 @@ local function remove(op, events)
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
   end
+  -- The same import must not restore them.
   for field in pairs(imported) do
     redis.call('HSET', op.profile, 'gone:' .. field, '1')
   end
@@ -226,7 +220,7 @@ local function next_op()
     op.field, op.creation_line = line(), line()
   elseif op.kind == 'm' then
     op.field, op.creation_line = line(), line()
-    op.tried = tonumber(line())
+    op.tried = tonumber(line()) -- dry run: number of earlier items of this list
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'
@@ -237,7 +231,7 @@ local function next_op()
     op.told = first .. '\n' .. told .. '\n' .. content
     op.has_event = line() == '1'
   else
-    op.wanted = {}
+    op.wanted = {} -- `names`: payload fields to copy from the item; if any, `event` is open-ended
     for w = 1, tonumber(line()) do
       op.wanted[w] = { field = line(), event = line(), names = line() }
     end

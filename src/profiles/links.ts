@@ -2,7 +2,7 @@
 // a link:
 //
 //   <profile> <generation>              valid while the profile has this generation
-//   <profile> <generation> !<merge id>  the guest's data is being merged: see merge.ts
+//   <profile> <generation> !<mergeId>   the guest's data is being merged: see merge.ts
 //   <profile> <generation> +<session>   a customer's, written before the session's profile gets this generation
 //   <profile>                           a guest's home, which expires with the guest
 //
@@ -38,7 +38,7 @@ export interface Link {
   readonly profileId: string;
   /** '' for a guest's home. */
   readonly generation: string;
-  /** To finish first: `!<merge id>`, `+<session>`; or ''. */
+  /** To finish first: `!<mergeId>`, `+<session>`; or ''. */
   readonly task: string;
 }
 

@@ -1,6 +1,6 @@
 // Journals multi-step operations before they begin, for resume.ts:
 //
-//   merge <profile> <target's profile> <its generation> <merge id>
+//   merge <profile> <target's profile> <its generation> <mergeId>
 //   erase <profile> <its generation>
 //
 // Each is listed at its profile's node, so that a failover loses both or neither.

@@ -2,7 +2,7 @@
 //
 // A profile id is `<bucket>.<hash>`. The bucket is the hash tag, and appears once: there are millions of `v` keys.
 
-/** Stream 0 is in the slot of `meta`, others in that of their marker (node-markers.ts). */
+/** Stream 0 is in the slot of `meta`, others in that of their node marker. */
 export interface StreamKeys {
   events(stream: number): string;
   /** hash: pending rows (`events`) and bytes */
@@ -11,7 +11,7 @@ export interface StreamKeys {
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: salt, schema version, TTL of guests in seconds, names of markers */
+  /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
   readonly meta: string;
   readonly settings: string;
   /** hash: a guest's product handle -> count, or a link, see links.ts */
@@ -27,7 +27,7 @@ export interface Keys extends StreamKeys {
   items(profileId: string): string;
   /**
    * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
-   * profile -> merge id; until applied '', or `+<generation> <owner>` of a linked one
+   * profile -> mergeId; until applied '', or `+<generation> <owner>` of a linked one
    */
   members(profileId: string): string;
   /** hash: see lua/profiles/applyMergePage.lua */

@@ -1,9 +1,9 @@
-// Markers prove that a cluster's node still has its data: a node that comes back empty (lost volume, unsynced replica,
-// FLUSHALL) would count from zero.
+// Node markers prove that a cluster's node still has its data. Without them a node that comes back empty (lost volume,
+// unsynced replica, FLUSHALL) would count from zero.
 //
-// `meta` names every marker (field `mark:<tag>`), and a named marker is never made again: a node that has its slot, but
-// not the marker, has lost its data. A node without named markers is new, and gets one, except the node of `meta`.
-// Streams are in the slots of markers, so migrations don't hide them.
+// `meta` names every marker (field `marker:<stream>`), and a named marker is never made again: a node that has its
+// slot, but not the marker, has lost its data. A node without named markers is new, and gets one, except the node of
+// `meta`. Streams are in the slots of markers, so migrations don't hide them.
 //
 // To accept a node's loss, HDEL its markers from `meta`.
 
