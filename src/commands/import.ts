@@ -1,4 +1,4 @@
-// `wishmeter import <file>`: imports wishlists into a running service; docs/import.md describes the file.
+// `wishmeter import <file>`: imports wishlists into a running service; see docs/import.md.
 
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';

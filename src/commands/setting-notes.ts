@@ -1,4 +1,4 @@
-// Log notes on misspelt settings, unread settings, and variables set by Kubernetes.
+// Log notes on misspelt settings, unread settings, and variables of Kubernetes.
 
 import { ALL_SETTINGS, type SettingName } from '../config.js';
 import { isServiceLink } from '../setting-values.js';

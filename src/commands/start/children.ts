@@ -1,4 +1,4 @@
-// The child processes of `start`. Starting and stopping may overlap (Ctrl-C while Redis loads its data).
+// The child processes of `start`. Starting and stopping may overlap (Ctrl-C while Redis loads).
 
 import type { Logger } from 'pino';
 import type { ChildState } from '../../extras/embedded/child.js';
@@ -44,7 +44,7 @@ export class Children {
     this.#closing = true;
   }
 
-  /** Stops all children named `name` or `name <number>`, even if they are still starting. */
+  /** Stops children named `name` or `name <number>`, even while they start. */
   async stop(name: string): Promise<void> {
     const all = [...this.#members].filter(([key]) => key === name || key.startsWith(`${name} `));
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));

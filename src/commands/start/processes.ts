@@ -26,7 +26,7 @@ import type { ShutdownStep } from './shutdown.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
-/** From SIGTERM to SIGKILL; longer than `deliver` waits for an answer and `flush` for an insert. */
+/** From SIGTERM to SIGKILL: longer than `deliver` waits for an answer and `flush` for an insert. */
 const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
@@ -141,7 +141,7 @@ export async function startProcesses(
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;
   });
-  // The dashboard needs the views, which `flush` creates.
+  // The dashboard needs views that `flush` creates.
   const showing = Promise.all([clickhouseUrl, redisUrl, flushing, PORT || serving]).then(
     ([url, redis, , port]) =>
       own('dashboard', 'dashboard', (last) => ({

@@ -41,17 +41,17 @@ export interface Wish {
   readonly customerId: string | null;
   readonly sessionId: string | null;
   readonly start: string;
-  readonly told: Told | undefined;
+  readonly reported: Reported | undefined;
 }
 
-interface Told {
+interface Reported {
   readonly price: string;
   readonly inventoryAvailable: boolean;
   readonly version: number;
 }
 
 export interface Step {
-  readonly told: string;
+  readonly secondLine: string;
   readonly type: AlertType | undefined;
 }
 
@@ -62,7 +62,7 @@ export function readWish(stored: string): Wish {
   const [, second = '', content = ''] = stored.split('\n');
   const [, updatedAt = '', names = '[]', price, available, version] = SECOND_LINE.exec(second) ?? [];
   const [customerId = null, sessionId = null] = JSON.parse(names) as (string | null)[];
-  const told =
+  const reported =
     price === undefined
       ? undefined
       : { price, inventoryAvailable: available === '1', version: Number(version) };
@@ -72,11 +72,11 @@ export function readWish(stored: string): Wish {
     customerId,
     sessionId,
     start: `${updatedAt} ${names}`,
-    told,
+    reported,
   };
 }
 
-/** Items without a variant follow all variants. */
+/** An item without a variant follows all variants. */
 export function variantsByField(product: Product): Map<string, readonly Variant[]> {
   const { productId, isWhole, variants } = product;
   const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
@@ -86,8 +86,8 @@ export function variantsByField(product: Product): Map<string, readonly Variant[
 }
 
 /**
- * The lowest price in the item's currency; in stock if any variant is. Unknown currencies are never equal.
- * @param shopCurrency upper case; for items and variants without a currency
+ * Takes the lowest price in the item's currency; in stock if any variant is. Unknown currencies are never equal.
+ * @param shopCurrency for items and variants without a currency
  */
 export function offerOf(
   { item }: Wish,
@@ -116,26 +116,26 @@ export function offerOf(
  *   then skips them
  */
 export function stepsOf(
-  { item, start, told }: Wish,
+  { item, start, reported }: Wish,
   now: Offer | undefined,
   version: number,
   since: number,
 ): Step[] {
-  if (told !== undefined && told.version > version) return [];
-  const before = told ?? item;
+  if (reported !== undefined && reported.version > version) return [];
+  const before = reported ?? item;
   const price = now?.isComparable ? now.price : before.price;
   const inventoryAvailable = now?.inventoryAvailable ?? before.inventoryAvailable;
   const hasFallen = isLower(price, item.price) && isLower(price, before.price);
   const isBack = inventoryAvailable && !before.inventoryAvailable;
   const isSame = price === before.price && inventoryAvailable === before.inventoryAvailable;
-  if (isSame && (told?.version ?? 0) >= since) return [];
+  if (isSame && (reported?.version ?? 0) >= since) return [];
   const line = (available: boolean) => `${start} ${price} ${available ? 1 : 0} ${version}`;
   const last = line(inventoryAvailable);
-  if (!hasFallen) return [{ told: last, type: isBack ? 'backInStock' : undefined }];
-  if (!isBack) return [{ told: last, type: 'priceDrop' }];
+  if (!hasFallen) return [{ secondLine: last, type: isBack ? 'backInStock' : undefined }];
+  if (!isBack) return [{ secondLine: last, type: 'priceDrop' }];
   return [
-    { told: line(false), type: 'priceDrop' },
-    { told: last, type: 'backInStock' },
+    { secondLine: line(false), type: 'priceDrop' },
+    { secondLine: last, type: 'backInStock' },
   ];
 }
 

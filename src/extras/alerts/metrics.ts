@@ -1,4 +1,4 @@
-// Metrics of products whose alerts aren't all sent.
+// Metrics of product alerts.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Products } from './products.js';

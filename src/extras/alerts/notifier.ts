@@ -67,11 +67,11 @@ export class Notifier {
         signal.throwIfAborted();
         if (pauseMs > 0) await sleep(pauseMs);
         const began = performance.now();
-        const told = await Promise.allSettled(
-          profiles.map((profileId) => this.#tellOne(profileId, { field, variants }, change, counts)),
+        const settled = await Promise.allSettled(
+          profiles.map((profileId) => this.#notifyOne(profileId, { field, variants }, change, counts)),
         );
-        // A failed item keeps the product in the journal but doesn't prevent the others.
-        for (const one of told) if (one.status === 'rejected') failed ??= one.reason;
+        // A failed item keeps the product in the journal; the others continue.
+        for (const one of settled) if (one.status === 'rejected') failed ??= one.reason;
         if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
         pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
       }
@@ -80,7 +80,7 @@ export class Notifier {
     return counts;
   }
 
-  async #tellOne(noted: string, changed: ChangedItem, change: Change, counts: Counts): Promise<void> {
+  async #notifyOne(noted: string, changed: ChangedItem, change: Change, counts: Counts): Promise<void> {
     const { field } = changed;
     const { store, locate, subscribers, onSubscriber } = this.#spec;
     let profileId = noted;
@@ -88,7 +88,7 @@ export class Notifier {
       await onSubscriber?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
       if (stored !== null) {
-        if (await this.#tellOf({ ...readWish(stored), profileId }, changed, change, counts)) return;
+        if (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change, counts)) return;
         continue;
       }
       const location = await locate(profileId);
@@ -102,7 +102,7 @@ export class Notifier {
   }
 
   /** @returns false if the item has changed */
-  async #tellOf(
+  async #notifyItem(
     wish: Wish & { readonly profileId: string },
     { field, variants }: ChangedItem,
     { product, version, since }: Change,
@@ -119,13 +119,13 @@ export class Notifier {
       client.hmget(store.keys.profile(profileId), 'owner', 'generation'),
     );
     const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
-    for (const { told, type } of steps) {
+    for (const { secondLine, type } of steps) {
       const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
-      const asked = { kind: 'tell', field, item, told, event } as const;
+      const asked = { kind: 'tell', field, item, told: secondLine, event } as const;
       const answer = await wishlists.make(linkedLocation(profileId, generation ?? ''), asked);
       if (answer === OTHER_ITEM || isRedirect(answer)) return false;
       if (type !== undefined) counts[type]++;
-      item = `${creationLine}\n${told}\n${content}`;
+      item = `${creationLine}\n${secondLine}\n${content}`;
     }
     return true;
   }

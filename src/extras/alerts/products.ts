@@ -30,7 +30,7 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #notifier: Notifier;
   readonly #closing = new AbortController();
-  /** At most MOST; a later scan finds others. */
+  /** At most MOST; a later scan finds the rest. */
   readonly #wanted = new Set<string>();
   /** Journaled versions -> monotonic time of the first scan that found them. */
   #seen: ReadonlyMap<string, number> = new Map();
@@ -43,12 +43,12 @@ export class Products {
   }
 
   /**
-   * Idempotent. After an error, alerts are sent later.
+   * Idempotent. If it fails, the alerts are sent later.
    * @throws ServiceError `overloaded`
    */
   async put(product: Product): Promise<Counts> {
     const [version = 0, since = 0] = await this.#write(product, '');
-    return this.#tell({ product, version, since });
+    return this.#notify({ product, version, since });
   }
 
   /** Sends alerts later. @param updatedAt milliseconds since 1970 */
@@ -113,7 +113,7 @@ export class Products {
       this.#wanted.delete(id);
       try {
         const change = await this.#read(id);
-        if (change !== undefined) await this.#tell(change);
+        if (change !== undefined) await this.#notify(change);
         failures = 0;
       } catch (error) {
         this.#wanted.add(id);
@@ -124,7 +124,7 @@ export class Products {
     this.#running = undefined;
   }
 
-  async #tell(change: Change): Promise<Counts> {
+  async #notify(change: Change): Promise<Counts> {
     await this.#spec.record(change.product, change.version);
     const counts = await this.#notifier.notify(change, this.#closing.signal);
     await this.#run(change.product.productId, change.version, '');

@@ -12,7 +12,7 @@ import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
 
-const UNWISH = loadScript<number>('extras/alerts/removeSubscriber');
+const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than an addition takes. */
 const GRACE_MS = 60_000;
 /** A page takes the event loop a millisecond or two. */
@@ -22,7 +22,7 @@ const SCANNED = 500;
 /** Characters of a digest, 132 bits. */
 const DIGITS = 22;
 
-interface Wish extends Batched<undefined> {
+interface Entry extends Batched<undefined> {
   readonly index: string;
   readonly profileId: string;
 }
@@ -30,18 +30,18 @@ interface Wish extends Batched<undefined> {
 /** Methods throw ServiceError `unavailable`. */
 export class Subscribers implements ItemIndex {
   readonly #store: Store;
-  readonly #wishes: Batcher<Wish, undefined>;
+  readonly #additions: Batcher<Entry, undefined>;
   readonly #graceMs: number;
 
   constructor(store: Store, onBatch?: (size: number, ms: number) => void, graceMs = GRACE_MS) {
     this.#store = store;
-    this.#wishes = store.batcher(FORMAT, onBatch);
+    this.#additions = store.batcher(FORMAT, onBatch);
     this.#graceMs = graceMs;
   }
 
   /** Call before the item is written. */
   add(field: string, profileId: string): Promise<void> {
-    return this.#wishes.run({ index: this.#indexOf(field), profileId });
+    return this.#additions.run({ index: this.#indexOf(field), profileId });
   }
 
   async addAll(fields: readonly string[], profileId: string): Promise<void> {
@@ -50,7 +50,7 @@ export class Subscribers implements ItemIndex {
 
   /** For an erased or merged profile. */
   remove(fields: readonly string[], profileId: string): Promise<void> {
-    return this.#unwish(fields, profileId, 0);
+    return this.#removeFrom(fields, profileId, 0);
   }
 
   /** Call after items were removed. Keeps entries of existing items. Never rejects. */
@@ -61,7 +61,7 @@ export class Subscribers implements ItemIndex {
         const some = fields.slice(i, i + MAX_CONCURRENT);
         const held = await this.#store.call((client) => client.hmget(items, ...some));
         const absent = some.filter((_, at) => held[at] === null);
-        await this.#unwish(absent, profileId, this.#graceMs);
+        await this.#removeFrom(absent, profileId, this.#graceMs);
       }
     } catch {
       // The product's next change removes the entry.
@@ -89,11 +89,11 @@ export class Subscribers implements ItemIndex {
     } while (cursor !== '0');
   }
 
-  /** Removes profiles that don't exist, except recent entries. @param digest of an index @returns their number */
+  /** Removes profiles that don't exist, except recent entries. @returns their number */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
     const index = keys.subscribers(digest);
-    let gone = 0;
+    let removed = 0;
     for await (const page of this.#pagesOf(index)) {
       const there = await Promise.all(
         page.map((one) =>
@@ -101,21 +101,21 @@ export class Subscribers implements ItemIndex {
         ),
       );
       const left = page.filter((_, at) => there[at] === 0);
-      if (left.length > 0) gone += await this.#store.change(UNWISH, [index], [graceMs, ...left]);
+      if (left.length > 0) removed += await this.#store.change(REMOVE, [index], [graceMs, ...left]);
     }
-    return gone;
+    return removed;
   }
 
   async close(): Promise<void> {
-    await this.#wishes.close();
+    await this.#additions.close();
   }
 
-  async #unwish(fields: readonly string[], profileId: string, graceMs: number): Promise<void> {
+  async #removeFrom(fields: readonly string[], profileId: string, graceMs: number): Promise<void> {
     for (let i = 0; i < fields.length; i += MAX_CONCURRENT)
       await Promise.all(
         fields
           .slice(i, i + MAX_CONCURRENT)
-          .map((field) => this.#store.change(UNWISH, [this.#indexOf(field)], [graceMs, profileId])),
+          .map((field) => this.#store.change(REMOVE, [this.#indexOf(field)], [graceMs, profileId])),
       );
   }
 
@@ -124,16 +124,16 @@ export class Subscribers implements ItemIndex {
   }
 }
 
-const FORMAT: BatchFormat<Wish, undefined> = {
+const FORMAT: BatchFormat<Entry, undefined> = {
   script: loadScript('extras/alerts/addSubscribers'),
   tag: ({ index }) => tagOf(index),
   mixesTags: true,
   writes: () => true,
-  encode(wishes, call) {
-    call.arg(wishes.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
+  encode(entries, call) {
+    call.arg(entries.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
   },
-  decode(wishes, reply) {
-    const answers = new Array<undefined | typeof NOT_HERE>(wishes.length).fill(undefined);
+  decode(entries, reply) {
+    const answers = new Array<undefined | typeof NOT_HERE>(entries.length).fill(undefined);
     const list = reply as (number | typeof NOT_HERE)[];
     for (let i = 0; i < list.length; i += 2)
       answers[(list[i] as number) - 1] = list[i + 1] as typeof NOT_HERE;

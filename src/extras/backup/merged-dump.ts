@@ -6,7 +6,7 @@
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 
-/** Covers clock skew between nodes, and the time from a merge's id to its entry in `pending`. */
+/** Covers clock skew, and the time from a merge's id to its entry in `pending`. */
 const MARGIN_MS = 60_000;
 const PAGE_SIZE = 250;
 const IS_PROFILE = /^[0-9a-z]+\.[^:]+$/;

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { appendFile, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Of 100 million names a part has about 100 MB. */
+/** With 100 million names a part has about 100 MB. */
 const PARTS = 64;
 /** Buffered characters of a part. */
 const HELD = 64 * 1024;

@@ -23,7 +23,7 @@ export interface Restored {
 
 export interface RestoreSpec {
   readonly folder: string;
-  /** The database to restore if the other one still holds the deployment. */
+  /** Restores one database; the other one still holds the deployment. */
   readonly only: 'redis' | 'clickhouse' | undefined;
   readonly cluster: string;
   readonly onProgress: OnProgress;

@@ -19,7 +19,7 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** After a restore these may have more rows than the backup. */
+/** A restore may give these more rows than the backup has. */
 export const FED_AS_WELL: ReadonlySet<string> = new Set(['products_stored', 'visit_hours'] satisfies Table[]);
 
 /** Only views fill these. */

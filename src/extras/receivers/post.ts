@@ -86,7 +86,7 @@ export class Connection {
       try {
         return await answerOf(sent, body);
       } catch (error) {
-        // The receiver closed a kept-alive connection just as we reused it: try another one.
+        // The receiver closed the connection just as we reused it: try another one.
         const { code } = error as NodeJS.ErrnoException;
         if (!sent.reusedSocket || code !== 'ECONNRESET' || this.#isClosed) throw error;
       }

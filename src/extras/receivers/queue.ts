@@ -12,7 +12,7 @@ const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
 const SETTLE = loadScript<number>('extras/receivers/resolveDeliveries');
 
 const PAGE = 100;
-/** Such a call blocks Redis for a few milliseconds. */
+/** Blocks Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
 
 export interface Taken {
@@ -58,7 +58,7 @@ export class DeliveryQueue {
       const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
       deadLetters += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
     }
-    // A concurrent removal of the receiver may have cleared the queue before these lines came.
+    // A concurrent removal of the receiver may have missed these lines.
     if ((await this.#exists()) === 0) await this.clear();
     return deadLetters;
   }

@@ -45,7 +45,7 @@ export interface ReceiverChange {
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ROTATION_MS = 24 * 60 * 60_000;
-/** A caller may repeat a rotation whose answer was lost. The signature header must stay small. */
+/** A caller may repeat a rotation whose answer was lost; the header stays small. */
 const MAX_PREVIOUS = 4;
 
 export function createReceiver(

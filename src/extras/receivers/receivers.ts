@@ -89,7 +89,7 @@ export class Receivers {
     }
   }
 
-  /** Doesn't call Redis, since a failure would lose the secret. */
+  /** Doesn't call Redis: an error would lose the secret. */
   describeNew(receiver: Receiver): object {
     return describeReceiver(receiver, statusOf([]), true);
   }

@@ -14,7 +14,7 @@ export interface ResolverOptions {
   readonly resolvConf?: string;
   /** `address:port`, instead of those in /etc/resolv.conf. */
   readonly servers?: readonly string[];
-  /** Timeout of the first query; the second one gets twice as long. */
+  /** Timeout of the first query; it doubles for the second. */
   readonly questionMs?: number;
   /** Timeout of all queries for a name. */
   readonly limitMs?: number;

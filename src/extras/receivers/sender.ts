@@ -145,7 +145,7 @@ export class ReceiverSender {
       await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false, disabledWhy: why });
       this.#log.error({ why }, 'a receiver is disabled: it is sent nothing until it is resumed');
     } catch (error) {
-      // The receiver was removed, or Redis failed: the next failed delivery tries again.
+      // If Redis failed, the next failed delivery tries again.
       this.#log.warn({ err: error }, 'a receiver was not disabled');
     }
   }

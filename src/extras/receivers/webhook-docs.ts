@@ -1,4 +1,4 @@
-// The `webhooks` of /openapi.json: schemas of the bodies that message.ts makes.
+// The `webhooks` of /openapi.json.
 
 import {
   boolean,
