@@ -1,4 +1,4 @@
-// Makes changes of wishlists, once per Idempotency-Key, also if the visitor moves to another profile.
+// Changes wishlists, once per Idempotency-Key even if the visitor's profile changes.
 
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
@@ -55,7 +55,7 @@ export class Changes {
   }
 }
 
-/** A retry makes the change at another profile. */
+/** A retry has fenced this location, to make the change at another. */
 function isFenced(made: Made | string): boolean {
   return typeof made !== 'string' && made.verdict === FENCED;
 }

@@ -9,7 +9,7 @@ const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('wis
 /** Approximate. */
 const PAGE = 100;
 
-/** Without a variant: any variant. */
+/** `variantId` null: any variant. */
 export interface ProductName {
   readonly productId: string;
   readonly variantId: string | null;

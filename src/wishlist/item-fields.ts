@@ -40,7 +40,7 @@ interface FieldSpec {
   readonly isRequired?: true;
   /** Null is not stored. */
   readonly isSparse?: true;
-  /** Events whose payload has it. */
+  /** Events whose payload has this field. */
   readonly events: readonly ItemEvent[];
 }
 

@@ -26,7 +26,6 @@ export interface Added {
   readonly itemId: string;
 }
 
-/** See lua/wishlist/changeItems.lua. */
 export type ImportOutcome = 'new' | 'there' | 'again' | 'gone';
 
 export interface Imported {

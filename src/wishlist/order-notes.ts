@@ -24,7 +24,6 @@ export class OrderNotes {
     this.#store = store;
   }
 
-  /** The first call creates the note. */
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const [firstAt, buyer, done] = (await this.#write(orderId, 'NX', `${now} ${whose}`)).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };

@@ -69,7 +69,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
     if (note.isDone && !named.some(({ known }) => known)) return 'erased';
     const [first] = named as [Named];
-    // As for the first webhook, which may have created the session's profile.
+    // The same buyer as for the first webhook, which may have created the session's profile.
     const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';

@@ -50,7 +50,6 @@ const NOTHING = '0.00';
 const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
 const TAKEN_BACK = ['voided', 'refunded'] as const;
 
-/** Only `bought` is a purchase. */
 export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
 
 /** `occurredAt`: 0 if unknown. */
@@ -66,7 +65,7 @@ export interface ReadOrder {
 }
 
 /**
- * @param isTrusted throw for any fault @param isPaid assumed if the order has no financial status
+ * @param isTrusted any fault throws @param isPaid assumption if the order has no financial status
  * @throws ServiceError `invalid_json`, `invalid_request`
  */
 export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
@@ -193,7 +192,6 @@ function leftOf(
 
 const orderedOf = ({ quantity }: GivenLine): number => Number(quantity ?? 1);
 
-/** Of the ordered quantity. */
 function discountOf({ discount_allocations: allocated, total_discount: total }: GivenLine): bigint {
   if (!allocated?.length) return amountOf(total ?? 0);
   return allocated.reduce((sum, { amount }) => sum + amountOf(amount), 0n);

@@ -1,4 +1,5 @@
-// Removes bought items from a wishlist: the variant, and the product's item without a variant.
+// Removes bought items from a wishlist: per order line the item of its variant, and the product's item without a
+// variant.
 
 import type { OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
@@ -19,12 +20,11 @@ export interface BoughtItem {
   readonly variantId: string | null;
   readonly productHandle: string;
   readonly quantity: number;
-  /** Decimal text, of the first matching line. */
   readonly price: string | null;
 }
 
 export interface Removal {
-  /** Acts for the owner of the wishlist. */
+  /** Acts for the wishlist's owner. */
   readonly change: (ask: (location: Location) => Promise<Made | string>) => Promise<unknown>;
   readonly items: readonly BoughtItem[];
   /** Profile of the events. */

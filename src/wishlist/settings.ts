@@ -6,7 +6,6 @@ import type { Store } from '../redis/store.js';
 const WRITE = loadScript('wishlist/writeSetting');
 
 export interface AppSettings {
-  /** Purchased items leave the wishlist. */
   readonly autoRemoveAfterPurchase: boolean;
 }
 

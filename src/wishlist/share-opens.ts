@@ -12,7 +12,6 @@ export class ShareOpens {
   readonly #onRecorded: (type: string, rows: number) => void;
   readonly #onLost: () => void;
 
-  /** @param appends stops at OPENS_SHARE of the high-water mark */
   constructor(
     appends: Batcher<Append, unknown>,
     onRecorded: (type: string, rows: number) => void,

@@ -53,7 +53,7 @@ export interface Removal extends Recorded {
 
 interface Sharing extends Recorded {
   readonly kind: 'share';
-  /** Undefined reads the profile's. The key of a new code is written before. */
+  /** Undefined reads the profile's code. A new code's key must exist. */
   readonly code?: string;
   readonly isNew?: boolean;
   readonly event?: PendingEvent;
@@ -101,7 +101,7 @@ export interface WishlistOptions extends Partial<ItemLimits> {
 export class WishlistBatch {
   readonly #batcher: Batcher<WishlistEntry, WishlistAnswer>;
 
-  /** @param onBatch called after each batch with its size and latency in milliseconds */
+  /** @param onBatch called with size and latency in milliseconds */
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
     this.#batcher = store.batcher(wishlistFormat(store, options), onBatch);
   }
