@@ -95,7 +95,7 @@ export class ServeMetrics {
     });
     this.#durations = new FixedHistogram(registry, {
       name: 'wishmeter_http_request_duration_seconds',
-      help: 'Time to answer a request, from its tick of the event loop on',
+      help: 'Time to answer a request, since the tick of the event loop that received it',
       labels: ['operation', 'status_class'],
       buckets: SECONDS_BUCKETS,
     });

@@ -10,7 +10,7 @@ export type Task = (typeof TASKS)[number];
 export function reportFailures(registry: Registry, log: Logger): (task: Task, error: Error) => void {
   const failures = new Counter({
     name: 'wishmeter_task_failures_total',
-    help: 'Failed background tasks, which are retried: the `request` of a compliance webhook, an interrupted `erasure` or `merge`, alerts of a `product`, the `sweep` after expired guests',
+    help: 'Failed background tasks, which are retried: the `request` of a compliance webhook, an interrupted `erasure` or `merge`, alerts of a `product`, the `sweep` of what expired guests left',
     labelNames: ['task'] as const,
     registers: [registry],
   });

@@ -1,5 +1,5 @@
 -- Visits and time before the wish: how often and since when a visitor had looked at a product in the 30 days before wishing for it
--- Of several wishes for one product the first in this time counts. Hours are those from the first visit, of the wishers who had visited.
+-- Of several wishes for one product the first in the period counts. Hours are those from the first visit, of the wishers who had visited.
 -- visitor_and_handle is one hash of both, and wish is one of visitor and product: joined and grouped by two columns it takes
 -- a quarter more CPU.
 CREATE OR REPLACE VIEW {database}.before_the_wish {on_cluster} AS

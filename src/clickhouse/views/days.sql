@@ -54,7 +54,7 @@ FROM {database}.visits_stored FINAL
 WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(occurred_at, {time_zone}) IN (days.2)
 GROUP BY day, product_handle, device;
 
--- Visits and visitors per day and product; merge visitors_sketch instead of adding visitors
+-- Visits and visitors per day and product; add no visitors, but merge visitors_sketch
 -- A closed day has visitors as they were known when it was totalled; see "What may be added up" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days
@@ -77,7 +77,7 @@ FROM {database}.visits_by_visitor
 WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(occurred_at, {time_zone}) IN (days.2)
 GROUP BY day, product_handle;
 
--- Visits and visitors of the shop per day; merge visitors_sketch instead of adding visitors
+-- Visits and visitors of the shop per day; add no visitors, but merge visitors_sketch
 -- Who looked at several products is one visitor here, so these are no sums of visitors_per_day.
 CREATE OR REPLACE VIEW {database}.shop_visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days

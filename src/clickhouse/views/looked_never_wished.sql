@@ -1,5 +1,5 @@
--- Looked at three times and never wished: visitors who looked at a product three times or more in this time, and never wished for it
--- Never, that is: neither in this time nor before or after it, under the present profile or one that was merged into it.
+-- Looked at three times and never wished: visitors who looked at a product three times or more in the period, and never wished for it
+-- Never, that is: neither in the period nor before or after it, under the present profile or one that was merged into it.
 -- Visitors and products are grouped and joined by one hash of both: by two columns it takes a quarter more CPU. ARRAY JOIN adds no
 -- row: with it ClickHouse puts these few visitors into the join's hash table, and not all merges.
 CREATE OR REPLACE VIEW {database}.looked_never_wished {on_cluster} AS

@@ -1,4 +1,4 @@
--- Most wished: products by the visitors who wished for them in this time
+-- Most wished: products by the visitors who wished for them in the period
 CREATE OR REPLACE VIEW {database}.most_wished {on_cluster} AS
 SELECT
     products.product_id AS product_id,

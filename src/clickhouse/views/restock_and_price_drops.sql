@@ -1,4 +1,4 @@
--- Wished while out of stock, or cheaper now than when wished for: open wishes of this time that a message could be about
+-- Wished while out of stock, or cheaper now than when wished for: open wishes of the period that a message could be about
 -- The last wish for a variant counts. Prices are compared within one currency: a variant has a row for each currency that it
 -- was wished for in.
 CREATE OR REPLACE VIEW {database}.restock_and_price_drops {on_cluster} AS

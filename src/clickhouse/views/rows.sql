@@ -56,7 +56,7 @@ FROM {database}.events
 GROUP BY day, type
 ORDER BY day, type;
 
--- Products by adds to a wishlist, with moves to the cart
+-- Products by number of adds, with moves to the cart
 -- A product has the handle that it was last seen with.
 CREATE OR REPLACE VIEW {database}.top_products {on_cluster} AS
 SELECT

@@ -7,7 +7,7 @@ SELECT
     present
 FROM {database}.profile_merges_stored FINAL;
 
--- What each visitor did with a product, events and purchases alike: the rows behind the questions
+-- Events and purchases of each visitor: the rows behind the questions
 -- visitor is a hash of the profile that the visitor has now: sipHash64(profile_id) of events_by_visitor. product and
 -- variant are hashes, too, of product_id and variant_id: numbers are grouped several times as fast as texts. They are made
 -- before the join, which carries numbers faster than texts. ARRAY JOIN adds no row: ClickHouse does not know then how many rows
@@ -85,7 +85,7 @@ FROM
 ) AS rows
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 
--- Each visitor's first wish for a product in this time, and what followed within 30 days
+-- Each visitor's first wish for a product in the period, and what followed within 30 days
 -- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL if it was not moved to the cart. bought has
 -- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. One array of
 -- them takes two thirds of the time of five arrays: most wishes have none.
@@ -109,7 +109,7 @@ WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= toDateTime64(
 GROUP BY visitor, product
 HAVING wished_at != 0;
 
--- Each product's visits, visitors and wishers in this time, and what followed within 30 days
+-- Each product's visits, visitors and wishers in the period, and what followed within 30 days
 -- revenue is a map from currency to amount.
 CREATE OR REPLACE VIEW {database}.product_funnel {on_cluster} AS
 SELECT

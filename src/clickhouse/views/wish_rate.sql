@@ -1,4 +1,4 @@
--- Wish rate: of the visitors who looked at a product in this time, how many wished for it
+-- Wish rate: of the visitors who looked at a product in the period, how many wished for it
 -- Products meet their visits by their latest handle. wish_rate is NULL without a visit.
 CREATE OR REPLACE VIEW {database}.wish_rate {on_cluster} AS
 SELECT

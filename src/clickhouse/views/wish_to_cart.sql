@@ -1,4 +1,4 @@
--- Wish to cart: of those who wished for a product in this time, how many moved it to the cart within 30 days, and after how many hours
+-- Wish to cart: of those who wished for a product in the period, how many moved it to the cart within 30 days, and after how many hours
 CREATE OR REPLACE VIEW {database}.wish_to_cart {on_cluster} AS
 SELECT
     products.product_id AS product_id,

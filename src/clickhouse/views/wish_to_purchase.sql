@@ -1,4 +1,4 @@
--- Wish to purchase: of those who wished for a product in this time, how many bought it within 30 days, with revenue and average order by currency
+-- Wish to purchase: of those who wished for a product in the period, how many bought it within 30 days, with revenue and average order by currency
 -- A row for each product. revenue and average_order are maps from currency to amount, of the product's lines.
 CREATE OR REPLACE VIEW {database}.wish_to_purchase {on_cluster} AS
 SELECT

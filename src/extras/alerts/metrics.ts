@@ -44,7 +44,7 @@ export function webhookCounters(registry: Registry) {
   for (const reason of PRODUCT_LEFT_OUT) leftOut.inc({ reason }, 0);
   const ofFuture = new Counter({
     name: 'wishmeter_products_of_future_total',
-    help: 'Product webhooks with an `updated_at` in the future: their arrival counts',
+    help: 'Product webhooks with an `updated_at` in the future: replaced by the time of arrival',
     registers,
   });
   return {
