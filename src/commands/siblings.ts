@@ -36,7 +36,7 @@ export class WorkerSiblings {
       if ('collect' in message) {
         this.#read().then(
           (value) => this.#send({ reply: message.collect, value }),
-          () => {},
+          () => {}, // `start` leaves this worker out
         );
       } else if ('gathered' in message) {
         this.#waiting.get(message.gathered)?.(message.values);

@@ -12,7 +12,7 @@ const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
 const SETTLE = loadScript<number>('extras/receivers/resolveDeliveries');
 
 const PAGE = 100;
-/** Blocks Redis for a few milliseconds. */
+/** So many lines block Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
 
 export interface Taken {
