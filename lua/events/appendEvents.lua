@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Appends lines, also at maxmemory: an erasure may have to finish a merge, which appends an event.
--- KEYS[1..3] lane, stream, its state
--- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines
+-- KEYS[1..3] sender channel, stream, its state
+-- ARGV[1..3] see includes/senderChannel.lua
+-- ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines
 -- Returns 1.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3.
 

@@ -1,7 +1,7 @@
 -- Answers a repeated batch as the first time, even after its deadline, and refuses a superseded one. On an error
--- nothing is done. A batch spans the node's slots, so only the lane is a declared key.
+-- nothing is done. A batch spans the node's slots, so only the channel is a declared key.
 -- ARGV[1] sequence, 0: not recorded   ARGV[2] deadline, milliseconds of this server's clock
--- ARGV[3] TTL of the lane, seconds
+-- ARGV[3] TTL of the channel, seconds
 local seq = tonumber(ARGV[1])
 if seq > 0 then
   local last = redis.call('GET', sender_channel)

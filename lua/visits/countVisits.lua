@@ -1,6 +1,6 @@
 -- Counts, reads and resets visits, and reads links, in a batch. Counted visits are logged as one stream entry.
 -- A guest's hash has counts. A linked identity's has only its link, in the empty field; its profile has the counts. So
--- only a count of 1 requires a look for a link.
+-- the link is looked up only if the count is 1.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] maximum products of a profile   ARGV[5] guest's TTL, seconds
 -- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes   ARGV[9] a line per visit

@@ -45,7 +45,7 @@ export interface BatchCallsOptions {
 }
 
 /** Seconds. The channel must outlive every copy of its batch. */
-const LANE_MEMORY_S = 60;
+const CHANNEL_MEMORY_S = 60;
 
 export class BatchCalls<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
@@ -72,7 +72,7 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     const call = new ScriptCall(isCluster && mixesTags ? this.#nodeScripts[sequence > 0 ? 0 : 1] : script);
     call.key(senderChannelKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, channel));
     this.#format.encode(batch, call, address);
-    const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
+    const numbers = (lastMoment: number) => [sequence, lastMoment, CHANNEL_MEMORY_S];
     const { deadline } = batch[0] as Op;
     const reply = await sender.send(call, deadline, numbers, sequence > 0);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');

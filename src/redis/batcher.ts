@@ -252,7 +252,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 }
 
 function insertByDeadline<Op extends { readonly deadline: number }>(waiting: Op[], op: Op): void {
-  let place = waiting.length;
-  while (place > 0 && (waiting[place - 1] as Op).deadline > op.deadline) place--;
-  waiting.splice(place, 0, op);
+  let index = waiting.length;
+  while (index > 0 && (waiting[index - 1] as Op).deadline > op.deadline) index--;
+  waiting.splice(index, 0, op);
 }

@@ -150,7 +150,7 @@ export class RedisNode {
     const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
     const began = performance.now();
-    // WAIT covers writes up to the connection's last; a repeated batch may write nothing.
+    // WAIT covers writes up to the connection's last. A repeated batch may write nothing, so write here.
     const write = async ({ key, digest }: NodeMarker) => {
       try {
         return await redis.eval(PROBE_AT_MAXMEMORY.source, 1, key, this.lastMoment(deadline), digest);

@@ -32,9 +32,9 @@ export function isSilent(redis: Redis): boolean {
 }
 
 export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number): void {
-  const look = silenceOf(timeoutMs);
+  const check = silenceOf(timeoutMs);
   const watch = setInterval(() => {
-    for (const redis of client.isCluster ? (client as Cluster).nodes() : [client as Redis]) look(redis);
+    for (const redis of client.isCluster ? (client as Cluster).nodes() : [client as Redis]) check(redis);
   }, timeoutMs / TICKS);
   watch.unref();
   client.once('end', () => clearInterval(watch));
