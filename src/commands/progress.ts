@@ -4,7 +4,6 @@ import type { Program } from './program.js';
 
 const EVERY_MS = 200;
 const ERASE = '\r\u001b[K';
-/** In characters. */
 const BAR = 24;
 
 export interface Progress {

@@ -9,7 +9,6 @@ type OnReply = (name: string, value: unknown) => void;
 
 export class Relay {
   readonly #workers = new Map<string, ChildProcess>();
-  /** By question; an entry expires after ANSWER_TIMEOUT_MS. */
   readonly #questions = new Map<number, OnReply>();
   #count = 0;
 

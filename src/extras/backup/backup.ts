@@ -1,6 +1,6 @@
 // Backs up a running deployment: Redis first, then ClickHouse. An event stays in Redis until ClickHouse confirms it, so
 // the backup has it from one or both, and its id makes it one row. In the other order an event flushed in between
-// would be missing. The backup has everything acknowledged before it began; later data may be in ClickHouse only.
+// would be missing. The backup has everything acknowledged before it began; later data may be incomplete.
 
 import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -57,7 +57,7 @@ async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   for await (const chunk of readChecked(path)) {
     parts.push(chunk);
     size += chunk.length;
-    if (size < wanted) continue; // avoids repeated concatenation
+    if (size < wanted) continue;
     const bytes = Buffer.concat(parts);
     let at = 0;
     for (;;) {

@@ -13,7 +13,6 @@ import { kindOf } from './key-kinds.js';
 import { type KeyRecord, readDump } from './key-records.js';
 
 const MAX_CONCURRENT = 128;
-/** Bytes of payloads in flight. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const SCAN_COUNT = 1_000;
 export async function hasKeys(client: RedisClient, prefix: string): Promise<boolean> {

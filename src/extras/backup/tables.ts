@@ -30,7 +30,6 @@ export async function countRows(client: ClickHouseClient, table: string): Promis
   return Number(await answerOf(client, `SELECT count() FROM ${table} FINAL`));
 }
 
-/** @returns a table with rows, if any */
 export async function anyTable(client: ClickHouseClient, database: string): Promise<string | undefined> {
   for (const table of [...TABLES, ...FED]) {
     const name = `${database}.${table}`;

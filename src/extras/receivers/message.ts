@@ -1,6 +1,5 @@
 // Builds a delivery's body from a queued line. Lines have no personal data; it is added when the delivery is sent.
 
-/** See src/events/row.ts. */
 export interface Line {
   readonly event_id: string;
   readonly type: string;

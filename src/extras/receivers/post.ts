@@ -11,7 +11,6 @@ import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
-/** Requests of one sender. */
 export const MAX_CONCURRENT = 16;
 
 export type Outcome =

@@ -94,7 +94,6 @@ export class Receivers {
     return describeReceiver(receiver, statusOf([]), true);
   }
 
-  /** @param isSecretNew shows the secret */
   async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
     return describeReceiver(receiver, await this.statusOf(receiver.id), isSecretNew);
   }
