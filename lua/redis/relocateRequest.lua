@@ -1,4 +1,4 @@
--- Compare-and-set of the profiles at which an operation may be done.
+-- Compare-and-set of an operation's locations.
 -- KEYS[1] record
 -- ARGV[1..4] deadline, operation id, expected, new
 -- Returns the present ones; empty if there is no record.

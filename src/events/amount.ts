@@ -5,7 +5,6 @@ const DECIMALS_OF_CENTS = 2;
 const CENT = 10n ** BigInt(DECIMALS - DECIMALS_OF_CENTS);
 const AMOUNT = new RegExp(`^(-?)(\\d{1,16})(?:\\.(\\d{1,${DECIMALS}}))?$`);
 
-/** @returns undefined if the text is no decimal number */
 export function parseAmount(text: string | null): bigint | undefined {
   const [, sign, whole, fraction = ''] = AMOUNT.exec(text ?? '') ?? [];
   return whole === undefined ? undefined : BigInt(`${sign}${whole}${fraction.padEnd(DECIMALS, '0')}`);

@@ -10,7 +10,6 @@ let pool = '';
 let next = 0;
 
 let time = -1;
-/** Digits before the first r, for `time`. */
 let start = '';
 
 /** An ordered id has a counter as `rrr-vrrr`. */

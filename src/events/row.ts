@@ -5,7 +5,7 @@ import { type Identity, normaliseId } from '../identity-rules.js';
 import { knownWord } from '../known-words.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
-/** `alert`: a product's change, not an operation. */
+/** `alert`: not an operation, but a product's change. */
 export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'import' | 'alert';
 
 export interface NewEvent {
@@ -17,9 +17,9 @@ export interface NewEvent {
   readonly payloadJson?: string | undefined;
   /** Keeps `source` and `channel` as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
-  /** Sent with a publishable key: product data counts only if there is no other. */
+  /** Sent with a publishable key: its product data counts only if there is no other. */
   readonly isFromBrowser?: boolean | undefined;
-  /** UUID v7; for an event that may be recorded again. */
+  /** UUID v7; only for an event that may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
 }
@@ -219,7 +219,6 @@ export function encodeOrderLine(
 
 export const SHARE_OPEN = 'shareOpen';
 
-/** @param shareCode needs no escapes */
 export function encodeShareOpen(profileId: string, shareCode: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"${SHARE_OPEN}","occurred_at":${at},"profile_id":"${profileId}",` +

@@ -6,11 +6,9 @@
 //   new        exists, no customer's        the session's profile becomes the customer's
 //   same profile                            nothing
 //   exists     exists, no customer's        the session's profile is merged into the customer's
-//   any        exists, another customer's   the session's link is the customer's, maybe new; nothing is merged (a
-//     shared device)
+//   any        exists, another customer's   the session's link is the customer's; nothing is merged (a shared device)
 //
-// A member is listed before its link, so an erasure finds all. After a failed compare-and-set both identities are
-// read again.
+// A member is listed before its link, so an erasure finds all. A failed compare-and-set reads both identities again.
 
 import { ServiceError } from '../errors.js';
 import { guestLocation, type Location, linkedLocation } from '../redis/location.js';

@@ -157,8 +157,8 @@ export class Links {
   }
 
   /**
-   * Makes an identity's home a customer's. @returns its link, also if another; undefined if this generation was erased,
-   * or the home is another visitor's
+   * Makes an identity's home a customer's. @returns the identity's link, maybe another one; undefined if this
+   * generation was erased, or the home is another visitor's
    */
   async own(
     name: string,

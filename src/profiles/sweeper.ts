@@ -58,7 +58,6 @@ export class Sweeper {
     };
   }
 
-  /** The key expires when the next sweep is due. */
   async #sweepInTurn(signal: AbortSignal): Promise<void> {
     const { store } = this.#parts;
     const taken = await store.call((client) => client.set(store.keys.sweep, '1', 'PX', this.#everyMs, 'NX'));

@@ -25,7 +25,7 @@ const READ_ROUNDS = 8;
 /** Concurrent erasures of the visitor. */
 const LINK_ROUNDS = 8;
 
-/** Throws to refuse a change before ids are linked for it. @param locations that the link joins */
+/** Throws to refuse a change before ids are linked for it. @param locations joined by the link */
 export type Check = (locations: readonly Location[]) => Promise<void>;
 
 export interface FoundProfile {
@@ -64,7 +64,6 @@ export class Visitors {
     );
   }
 
-  /** @throws ServiceError `overloaded`, `too_many_products` */
   async enter(
     kind: Exclude<VisitKind, 'read'>,
     who: Identity,

@@ -23,7 +23,7 @@ const OPEN = loadScript<string[]>('redis/openDeployment');
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
-/** @param options `guestsS`: undefined leaves it @throws StartupError if the data is newer */
+/** @param options `guestsS`: undefined keeps the stored one @throws StartupError if the data is newer */
 export async function openDeployment(
   client: RedisClient,
   keys: Keys,

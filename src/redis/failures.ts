@@ -110,7 +110,7 @@ export function toStartupError(error: Error): StartupError {
   const message = error.message.replace(/\.$/, '');
   if (isPassing(error)) return new AwayError(`Redis does not answer: ${message}.`);
   const words = inWords(error).replace(/^./s, (letter) => letter.toUpperCase());
-  // NOPERM names the command or key; at a start this is no visitor's data.
+  // A start sends no visitors' data, so this may be shown: NOPERM names the command or key.
   const detail = words === message || certificateFault(error) !== undefined ? '' : ` (${message})`;
   return isRefused(error) && !/^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message)
     ? new AwayError(`${words}${detail}.`)

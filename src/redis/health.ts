@@ -28,7 +28,6 @@ export interface MasterState {
   /** `host:port`; undefined for a single server. */
   readonly address: string | undefined;
   readonly state: 'up' | 'readonly' | 'away';
-  /** Without a full stop. */
   readonly reason?: string;
 }
 

@@ -103,7 +103,7 @@ export class KeyedOperation {
     }
   }
 
-  /** Call after a FENCED answer. If the fencing try died before it recorded another location, continues here. */
+  /** Call after a FENCED answer. If the fencing try died before it recorded another location, records `location`. */
   async moveOn(location: string): Promise<void> {
     const { client } = this.#store;
     const known = this.#locations;

@@ -67,7 +67,7 @@ export class Items {
     this.#itemIndex = itemIndex;
   }
 
-  /** Adds or updates an item. @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
+  /** @throws as Changes.make */
   add(
     location: Location,
     identity: Identity,
@@ -121,7 +121,6 @@ export class Items {
     return typeof made === 'string' ? made : { outcome: made.value as ImportOutcome };
   }
 
-  /** @throws ServiceError `unavailable`, `overloaded` */
   async remove(
     location: Location,
     identity: Identity,

@@ -106,7 +106,6 @@ export class WishlistBatch {
     this.#batcher = store.batcher(wishlistFormat(store, options), onBatch);
   }
 
-  /** @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   make(location: Location, change: Change): Promise<WishlistAnswer> {
     return this.#batcher.run({ location, change });
   }
