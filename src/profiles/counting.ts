@@ -51,7 +51,6 @@ export class Counting {
     this.#locations = locations;
   }
 
-  /** The hot path. */
   count(request: CountRequest, name: string): void {
     request.name = name;
     request.counting = this;

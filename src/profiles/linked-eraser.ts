@@ -136,7 +136,7 @@ export class LinkedEraser {
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
       const target = await this.#parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
-      // Or through another merged profile.
+      // Merged directly, or through another merged profile.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
       await this.#parts.merger.clear(member, target);
@@ -149,7 +149,7 @@ export class LinkedEraser {
       const found = await this.#parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
-      // A merge of which nothing is applied.
+      // Nothing of this merge is applied yet.
       const own = this.#parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.#parts.merger.targetOf(own);
       if (target !== undefined) await this.#parts.merger.clear(own, target);

@@ -19,10 +19,10 @@ import type { Links } from './links.js';
 import type { Ask, Done, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
-/** A concurrent link moves a read to another profile. */
+/** Each failed round means a concurrent link. */
 const READ_ROUNDS = 8;
 
-/** Concurrent erasures of the visitor. */
+/** Each failed round means a concurrent erasure. */
 const LINK_ROUNDS = 8;
 
 /** Throws to refuse a change before ids are linked for it. @param locations joined by the link */

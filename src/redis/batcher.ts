@@ -36,7 +36,7 @@ const MAX_BATCH = 512;
 const MAX_BATCH_SIZE = 256 * 1024;
 /** Part of the time-out. */
 const DEADLINE_SPREAD = 0.05;
-/** The batch was not applied. */
+/** Answers a batch that was not applied. */
 const AGAIN = Symbol('again');
 const ALL = 'all';
 

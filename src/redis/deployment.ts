@@ -7,7 +7,7 @@ import { connectRedis, type RedisClient } from './client.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
-/** A program refuses newer data. */
+/** A program refuses data of a newer schema. */
 export const SCHEMA = 1;
 
 /** Never changes, because every key depends on it. */

@@ -42,7 +42,7 @@ const CONNECTION_MESSAGE = new RegExp(
     'Too many Cluster redirections\\.',
     'Connection is (aborted|discarded because a new connection is made)',
     'Redis loading timed out',
-    'timeout$', // of CLUSTER SLOTS
+    'timeout$', // CLUSTER SLOTS was late
   ].join('|')})`,
 );
 
@@ -96,7 +96,7 @@ export function redirectionOf(
   return { kind: found[1] as 'MOVED' | 'ASK', slot: Number(found[2]), address: found[3] as string };
 }
 
-/** A bug's error stays. */
+/** A bug's error is returned unchanged. */
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;
   if (error.message.startsWith('OOM ')) return overloaded('memory', error);

@@ -6,7 +6,7 @@ import type { Store } from './store.js';
 const CHANGE = loadScript<number>('redis/changeField');
 const PAGE = 250;
 
-/** Has all fields that exist throughout. */
+/** Contains all fields that exist throughout. */
 export async function readHash(store: Store, key: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   let cursor = '0';

@@ -18,7 +18,7 @@ export interface HealthSpec {
   readonly keys: Keys;
   readonly salt: string;
   readonly timeoutMs: number;
-  /** After failed probes; once after a loss. */
+  /** Called after failed probes, and once after a loss. */
   readonly onError: (error: Error) => void;
   readonly onReplicated?: ((ms: number) => void) | undefined;
   readonly verifyMs?: number | undefined;
@@ -81,7 +81,7 @@ export class RedisHealth {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** Also if some masters are down. */
+  /** True even if some masters are down. */
   get isUp(): boolean {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }

@@ -71,7 +71,7 @@ export class RedisNode {
     return this.#marker === undefined || this.#spec.has(this.#marker.slot);
   }
 
-  /** A failover may promote it. */
+  /** True if a failover may promote one. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }

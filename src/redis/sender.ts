@@ -66,7 +66,7 @@ export class Sender {
         const redirection = redirectionOf(error);
         if (redirection?.kind === 'MOVED') {
           health.moved(redirection.slot, redirection.address);
-          if (!again) continue; // the first redirection, immediately
+          if (!again) continue; // follow the first redirection immediately
         }
         await sleep(AGAIN_MS);
       }
