@@ -17,7 +17,8 @@ export interface Fuzzed {
 interface Draft {
   method: string;
   path: string;
-  headers: [string, string][];
+  /** Each a line. */
+  headers: string[];
   body: unknown;
 }
 
@@ -25,134 +26,71 @@ const MANY_LEVELS = 5_000;
 const SESSIONS = Array.from({ length: 20 }, (_, i) => `fuzz-${i}`);
 
 /** Texts of JSON values in place of what should be there. */
-const VALUES: readonly ((random: Random) => string)[] = [
-  () => 'null',
-  () => 'true',
-  () => '""',
-  () => '" "',
-  () => '0',
-  () => '-1',
-  () => '1.5',
-  () => '1e308',
-  () => '1e999',
-  () => '-0',
-  () => '12345678901234567890123',
-  () => '9'.repeat(400),
-  () => 'NaN',
-  () => '[]',
-  () => '{}',
-  () => '[[],{}]',
-  () => '{"__proto__":{"x":1},"constructor":null}',
-  () => '"\\ud800"',
-  () => '"\\udc00\\ud800"',
-  () => '"\\u0000"',
-  () => '"a\\r\\nb"',
-  () => '"null"',
-  () => '"gid://shopify/Customer/7"',
-  () => '"gid://shopify/Customer/"',
-  (random) => `"${'x'.repeat(int(random, 600))}"`,
-  (random) => `"${'é'.repeat(int(random, 200))}"`,
-  () => `"${'x'.repeat(70_000)}"`,
-  (random) => '['.repeat(int(random, MANY_LEVELS)),
-  (random) => {
-    const levels = 1 + int(random, MANY_LEVELS);
-    return '['.repeat(levels) + ']'.repeat(levels);
-  },
-  (random) => {
-    const levels = 1 + int(random, MANY_LEVELS);
-    return `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
-  },
-  (random) => `[${Array.from({ length: int(random, 2_000) }, () => '1').join()}]`,
+const VALUES = [
+  ...`null|true|""|" "|0|-1|1.5|1e308|1e999|-0|12345678901234567890123|NaN|[]|{}|[[],{}]|"null"`.split('|'),
+  ...String.raw`"\ud800"|"\udc00\ud800"|"\u0000"|"a\r\nb"|{"__proto__":{"x":1},"constructor":null}`.split(
+    '|',
+  ),
+  ...['"gid://shopify/Customer/7"', '"gid://shopify/Customer/"', '9'.repeat(400), `"${'x'.repeat(70_000)}"`],
 ];
+/** Values of any size. */
+const SIZED: readonly ((size: number) => string)[] = [
+  (size) => `"${'x'.repeat(size % 600)}"`,
+  (size) => `"${'é'.repeat(size % 200)}"`,
+  (size) => '['.repeat(size),
+  (size) => '['.repeat(size + 1) + ']'.repeat(size + 1),
+  (size) => `${'{"a":'.repeat(size + 1)}1${'}'.repeat(size + 1)}`,
+  (size) => `[${new Array(size % 2_000).fill('1')}]`,
+];
+const anyValue = (random: Random) =>
+  random.chance(0.2) ? random.pick(SIZED)(int(random, MANY_LEVELS)) : random.pick(VALUES);
 
-const HEADERS: readonly ((random: Random) => [string, string])[] = [
-  () => ['content-type', 'text/html'],
-  () => ['content-type', 'application/json; charset=utf-16'],
-  () => ['content-type', ';'],
-  () => ['content-type', 'multipart/form-data; boundary=x'],
-  () => ['content-encoding', 'gzip'],
-  () => ['expect', '100-continue'],
-  () => ['authorization', ''],
-  () => ['authorization', 'Bearer'],
-  () => ['authorization', `Bearer ${'x'.repeat(1_000)}`],
-  () => ['x-api-key', '\x80\xff'],
-  () => ['x-request-id', 'a b\tc'],
-  () => ['x-request-id', 'x'.repeat(200)],
-  () => ['x-request-id', '"><script>'],
-  (random) => ['idempotency-key', 'k'.repeat(int(random, 300))],
-  (random) => [
-    'idempotency-key',
-    bytes(random, 50)
-      .toString('latin1')
-      .replace(/\p{Cc}/gu, '_'),
-  ],
-  () => ['origin', 'null'],
-  () => ['referer', 'http://[::1'],
-  () => ['x-forwarded-for', ',,,'],
-  () => ['connection', 'close'],
-  () => ['upgrade', 'websocket'],
-  (random) => ['x-fuzz', 'y'.repeat(int(random, 3_000))],
-  () => ['x-shopify-hmac-sha256', '===='],
-  () => ['x-shopify-webhook-id', 'z'.repeat(256)],
-  () => ['accept-encoding', 'gzip;q=x'],
-];
+const HEADERS = `content-type: text/html
+content-type: application/json; charset=utf-16
+content-type: ;
+content-type: multipart/form-data; boundary=x
+content-encoding: gzip
+expect: 100-continue
+authorization:
+authorization: Bearer
+authorization: Bearer ${'x'.repeat(1_000)}
+x-api-key: \x80\xff
+x-request-id: a b\tc
+x-request-id: ${'x'.repeat(200)}
+x-request-id: "><script>
+idempotency-key:
+idempotency-key: k
+idempotency-key: ${'k'.repeat(256)}
+idempotency-key: \xe9"\\{}*
+origin: null
+referer: http://[::1
+x-forwarded-for: ,,,
+connection: close
+upgrade: websocket
+x-fuzz: ${'y'.repeat(3_000)}
+x-shopify-hmac-sha256: ====
+x-shopify-webhook-id: ${'z'.repeat(256)}
+accept-encoding: gzip;q=x`.split('\n');
 
-const QUERIES = [
-  'count=true',
-  'count=true&count=false',
-  'sessionId=a&sessionId=b',
-  'productHandle=%00',
-  'sessionId=%ff',
-  '%',
-  '&&&=',
-  'key=pk_x',
-  'signature=0',
-  `signature=${'0'.repeat(64)}`,
-  'logged_in_customer_id=1',
-  '__proto__=1',
-  'sessionId[]=x',
-  `q=${'x'.repeat(2_000)}`,
-];
-const PATHS = [
-  '/',
-  '//',
-  '/event/',
-  '/product',
-  '/product/visit/x',
-  '/share//items',
-  '/share/%00/items',
-  '/share/../items',
-  `/share/${'c'.repeat(500)}/items`,
-  '/item/%61dd',
-  '*',
-  'http://x/event',
-  '/openapi.json',
-  '/healthz',
-  '/beacon.js',
-];
-const METHODS = [
-  'GET',
-  'HEAD',
-  'POST',
-  'PUT',
-  'DELETE',
-  'PATCH',
-  'OPTIONS',
-  'TRACE',
-  'get',
-  'FOO',
-  'CONNECT',
-];
+const QUERIES =
+  `count=true count=true&count=false sessionId=a&sessionId=b productHandle=%00 sessionId=%ff % &&&= key=pk_x
+  signature=0 signature=${'0'.repeat(64)} logged_in_customer_id=1 __proto__=1 sessionId[]=x q=${'x'.repeat(2_000)}`.split(
+    /\s+/,
+  );
+const PATHS =
+  `/ // /event/ /product /product/visit/x /share//items /share/%00/items /share/../items /item/%61dd * http://x/event
+  /openapi.json /healthz /beacon.js /share/${'c'.repeat(500)}/items`.split(/\s+/);
+const METHODS = 'GET HEAD POST PUT DELETE PATCH OPTIONS TRACE get FOO CONNECT'.split(' ');
 
 /** The `n`th request under a seed; the same at each run. */
 export function fuzz(seed: number, n: number): Fuzzed {
   const random = createRandom(seed * 1_000_003 + n);
   const draft = draftOf(random);
-  if (random.chance(0.25)) draft.headers.push(random.pick(HEADERS)(random));
+  if (random.chance(0.25)) draft.headers.push(random.pick(HEADERS));
   if (random.chance(0.1)) draft.path += `${draft.path.includes('?') ? '&' : '?'}${random.pick(QUERIES)}`;
   if (random.chance(0.03)) draft.path = random.pick(PATHS);
   if (random.chance(0.03)) draft.method = random.pick(METHODS);
-  if (random.chance(0.05)) draft.headers = draft.headers.filter(([name]) => name !== 'authorization');
+  if (random.chance(0.05)) draft.headers = draft.headers.filter((line) => !line.startsWith('authorization'));
   let body = bentJson(random, draft.body);
   if (random.chance(0.15)) body = bentBytes(random, body);
   return onTheWire(random, draft, body);
@@ -160,68 +98,41 @@ export function fuzz(seed: number, n: number): Fuzzed {
 
 function draftOf(random: Random): Draft {
   const sessionId = random.pick(SESSIONS);
-  const identity: Record<string, unknown> = {
-    sessionId,
-    device: 'desktop',
-    locale: 'en',
-    email: 'a@b.c',
-    firstName: 'A',
-    lastName: null,
-  };
-  if (random.chance(0.2)) identity.customerId = String(int(random, 5) + 1);
+  const facts = { device: 'desktop', locale: 'en', email: 'a@b.c', firstName: 'A', lastName: null };
+  const customer = random.chance(0.2) ? { customerId: String(int(random, 5) + 1) } : {};
+  const identity = { sessionId, ...facts, ...customer };
   const query = `sessionId=${sessionId}&productHandle=h`;
-  const [method, path, body] = random.pick<[string, string, unknown]>([
-    ['POST', '/product/visit', { identity, productHandle: `h${int(random, 5)}` }],
-    ['GET', `/product/visit?${query}`, undefined],
-    ['DELETE', '/product/visit', { identity, productHandle: 'h' }],
-    ['DELETE', `/product/visit?${query}`, undefined],
-    [
-      'POST',
-      '/event',
-      {
-        identity,
-        type: 'add',
-        payload: { productId: '1', price: '1.00', quantity: 1, more: [1, { a: null }] },
-      },
-    ],
-    ['POST', '/item/add', itemOf(identity)],
-    ['POST', '/item/remove', { identity, productId: '1001', variantId: '2002', event: 'moveToCart' }],
-    ['POST', '/item/list', { identity }],
-    ['POST', '/share', { identity, channel: 'Link' }],
-    ['GET', '/share/AAAAAAAAAAAAAAAA/items', undefined],
-    ['POST', '/profile/guest', identity],
-    ['POST', '/profile/merge', { identity: { sessionId, customerId: '1' } }],
-    ['GET', '/settings', undefined],
-    ['PUT', '/settings', { autoRemoveAfterPurchase: random.chance(0.5) }],
-    [
-      'PUT',
-      '/products',
-      {
-        ...{ productId: 1001, productHandle: 'red-shoe', productTitle: 'Red shoe' },
-        variants: [{ variantId: 2002, price: '1.00', inventoryAvailable: random.chance(0.5) }],
-      },
-    ],
-    [
-      'POST',
-      '/webhook/purchase',
-      {
-        id: int(random, 1_000),
-        currency: 'EUR',
-        customer: { id: 1 },
-        note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
-        line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '1.00' }],
-      },
-    ],
-  ]);
-  return {
-    method,
-    path,
-    headers: [
-      ['host', 'fuzz'],
-      ['authorization', `Bearer ${KEY}`],
-    ],
-    body,
+  const product = { productId: 1001, productHandle: 'red-shoe', productTitle: 'Red shoe' };
+  const variant = { variantId: 2002, price: '1.00', inventoryAvailable: random.chance(0.5) };
+  const order = {
+    id: int(random, 1_000),
+    currency: 'EUR',
+    customer: { id: 1 },
+    note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
+    line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '1.00' }],
   };
+  const payload = { productId: '1', price: '1.00', quantity: 1, more: [1, { a: null }] };
+  const removal = { identity, productId: '1001', variantId: '2002', event: 'moveToCart' };
+  const [line, body] = random.pick<[line: string, body?: unknown]>([
+    ['POST /product/visit', { identity, productHandle: `h${int(random, 5)}` }],
+    [`GET /product/visit?${query}`],
+    ['DELETE /product/visit', { identity, productHandle: 'h' }],
+    [`DELETE /product/visit?${query}`],
+    ['POST /event', { identity, type: 'add', payload }],
+    ['POST /item/add', itemOf(identity)],
+    ['POST /item/remove', removal],
+    ['POST /item/list', { identity }],
+    ['POST /share', { identity, channel: 'Link' }],
+    ['GET /share/AAAAAAAAAAAAAAAA/items'],
+    ['POST /profile/guest', identity],
+    ['POST /profile/merge', { identity: { sessionId, customerId: '1' } }],
+    ['GET /settings'],
+    ['PUT /settings', { autoRemoveAfterPurchase: random.chance(0.5) }],
+    ['PUT /products', { ...product, variants: [variant] }],
+    ['POST /webhook/purchase', order],
+  ]);
+  const [method = '', path = ''] = line.split(' ');
+  return { method, path, headers: ['host: fuzz', `authorization: Bearer ${KEY}`], body };
 }
 
 /** Wrong values, missing and strange names, names twice, at any position. */
@@ -232,7 +143,7 @@ function bentJson(random: Random, body: unknown): Buffer {
     const members = [...text.matchAll(/"(\w+)":/g)];
     const member = members.length > 0 ? random.pick(members) : undefined;
     const at = member?.index ?? 0;
-    const value = random.pick(VALUES)(random);
+    const value = anyValue(random);
     const afterName = at + (member?.[0].length ?? 0);
     switch (int(random, 5)) {
       case 0: // the value of a member
@@ -293,25 +204,21 @@ function onTheWire(random: Random, { method, path, headers }: Draft, body: Buffe
   let payload = body;
   if (body.length > 0 || random.chance(0.1)) {
     const how = random.next();
-    if (how < 0.8) headers.push(['content-length', String(body.length)]);
+    if (how < 0.8) headers.push(`content-length: ${body.length}`);
     else if (how < 0.9) {
-      headers.push(['transfer-encoding', 'chunked']);
+      headers.push('transfer-encoding: chunked');
       payload = chunked(random, body);
     } else {
       isCut = true;
-      const wrong: [string, string][] = [
-        ['content-length', String(body.length + 1 + int(random, 99))],
-        ['content-length', '-1'],
-        ['content-length', '1e3'],
-        ['content-length', '99999999999999999999'],
-        ['transfer-encoding', 'chunked'],
-        ['transfer-encoding', 'gzip'],
-      ];
-      headers.push(random.pick(wrong));
+      const tooMany = body.length + 1 + int(random, 99);
+      const lengths = [tooMany, '-1', '1e3', '99999999999999999999'].map(
+        (length) => `content-length: ${length}`,
+      );
+      headers.push(random.pick([...lengths, 'transfer-encoding: chunked', 'transfer-encoding: gzip']));
     }
   }
   const version = random.chance(0.01) ? random.pick(['HTTP/1.0', 'HTTP/2.0', 'HTTP/1.1 ', '']) : 'HTTP/1.1';
-  const head = `${method} ${path} ${version}\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+  const head = [`${method} ${path} ${version}`, ...headers, '', ''].join('\r\n');
   if (version !== 'HTTP/1.1') isCut = true;
   const whole = Buffer.concat([Buffer.from(head, 'latin1'), payload]);
   return { pieces: random.chance(0.2) ? split(random, whole) : [whole], isCut, isHead: method === 'HEAD' };

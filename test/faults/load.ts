@@ -23,7 +23,7 @@ export interface Entry {
   acknowledged: number;
 }
 
-const SESSIONS = Array.from({ length: 60 }, (_, i) => `s${i}`);
+const SESSIONS = Array.from({ length: 20 }, (_, i) => `s${i}`);
 const HANDLES = Array.from({ length: 8 }, (_, i) => `h${i}`);
 
 export class Load {

@@ -91,7 +91,7 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
     API_KEYS: KEY,
     HOST: '127.0.0.1',
     PORT: String(port),
-    FLUSH_INTERVAL_MS: '50',
+    FLUSH_INTERVAL_MS: '200',
     DATA_DIR: dir,
     ...spec.env,
   };
@@ -118,7 +118,7 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
     logs: () =>
       runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
     load: (changes) =>
-      new Load({ url: () => url, key: KEY, seed: 1, connections: 12, restMs: 10, ...changes }),
+      new Load({ url: () => url, key: KEY, seed: 1, connections: 12, restMs: 40, ...changes }),
     exact: (t, ...loads) => expectExact(t, loads, places),
   };
 }

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { pino } from 'pino';
 import t from 'tap';
 import { flush } from '../../src/app/flush.js';
-import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
+import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
@@ -268,28 +268,6 @@ t.test('a line that becomes a dead letter while its visitor is erased goes as we
   });
   await until('it is erased', async () => (await eraseAsFlusher(flushing, keys, clickhouse)) > 0);
   t.equal(await redis.xlen(dead), 0);
-});
-
-t.test('what a mutation says is literals: functions would be called for each in each part', async (t) => {
-  const { clickhouse } = await pipelines.fresh();
-  const asked: string[] = [];
-  const { command } = clickhouse;
-  clickhouse.command = async (params) => {
-    asked.push(params.query);
-    return command.call(clickhouse, params);
-  };
-  const until = { server: 1_000, redis: 1_000 };
-  const many = Array.from(
-    { length: 100 },
-    (_, i) => [`1a.s${String(i).padStart(16, 'A')}`, { until }] as const,
-  );
-  await eraseRows(clickhouse, new Map(many));
-  const mutations = asked.filter((query) => query.startsWith('ALTER'));
-  t.equal(mutations.length, ALL, 'one of each table');
-  for (const query of mutations) {
-    const called = query.replaceAll(/'[^']*'/g, '').match(/\w+(?=\()/g);
-    t.same(new Set(called), new Set(['toUnixTimestamp64Milli', 'transform', 'toInt64']), query.slice(0, 40));
-  }
 });
 
 for (const { mutation, when } of KILLS) {

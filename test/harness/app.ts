@@ -111,7 +111,7 @@ export async function startApp(
   // Not where a test closes it: answers may be on their way.
   t.teardown(() => close().finally(() => agent.destroy()));
   const document = await call(running.port, agent, 'GET', `${config.BASE_PATH}/openapi.json`, undefined);
-  const contract = new Contract(document.json);
+  const contract = Contract.of(document.text);
   const send: TestApp['send'] = async (method, path, body, headers) => {
     const answer = await call(running.port, agent, method, path, body, headers);
     const fault = contract.fault(method, path, answer);

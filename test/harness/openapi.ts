@@ -36,14 +36,31 @@ interface Answered {
 /** Under this name validators find the document's `$ref`s. */
 const DOCUMENT = 'openapi.json';
 
+const contracts = new Map<string, Contract>();
+
 export class Contract {
   readonly document: Document;
-  readonly #schemas = new Ajv2020({ strict: false });
+  // Whether the document is right, generators.test.ts asks: to compile the schema of schemas takes longer than most tests.
+  readonly #schemas = new Ajv2020({ strict: false, validateSchema: false });
+  readonly #paths: readonly (readonly [template: string, pattern: RegExp])[];
 
   constructor(document: Document) {
     this.document = document;
     this.#schemas.addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     this.#schemas.addSchema(document, DOCUMENT);
+    this.#paths = Object.keys(document.paths).map((template) => {
+      const pattern = template.replace(/[.]/g, '\\.').replace(/\{\w+\}/g, '[^/]+');
+      // A share code may have a slash behind it.
+      const slash = template.includes('share') ? '/?' : '';
+      return [template, new RegExp(`^${pattern}${slash}$`)];
+    });
+  }
+
+  /** One for all services of a process that have this document: it compiles what it meets. */
+  static of(text: string): Contract {
+    const known = contracts.get(text) ?? new Contract(JSON.parse(text));
+    contracts.set(text, known);
+    return known;
   }
 
   /** What is wrong with an answer, in a sentence; undefined where it is as documented. */
@@ -100,12 +117,7 @@ export class Contract {
 
   /** The document's name of a path. */
   #find(path: string): string | undefined {
-    return Object.keys(this.document.paths).find((template) => {
-      const pattern = template.replace(/[.]/g, '\\.').replace(/\{\w+\}/g, '[^/]+');
-      // A share code may have a slash behind it.
-      const slash = template.includes('share') ? '/?' : '';
-      return new RegExp(`^${pattern}${slash}$`).test(path);
-    });
+    return this.#paths.find(([, pattern]) => pattern.test(path))?.[0];
   }
 }
 

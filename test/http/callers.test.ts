@@ -276,17 +276,6 @@ t.test('callers', async (t) => {
     t.equal((await app.post('/item/list', {}, TRUSTED)).status, 400, 'a key names no customer');
   });
 
-  t.test('a proxied customer links its session', async (t) => {
-    const post = (customer: string, identity: object) =>
-      app.post(proxied(PATH, { logged_in_customer_id: customer, count: 'true' }), visit(identity));
-    const own = await post('17', { customerId: 'gid://shopify/Customer/17' });
-    t.match(own, { status: 200, json: { count: 1 } });
-    const { profileId } = own.json;
-    t.match(await post('17', { sessionId: 'of-17' }), { status: 200, json: { profileId, count: 2 } });
-    t.match(await app.shop.visit({ sessionId: 'of-17' }), { profileId, count: 3 });
-    t.match(await post('', { sessionId: 'a-guest' }), { status: 200, json: { count: 1 } });
-  });
-
   const customer = { customerId: '42' };
   for (const [value, session, others] of [
     ['session', OPEN, CLOSED],
@@ -385,15 +374,6 @@ t.test('callers', async (t) => {
       t.match(await from.post(path, body, headers), { status, json: { error } }, `${path} ${error}`);
     t.match(await app.get('/settings', browser), { status: 403, json: { error: /takes a secret key\.$/ } });
     t.match(await app.get('/settings'), { status: 401, json: { error: /required: a secret key\.$/ } });
-  });
-
-  t.test('reading a visitor who is known and one who is not gives answers of one shape', async (t) => {
-    const read = async ({ sessionId }: typeof known) =>
-      (await app.get(withQuery(PATH, { sessionId, productHandle: 'x' }), TRUSTED)).json;
-    const [one, other] = [await read(known), await read(unknown)];
-    t.same(Object.keys(one), Object.keys(other));
-    const randomPart = (id: string) => id.length - id.indexOf('.');
-    t.equal(randomPart(one.profileId), randomPart(other.profileId));
   });
 });
 

@@ -263,24 +263,6 @@ t.test('connections', async (t) => {
     t.equal((await app.get('/healthz')).status, 200);
   });
 
-  t.test('what is not HTTP does not disturb the others', async (t) => {
-    const noises = [
-      '\r\n\r\n\r\n',
-      'GET\r\n\r\n',
-      'GET / HTTP/9.9\r\n\r\n',
-      '\x16\x03\x01\x02\x00\x01',
-      'POST /event HTTP/1.1\r\ncontent-length: -1\r\n\r\n',
-      'POST /event HTTP/1.1\r\nhost: x\r\ncontent-length: 1x\r\n\r\n',
-      'POST /event HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
-    ];
-    for (const noise of noises) {
-      const wire = await Wire.open(t, app.port);
-      wire.send(Buffer.from(noise, 'latin1'));
-      wire.socket.end();
-    }
-    t.equal((await app.get('/healthz')).status, 200);
-  });
-
   t.test('closing answers what is under way, tells its connections so, and takes nothing new', async (t) => {
     const proxy = await startProxy(t, redis.url);
     const app = await startApp(t, { urls: [proxy.url] });

@@ -1,7 +1,8 @@
 // Exports and erasures through ClickHouse. An export has all that is known of a visitor, whatever its size and the reader's pace;
 // after the erasure nothing on disk has: Redis's keys, values and append-only files, and every file of ClickHouse, are searched. It
 // goes by profile, by customer id and by session id: rows that name an identity of the visitor under another profile are the visitor's,
-// too. On a Redis Cluster: order-histories.test.ts, erased-visitors.test.ts.
+// too. On a Redis Cluster: order-histories.test.ts, erased-visitors.test.ts. And what ClickHouse makes of browsers' words about products,
+// and of openings of shared lists.
 
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -20,6 +21,7 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo } from '../harness/redis.js';
+import { ITEM } from '../harness/shop.js';
 import { startStores } from '../harness/stores.js';
 import { until } from '../harness/until.js';
 
@@ -35,9 +37,10 @@ async function filesWith(dir: string, texts: readonly string[]): Promise<string[
   return found;
 }
 
+const BROWSER = { 'x-api-key': 'pk_test_0123456789abcdef', origin: 'https://shop.example' };
 const MiB = 1024 * 1024;
 const EXPORTS = 'exports';
-const EVENTS = 8_000;
+const EVENTS = 4_000;
 const PAYLOAD = 16_000;
 
 const { redis, clickhouse, env: stores } = await startStores(t, ['wishmeter', EXPORTS]);
@@ -47,7 +50,8 @@ const exporting = connectToClickHouse(t, clickhouse.url, EXPORTS);
 
 t.test('erasures through ClickHouse', async (t) => {
   // The test decides when ClickHouse is erased.
-  const env = { ...stores, ERASURE_INTERVAL_S: '3600' };
+  const browser = { PUBLISHABLE_KEYS: BROWSER['x-api-key'], ALLOWED_ORIGINS: BROWSER.origin };
+  const env = { ...stores, ...browser, ERASURE_INTERVAL_S: '3600' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
   const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), log);
@@ -103,28 +107,31 @@ t.test('erasures through ClickHouse', async (t) => {
       return (await app.figure('pending_erasures')) === 0;
     });
 
-  for (const days of [-1, 1])
-    t.test(`a server whose clock is ${days} days off erases all rows of a visitor`, async (t) => {
-      const [customerId, sessionId] = [`clock-${days}`, `clock-${days}`];
-      await event({ customerId });
-      await visit({ customerId });
-      await event({ sessionId });
-      await visit({ sessionId });
-      await stored();
-      await until('the visits are in ClickHouse', async () => (await visits()) === 2);
-      const { now } = Date;
-      Date.now = () => now() + days * 86_400_000;
-      try {
-        await erase({ customerId });
-        await erase({ sessionId });
-      } finally {
-        Date.now = now;
-      }
-      await untilErased();
-      t.equal(await ofCustomer(customerId), 0);
-      t.equal(await ofSession(sessionId), 0);
-      t.equal(await visits(), 0);
+  t.test('a server whose clock is a day off, either way, erases all rows of a visitor', async (t) => {
+    const visitors = [-1, 1].flatMap((days): [number, Record<string, string>][] => [
+      [days, { customerId: `clock ${days}` }],
+      [days, { sessionId: `clock ${days}` }],
+    ]);
+    for (const [, who] of visitors) {
+      await event(who);
+      await visit(who);
+    }
+    await stored();
+    await until('the visits are in ClickHouse', async () => (await visits()) === visitors.length);
+    const { now } = Date;
+    t.teardown(() => {
+      Date.now = now;
     });
+    for (const [days, who] of visitors) {
+      Date.now = () => now() + days * 86_400_000;
+      await erase(who);
+    }
+    Date.now = now;
+    await untilErased();
+    for (const [, id] of visitors.flatMap(([, who]) => Object.entries(who)))
+      t.same([await ofCustomer(id), await ofSession(id)], [0, 0], id);
+    t.equal(await visits(), 0);
+  });
 
   t.test('rows under any profile go with the customer or the session that they name', async (t) => {
     const LONG = 'x'.repeat(200);
@@ -290,6 +297,77 @@ t.test('erasures through ClickHouse', async (t) => {
     }).catch(() => {});
     t.same(left, [], "ClickHouse's files");
   });
+
+  const ask = async (query: string) =>
+    (await client.query({ query, format: 'JSONEachRow' })).json<Record<string, unknown>>();
+
+  t.test('a publishable key renames and reprices no product that somebody else told of', async (t) => {
+    const add = async (headers: Record<string, string>, sessionId: string, changes: object) => {
+      const body = { identity: { sessionId }, ...ITEM, variantId: '1', currencyCode: 'EUR', ...changes };
+      const answer = await app.post('/item/add', body, headers);
+      t.equal(answer.status, 200, answer.text);
+    };
+    const red = { productTitle: 'Red shoe', productHandle: 'red-shoe' };
+    const right = { ...red, price: '79.90', inventoryAvailable: false };
+    const wrong = { productTitle: 'Evil', productHandle: 'evil', price: '0.01', inventoryAvailable: true };
+    await add(TRUSTED, 'server', { productId: 'p1', ...right });
+    await add(BROWSER, 'b-1', { productId: 'p1', ...wrong });
+    await add(BROWSER, 'b-2', { productId: 'p2', ...wrong });
+    const payload = { productId: 'p1', variantId: '1', ...wrong };
+    const event = { identity: { sessionId: 'b-3' }, type: 'add', payload };
+    t.equal((await app.post('/event', event, BROWSER)).status, 200);
+    // A removal repeats what its item was added with.
+    await app.shop.remove({ sessionId: 'b-1' }, { productId: 'p1', variantId: '1' });
+    await add(TRUSTED, 'server', { productId: 'p3', ...right });
+    const last = "SELECT product_id FROM products WHERE product_id = 'p3'";
+    await until('the last one is there', async () => (await ask(last)).length === 1);
+    t.same(await ask("SELECT * FROM products WHERE product_id LIKE 'p_' ORDER BY product_id LIMIT 2"), [
+      { product_id: 'p1', product_handle: 'red-shoe', product_title: 'Red shoe' },
+      { product_id: 'p2', product_handle: 'evil', product_title: 'Evil' },
+    ]);
+    t.match(
+      await ask("SELECT * FROM product_variants WHERE product_id LIKE 'p_' ORDER BY product_id LIMIT 2"),
+      [
+        { product_id: 'p1', price_now: 79.9, in_stock: false },
+        { product_id: 'p2', price_now: 0.01, in_stock: true },
+      ],
+    );
+    await add(TRUSTED, 'server', { productId: 'p2', ...right });
+    await until('the server is believed', async () => {
+      const [row] = await ask("SELECT product_title FROM products WHERE product_id = 'p2'");
+      return row?.['product_title'] === 'Red shoe';
+    });
+  });
+
+  t.test(
+    'share_opens has each opening once, export and events have none; an erasure takes them',
+    async (t) => {
+      const [owner, other] = [{ sessionId: 'owner' }, { sessionId: 'other' }];
+      const person = {
+        'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0',
+      };
+      const codes: string[] = [];
+      for (const who of [owner, other]) {
+        await app.shop.add(who);
+        const { code } = await app.shop.share(who);
+        codes.push(code);
+        for (let n = 0; n < 2; n++) await app.get(`/wishlist/share/${code}`, person);
+      }
+      const opens = () => ask('SELECT * FROM share_opens ORDER BY occurred_at');
+      const opened = async () => (await opens()).map(({ share_code }) => share_code);
+      await until('four are in ClickHouse', async () => (await opens()).length === 4);
+      t.same(await opened(), [codes[0], codes[0], codes[1], codes[1]]);
+      t.same(Object.keys((await opens())[0] ?? {}), ['occurred_at', 'share_code']);
+      const { events } = await app.shop.exported(owner);
+      t.same(
+        events.map(({ type }: { type: string }) => type),
+        ['add', 'share'],
+      );
+      await app.shop.erase(owner);
+      await untilErased();
+      t.same(await opened(), [codes[1], codes[1]]);
+    },
+  );
 
   t.test('what waits in a stream and names an erased identity does not reach ClickHouse', async (t) => {
     await flushing.close();

@@ -1,15 +1,16 @@
 // POST /event, /profile/guest and /profile/merge: the line that waits for ClickHouse once an event is answered, and the facts of
 // a visitor (e-mail address, names, device, locale): what the last request said, on every server and after an erasure. And which
 // profiles an address leads to: those that a server or an order gave it for, 100 at most. From a storefront or a browser it is kept
-// with the profile and leads nowhere: anybody can type any address.
+// with the profile and leads nowhere: anybody can type any address. Nor do callers without a secret key bring new words for device,
+// source and channel.
 
 import t from 'tap';
-import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { ITEM } from '../harness/shop.js';
-import { rowsOf } from '../harness/stream.js';
+import { loggedVisits, rowsOf } from '../harness/stream.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -109,23 +110,6 @@ eachRedis(t, async (t, redis) => {
     const { profile } = await app.shop.exported({ customerId: '1' });
     t.match(profile, { ...facts, firstName: 'Joan', device: 'desktop', locale: 'de' }, 'facts stay');
     t.notMatch(JSON.stringify(await rowsOf(redis, app)), /jane|Doe-Roe/i, 'and never enter the stream');
-  });
-
-  t.test('a share has its channel and code; what is not sent is not in the line', async (t) => {
-    const who = { sessionId: 's1' };
-    const payload = { channel: 'Link', shareCode: 'abc', shareLink: 'https://shop.example/share/abc' };
-    const { profileId } = await app.shop.event(who, 'share', payload);
-    t.match(await lastEvent(), {
-      channel: 'Link',
-      share_code: 'abc',
-      session_id: 's1',
-      profile_id: profileId,
-    });
-    for (const type of ['add', 'remove', 'autoRemoveAfterPurchase']) {
-      await app.post('/event', { identity: who, type }, TRUSTED);
-      const expected = { type, profile_id: profileId, origin: 'event', session_id: 's1', payload: '{}' };
-      t.same(await lastEvent(), expected);
-    }
   });
 
   t.test('a payload is stored as it came: any names, and 1,000 levels deep', async (t) => {
@@ -433,5 +417,70 @@ eachRedis(t, async (t, redis) => {
     t.same(await told(customer.profileId), []);
     const unknown = await login({ sessionId: 'a-3', customerId: '103' });
     t.same(await told(unknown.profileId), [], 'a session that nobody knew is no guest');
+  });
+
+  if (redis.urls.length > 1) return;
+
+  const callers: Readonly<Record<string, (path: string, body: unknown) => Promise<Answer>>> = {
+    'a server': (path, body) => app.post(path, body, TRUSTED),
+    'a storefront': (path, body) => postProxied(app, path, '', body),
+    'a browser': (path, body) => app.post(path, body, BROWSER),
+    anyone: (path, body) => app.post(path, body),
+  };
+  const devices = [
+    ['desktop', 'desktop'],
+    ['Mobile', 'mobile'],
+    ['PHONE', 'phone'],
+    ['tablet', 'tablet'],
+    ['TV', 'tv'],
+    ['App', 'app'],
+    ['app ', 'app'],
+    ['fridge', 'other'],
+    ['__proto__', 'other'],
+  ] as const;
+  let sessions = 0;
+  for (const [caller, post] of Object.entries(callers)) {
+    t.test(`${caller}: the device of a visit`, async (t) => {
+      for (const [device, known] of devices) {
+        const sessionId = `v-${sessions++}`;
+        const answer = await post('/product/visit', {
+          identity: { sessionId, device },
+          productHandle: sessionId,
+        });
+        t.equal(answer.status, 200, answer.text);
+        const visits = (await loggedVisits(redis, app)).flat();
+        const [, , logged] = visits.find(([, handle]) => handle === sessionId) ?? [];
+        t.equal(logged, caller === 'a server' ? device : known, device);
+      }
+    });
+    if (caller === 'anyone') continue;
+
+    t.test(`${caller}: device, source and channel of an event`, async (t) => {
+      const send = async (device: string, payload: object) => {
+        const sessionId = `e-${sessions++}`;
+        const answer = await post('/event', { identity: { sessionId, device }, type: 'add', payload });
+        t.equal(answer.status, 200, answer.text);
+        const row = (await rowsOf(redis, app)).find((one) => one['session_id'] === sessionId) ?? {};
+        t.same(JSON.parse(String(row['payload'])), payload, 'the payload is as sent');
+        return [row['device'], row['source'], row['channel']];
+      };
+      const isServer = caller === 'a server';
+      t.same(
+        await send('fridge', { source: 'tiktok', channel: 'Pigeon' }),
+        isServer ? ['fridge', 'tiktok', 'Pigeon'] : ['other', 'other', 'other'],
+      );
+      t.same(
+        await send('Phone', { source: 'PDP', channel: 'link' }),
+        isServer ? ['Phone', 'PDP', 'link'] : ['phone', 'pdp', 'Link'],
+      );
+      t.same(await send('tv', { source: 'pdpSmartSave', channel: 'Email' }), ['tv', 'pdpSmartSave', 'Email']);
+      t.same(await send('tv', { source: 5, channel: '' }), ['tv', undefined, undefined]);
+      t.same(await send('tv', {}), ['tv', undefined, undefined]);
+    });
+  }
+  t.test('what is kept of a stranger has the known device, too', async (t) => {
+    const identity = { sessionId: 'facts', device: 'fridge', email: 'a@example.org' };
+    await postProxied(app, '/event', '', { identity, type: 'add' });
+    t.match(await app.shop.exported({ sessionId: 'facts' }), { profile: { device: 'other' } });
   });
 });

@@ -1,8 +1,6 @@
-// Pages and files: /beacon.js and /wishlist.js as caches, browsers and block lists see them, SCRIPT_NAME, / and /docs under any base path, which load nothing from
-// elsewhere; and files as large as the renderer's: compressed once, by a thread, whole to a slow reader, and not copied for
-// each of many.
+// Pages and files: /beacon.js and /wishlist.js as caches and browsers see them, SCRIPT_NAME, / and /docs under any base path,
+// which load nothing from elsewhere; and files as large as the renderer's, which come whole to a slow reader.
 
-import { createHook } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -94,34 +92,6 @@ t.test('the beacon is one program of ES2017 without comments', async (t) => {
   t.equal(translated(ts.ScriptTarget.ES2017).outputText, newest.outputText, 'nothing had to be translated');
 });
 
-/** Generic patterns of EasyPrivacy and EasyList that a shop's script is likely to meet: `*` is any text, `^` a separator. */
-const BLOCKED =
-  `/beacon.js /beacon.min.js /beacon/event/* /analytics.js? /tracker.js /_sess/script.js /analytics/js /api/pageview? /autotag.
-  /autotrack.js /ga.js /inject.js?key= /scroll-track.js /slot_cmp.js _tracker.js? _stats.js? /trackpixel. /visitorcounter.
-  /pagevisit. /hitcount. /wt_tag.js /wa_process.js /admiral.js /ads.js /banner.js /adserver. .com/track?`.split(
-    /\s+/,
-  );
-
-const isBlocked = (path: string) =>
-  BLOCKED.some((pattern) => {
-    const source = pattern
-      .replace(/[.+?${}()|[\]\\]/g, '\\$&')
-      .replaceAll('*', '.*')
-      .replaceAll('^', '(?:[^\\w.%-]|$)');
-    return new RegExp(source, 'i').test(`https://shop.example${path}`);
-  });
-
-t.test('the default name is on no common block list; the beacon’s is', async (t) => {
-  t.ok(isBlocked('/beacon.js'), 'the patterns are read');
-  for (const path of [
-    '/wishlist.js',
-    '/apps/wishmeter/wishlist.js',
-    '/item/check?key=pk_1',
-    '/product/visit?count=true&key=pk_1',
-  ])
-    t.notOk(isBlocked(path), path);
-});
-
 t.test('SCRIPT_NAME names its path, and the script finds its own tag', async (t) => {
   const named = await startApp(t, redis, { env: { SCRIPT_NAME: 'hearts' } });
   const { status, text, headers } = await named.get('/hearts.js');
@@ -175,39 +145,6 @@ t.test('what the page loads may be kept, and comes whole, gzipped or not', async
   const gzipped = await bytesOf(RENDERER, 'gzip');
   t.ok(gzipped.bytes.length < text.length / 3);
   t.equal(gunzipSync(gzipped.bytes).toString(), text);
-});
-
-t.test('first requests for a file wait for one compression, on a thread, and hold nothing up', async (t) => {
-  const app = await startApp(t, redis);
-  const begun = new Set<number>();
-  const doneByThread = new Set<number>();
-  const hook = createHook({
-    init(id, type) {
-      if (type === 'ZLIB') begun.add(id);
-    },
-    // Called for what comes back from a thread, and never for gzipSync.
-    before(id) {
-      if (begun.has(id)) doneByThread.add(id);
-    },
-  }).enable();
-  t.teardown(() => hook.disable());
-  for (const path of [RENDERER, BEACON]) {
-    begun.clear();
-    doneByThread.clear();
-    const order: string[] = [];
-    const ask = async (path: string) => {
-      const { text } = await app.get(path);
-      order.push(path);
-      return text;
-    };
-    const asked = [...Array.from({ length: 8 }, () => ask(path)), ask('/healthz')];
-    t.equal(new Set((await Promise.all(asked)).slice(0, -1)).size, 1);
-    if (path === RENDERER) t.equal(order[0], '/healthz', 'it comes after them, and is answered before');
-    t.equal(begun.size, 1, path);
-    t.same(doneByThread, begun);
-    await app.get(path);
-    t.equal(begun.size, 1, 'later ones need none');
-  }
 });
 
 /** Sends a request, and reads nothing until what it gives is called: that resolves to whether `expected` has come. */
@@ -280,17 +217,6 @@ t.test(
     t.equal(other.openRequests, 0);
   },
 );
-
-t.test('slow readers share one copy', async (t) => {
-  const readers = 20;
-  const { large, server } = await listenWithLarge(false, 100);
-  t.teardown(() => server.close());
-  const before = process.memoryUsage.rss();
-  for (let i = 0; i < readers; i++) slowReader(t, server.port);
-  await until('all of them read', () => server.pending.readers === readers);
-  const copies = (process.memoryUsage.rss() - before) / large.length;
-  t.ok(copies < readers / 2, `${copies.toFixed(1)} copies`);
-});
 
 /** The body as it is sent. */
 function bytesOf(path: string, acceptEncoding: string, { port } = app) {

@@ -199,16 +199,6 @@ t.test('metrics', async (t) => {
     t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="countVisits"}')) >= 1);
     t.match(text, /^process_cpu_seconds_total /m);
   });
-
-  t.test('a server that knows where a linked visitor counts asks there at once', async (t) => {
-    const { shop, figure } = await startApp(t, redis);
-    const asked = () => figure('batch_operations_sum{script="countVisits"}');
-    await shop.login({ sessionId: 's', customerId: 'c' });
-    await shop.visit({ sessionId: 's' }, 'x');
-    const before = await asked();
-    for (let i = 0; i < 3; i++) await shop.visit({ sessionId: 's' }, 'x');
-    t.equal(await asked(), Number(before) + 3);
-  });
 });
 
 /** How often each error came, by INFO. */

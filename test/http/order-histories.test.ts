@@ -100,7 +100,7 @@ eachRedis(t, async (t, redis) => {
   const cases = redis.urls.length === 1 ? CASES : CLUSTER_CASES;
   const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   await emptyDatabase(client, 'wishmeter');
-  const env = { CLICKHOUSE_URL: clickhouse.url, FLUSH_INTERVAL_MS: '50', SHOPIFY_SECRET: SECRET };
+  const env = { CLICKHOUSE_URL: clickhouse.url, FLUSH_INTERVAL_MS: '200', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env, timing: { compliancePollMs: 50 } });
   const { add, erase, exported, login } = app.shop;
   const flushing = await flush(
@@ -154,7 +154,11 @@ eachRedis(t, async (t, redis) => {
       const [row] = await ask<{ n: string }>('SELECT count() AS n FROM purchases');
       return Number(row?.n) === cases.length;
     });
+    // What follows has not happened yet, so one case stands for all that begin alike.
+    const kindOf = ({ before, named }: Case) => `${before}; ${named}`;
+    const kinds = new Map(cases.map((one) => [kindOf(one), one]));
     await forEach(async (one) => {
+      if (kinds.get(kindOf(one)) !== one) return;
       for (const identity of identitiesOf(one)) {
         const { purchases } = await exported(identity);
         t.match(purchases, [{ order_id: one.orderId }], `${one.name}: ${Object.keys(identity)}`);
@@ -293,7 +297,7 @@ t.test('what an order states', async (t) => {
       for (const rest of permutations(all.toSpliced(i, 1))) yield [one, ...rest];
   }
   /** Of three statements each so many'th case; it divides none of their numbers. */
-  const THINNED = 25;
+  const THINNED = 53;
   /** One, two and three statements in the order of their age, and each order in which they arrive. */
   const LIVES = NAMES.flatMap((a) => {
     const second = NAMES.filter((b) => b !== a);
@@ -306,7 +310,7 @@ t.test('what an order states', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   await emptyDatabase(client, 'wishmeter');
-  const env = { CLICKHOUSE_URL: clickhouse.url, FLUSH_INTERVAL_MS: '50', SHOPIFY_SECRET: SECRET };
+  const env = { CLICKHOUSE_URL: clickhouse.url, FLUSH_INTERVAL_MS: '200', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
   const flushing = await flush(
     readConfig({ ...env, REDIS_URL: redis.url, KEY_PREFIX: app.prefix }),

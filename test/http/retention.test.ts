@@ -4,10 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/node-markers.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, type TestRedis } from '../harness/redis.js';
-import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 
 const DAY_MS = 86_400_000;
@@ -38,6 +36,9 @@ const WRITES: Readonly<Record<string, (app: TestApp, sessionId: string) => Promi
   address: ({ post }, sessionId) => post('/profile/guest', { sessionId, email: 'a@b.example' }, TRUSTED),
 };
 
+/** Of the writes one for each way to Redis. */
+const ON_CLUSTER = ['visit and count', 'visit under a key', 'item', 'share', 'address'];
+
 const READS: Readonly<Record<string, (app: TestApp, sessionId: string) => Promise<unknown>>> = {
   count: ({ shop }, sessionId) => shop.count({ sessionId }, 'first'),
   'counts of a page': ({ post }, sessionId) =>
@@ -48,6 +49,9 @@ const READS: Readonly<Record<string, (app: TestApp, sessionId: string) => Promis
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env });
+  const writes = Object.entries(WRITES).filter(
+    ([name]) => redis.urls.length === 1 || ON_CLUSTER.includes(name),
+  );
 
   /** A guest with one of everything that a later write may find. */
   async function guest(sessionId: string): Promise<void> {
@@ -63,7 +67,7 @@ eachRedis(t, async (t, redis) => {
     const { profileId: looked } = await app.shop.visit({ sessionId: 'looked' });
     const [end = 0] = await ages.moments(looked);
     t.ok(isAfterDays(end, start, DAYS), `one who only looked: ${end - start} ms`);
-    for (const [name, write] of Object.entries(WRITES)) {
+    for (const [name, write] of writes) {
       const sessionId = `write-${name}`;
       const who = { sessionId: `bare-${name}` };
       await app.shop.visit(who);
@@ -99,7 +103,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('a session that was its customer’s and is nobody’s now is a guest like any other', async (t) => {
     const ages = await agesOf(t, redis, app);
-    for (const [name, write] of Object.entries(WRITES)) {
+    for (const [name, write] of writes) {
       const who = { sessionId: `nobodys-${name}` };
       const { profileId: lost } = await app.shop.visit(who);
       await app.shop.login({ ...who, customerId: `first-${name}` });
@@ -165,16 +169,16 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('share code and index entries of a guest who ended are swept within a day', async (t) => {
-    const timing = { sweepMs: 400, sweepGraceMs: 0 };
-    const sweeping = await startApp(t, redis, { env: { ...env, PRODUCT_ALERTS: 'on' }, timing });
-    const ages = await agesOf(t, redis, sweeping);
-    const { shop } = sweeping;
+    const alerting = { ...env, PRODUCT_ALERTS: 'on' };
+    const filling = await startApp(t, redis, { env: alerting });
+    const ages = await agesOf(t, redis, filling);
+    const { shop } = filling;
     const leading = () => ages.names(/:\{(?:share|email|wish):/, '');
     /** @returns the share code */
     const fill = async (sessionId: string) => {
       await shop.add({ sessionId }, { productId: sessionId });
       const email = `${sessionId}@swept.example`;
-      await sweeping.post('/profile/guest', { sessionId, email }, TRUSTED);
+      await filling.post('/profile/guest', { sessionId, email }, TRUSTED);
       return (await shop.share({ sessionId })).code;
     };
     const stays = await fill('stays-here');
@@ -184,6 +188,8 @@ eachRedis(t, async (t, redis) => {
     const members = (await leading()).filter((key) => !before.includes(key));
     t.equal(members.length, 3);
     await ages.endNow((await shop.exported({ sessionId: 'leaves-nothing' })).profileId);
+    const timing = { sweepMs: 400, sweepGraceMs: 0 };
+    const sweeping = await startApp(t, redis, { env: alerting, timing, prefix: filling.prefix });
     await until('nothing leads to it', async () => (await leading()).length === 3);
     t.same((await leading()).sort(), before);
     t.same(await ages.names(/:\{share:/, goes), []);
@@ -211,48 +217,6 @@ eachRedis(t, async (t, redis) => {
     await sleep(800);
     t.equal((await ages.names(/:\{share:/, code)).length, 1);
     t.equal((await sweeping.get(withQuery('/profile', { email }), TRUSTED)).status, 200);
-  });
-
-  t.test('while its slot migrates a guest waits, and its keys end at one moment', async (t) => {
-    if (redis.urls.length === 1) return;
-    const ages = await agesOf(t, redis, app);
-    const nodes = connectToEach(t, redis.urls);
-    const slots = await slotsOf(nodes, redis.urls);
-    const keys = createKeys(app.prefix);
-    for (const name of ['visit and count', 'visit under a key', 'item', 'share', 'address']) {
-      const write = WRITES[name] as (typeof WRITES)[string];
-      const who = { sessionId: `moving-${name}` };
-      await guest(who.sessionId);
-      await app.post('/profile/guest', { ...who, email: 'moving@b.example' }, TRUSTED);
-      const { profileId, visits } = await app.shop.exported(who);
-      const slot = slotOf(keys.identity(profileId));
-      const from = Math.floor((slot * nodes.length) / 16_384);
-      const to = (from + 1) % nodes.length;
-      const { port } = new URL(redis.urls[to] as string);
-      await ages.shift(profileId, -2 * DAY_MS);
-      const stay = [keys.identity(profileId), keys.profile(profileId)];
-      const ends = () => Promise.all(stay.map((key) => nodes[from]?.call('PEXPIRETIME', key)));
-      const early = await ends();
-      await slots.start(slot, from, to);
-      const moved = [keys.items(profileId), keys.members(profileId)];
-      await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...moved);
-      const writing = write(app, who.sessionId);
-      await sleep(200);
-      t.same(await ends(), early, `${name}: no end is moved alone`);
-      await slots.moveKeys(slot, from, to);
-      await slots.end(slot, to);
-      await slots.settled();
-      await writing;
-      const [end = 0, ...others] = await ages.moments(profileId);
-      t.same(others, [], `${name}: one moment`);
-      t.ok(end > (early[0] as number), name);
-      const visited = Object.entries((await app.shop.exported(who)).visits);
-      t.ok(
-        visited.every(([one, count]) => one in visits || count === 1),
-        `${name} is done once`,
-      );
-      await slots.move(slot, to, from);
-    }
   });
 
   t.test('customers stay, and what was linked to them or merged into them', async (t) => {

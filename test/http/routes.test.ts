@@ -1,10 +1,8 @@
 // Paths, methods, the base path, request ids, probes, GET and PUT /settings; and bodies: their sizes, alone and all together, their
 // content types, and those that arrive late or in pieces.
 
-import type { HttpResponse } from 'uWebSockets.js';
 import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { Reading } from '../../src/http/body.js';
 import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -268,22 +266,6 @@ t.test('routes and bodies', async (t) => {
     });
     await Promise.all(ends);
   });
-});
-// uWebSockets.js cuts a connection that is silent for 8 to 10 s, unless it was paused meanwhile.
-t.test('a body has 10 s, and its connection is kept alive until then', async (t) => {
-  const ends: unknown[] = [];
-  let keptAlive = 0;
-  const res = { onData() {}, pause: () => keptAlive++, resume() {} } as unknown as HttpResponse;
-  const reading = new Reading(res, MAX_BODY, {
-    bodyComplete: () => void ends.push('complete'),
-    bodyUnread: ({ code }) => void ends.push(code),
-    tooManyChunks: () => t.fail('in few chunks'),
-  });
-  for (let ms = 0; ms < 10_000; ms += 500) reading.watch(1 + ms);
-  t.same([ends, keptAlive], [[], 1]);
-  reading.watch(10_001);
-  t.same(ends, ['request_timeout']);
-  t.ok(reading.isOver);
 });
 function expectTooLarge(t: Test, answer: Awaited<ReturnType<TestApp['get']>>, why: string): void {
   t.match(answer, { status: 413, json: { code: 'payload_too_large', error: /than \d+ bytes/ } }, why);

@@ -1,12 +1,11 @@
 // POST /share, GET /share/:code/items, and openings of shared wishlists: each that a person makes is one row, without that
-// person; robots, prefetches and HEAD make none. What analysts see of them: analysts.test.ts.
+// person; robots, prefetches and HEAD make none. What analysts see of them: erased-everywhere.test.ts.
 
 import t from 'tap';
-import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
-import { connectTo, startTestRedis } from '../harness/redis.js';
+import { startTestRedis } from '../harness/redis.js';
 import { eventsOf, gist, rowsOf } from '../harness/stream.js';
 
 eachRedis(t, async (t, redis) => {
@@ -146,22 +145,6 @@ eachRedis(t, async (t, redis) => {
     const { shareLink, code } = await app.shop.share({ sessionId: 's' });
     t.equal(shareLink, `http://localhost:0/apps/wishmeter/wishlist/share/${code}`, 'PORT is 0');
     t.equal((await app.get(new URL(shareLink).pathname)).status, 200);
-  });
-
-  // No version makes them any more, so the test writes one.
-  t.test('a code of mixed case from before goes on working, in that case', async (t) => {
-    const app = await startApp(t, redis);
-    await app.shop.add({ sessionId: 'old' });
-    const { code } = await app.shop.share({ sessionId: 'old' });
-    const keys = createKeys(app.prefix);
-    const client = connectTo(t, redis.urls[0] as string);
-    const old = 'g7I3D3eDgLwDwpr-';
-    await client.copy(keys.share(code), keys.share(old));
-    const { profileId } = await app.shop.exported({ sessionId: 'old' });
-    await client.hset(keys.profile(profileId), 'share', old);
-    t.match(await app.get(`/share/${old}/items`, TRUSTED), { json: { shareCode: old, items: [Object] } });
-    t.equal((await app.get(`/wishlist/share/${old}/`)).status, 200);
-    t.equal((await app.get(`/wishlist/share/${old.toLowerCase()}`)).status, 404);
   });
 });
 

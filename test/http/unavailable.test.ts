@@ -8,7 +8,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/node-markers.js';
 import {
   type Answer,
   type AppSettings,
@@ -26,7 +25,6 @@ import {
   startTestRedis,
   type TestRedis,
 } from '../harness/redis.js';
-import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
@@ -378,28 +376,6 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     t.same([...(await second.visit(60))].sort(), [200, 503]);
     thaw();
     await untilReady();
-  });
-
-  t.test('a stream that no master appends to any more is shown while something waits in it', async (t) => {
-    const slots = await slotsOf(nodes, cluster.urls);
-    const { app, visit, untilReady } = await open(t, cluster, { timeoutMs: 20_000 });
-    await untilReady();
-    t.same([...(await visit(60))], [200]);
-    const marksOf = async (node: number) => (await nodes[node]?.keys(`${app.prefix}:*:marker`)) as string[];
-    const marks = await Promise.all(nodes.map((_, node) => marksOf(node)));
-    const from = marks.findIndex((of) => of.length === 1);
-    const to = marks.findIndex((of) => of.length === 0);
-    const [mark = ''] = marks[from] ?? [];
-    const numberOf = (key: string) => /{(\d+)}/.exec(key)?.[1];
-    const events = (stream = numberOf(mark)) => app.figure(`stream_pending_events{stream="${stream}"}`);
-    t.equal(await events(), 0);
-    await slots.move(slotOf(mark), from, to);
-    await until('it has another mark', async () => (await marksOf(from)).length === 1);
-    const [another = ''] = await marksOf(from);
-    await until('its new stream is shown', async () => (await events(numberOf(another))) === 0);
-    t.equal(await events(), undefined, 'nothing waits in its old one');
-    const visits = await app.figure(`visit_stream_pending_visits{stream="${numberOf(mark)}"}`);
-    t.ok(Number(visits) > 0, 'but visits do');
   });
 });
 t.test('an outage is a few lines of the log, with how many were refused and how long', async (t) => {

@@ -163,7 +163,7 @@ eachRedis(t, async (t, redis) => {
             return JSON.stringify({ profileId, count });
           },
         );
-      for (let later = 1; later <= 8; later++)
+      for (const later of redis.urls.length === 1 ? [1, 2, 3, 4, 5, 6, 7, 8] : [2, 5])
         await atEachStep(server, async () => {
           const names = newNames();
           await other.visitors.link({ customerId: names.a, sessionId: names.s });

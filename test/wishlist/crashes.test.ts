@@ -4,14 +4,11 @@
 import t, { type Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import type { KeyedOperation } from '../../src/redis/requests.js';
-import { loadScript } from '../../src/redis/scripts.js';
 import type { Added } from '../../src/wishlist/items.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
-import { startProxy } from '../harness/proxy.js';
-import { startTestRedis, type TestRedis } from '../harness/redis.js';
+import type { TestRedis } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
-import { until } from '../harness/until.js';
 import { itemOf } from '../http/wishlist.js';
 import {
   add,
@@ -356,20 +353,5 @@ t.test('over HTTP', async (t) => {
       const orders = (await rowsOf(redis, roomy)).filter(({ origin }) => origin === 'order');
       t.equal(new Set(orders.map((row) => row['event_id'])).size, 1, 'the order has one line');
     });
-  });
-  t.test('a change whose reply is lost is asked for again under its number, and done once', async (t) => {
-    const redis = await startTestRedis(t);
-    const proxy = await startProxy(t, redis.url);
-    const app = await startApp(t, { urls: [proxy.url] });
-    const calm = await startApp(t, redis, { prefix: app.prefix });
-    await calm.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
-    for (const [i, step] of STEPS.entries()) {
-      await until('ready', async () => (await app.get('/readyz')).status === 200);
-      proxy.cutReplyAfter(0, new RegExp(loadScript('wishlist/changeItems').sha));
-      const answer = await step.send(app, `k${i}`);
-      t.equal(answer.status, 200, `${step.name}: ${answer.text}`);
-      await isDoneOnce(t, redis, calm, STEPS.slice(0, i + 1), answer);
-    }
-    t.ok(proxy.cuts >= STEPS.length, `${proxy.cuts} replies were lost`);
   });
 });
