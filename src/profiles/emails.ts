@@ -7,11 +7,10 @@
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
 import { type Location, MAX_HOPS } from '../redis/location.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { writeKey } from '../redis/write.js';
 import type { Redirects } from './redirects.js';
 
-const PUT = loadScript<number>('profiles/indexEmail');
 const MAX_BYTES = 320;
 /** More profiles come from a form that sends one address for everybody. */
 const MAX_PROFILES = 100;
@@ -98,7 +97,7 @@ export class Emails {
   async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
     const given = await this.givenAt(digest, profileId);
     if (given !== undefined) return given;
-    await this.#store.change(PUT, [this.#store.keys.email(digest)], [profileId, 0]);
+    await writeKey(this.#store, this.#store.keys.email(digest), ['ZREM', profileId]);
     // A returning visitor may have given the address concurrently.
     const again = await this.givenAt(digest, profileId);
     if (again !== undefined) await this.#put(digest, profileId);
@@ -107,7 +106,8 @@ export class Emails {
 
   async #put(digest: string, profileId: string): Promise<void> {
     const key = this.#store.keys.email(digest);
-    const dropped = await this.#store.change(PUT, [key], [profileId, MAX_PROFILES]);
+    await writeKey(this.#store, key, ['ZADD', Date.now(), profileId]);
+    const dropped = Number(await writeKey(this.#store, key, ['ZREMRANGEBYRANK', 0, -1 - MAX_PROFILES]));
     if (dropped > 0) this.#onDropped?.(dropped);
   }
 }

@@ -5,9 +5,9 @@
 
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
-import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { removeKeys } from '../redis/write.js';
 import { type Belonging, eachIndex, type FieldIndex, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import type { LinkedEraser, OnErasing } from './linked-eraser.js';

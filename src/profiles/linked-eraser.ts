@@ -6,9 +6,9 @@
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';
 import { readHash } from '../redis/hash.js';
-import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { removeKeys } from '../redis/write.js';
 import { type Belonging, eachIndex, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import { type Found, type Link, type Links, linkTo } from './links.js';
@@ -119,7 +119,8 @@ export class LinkedEraser {
       const applied = [...members.keys()]
         .filter(isProfile)
         .map((one) => keys.applied(profileId, generation, one));
-      await removeKeys(this.#parts.store, [...applied, left]);
+      await removeKeys(this.#parts.store, applied);
+      await removeKeys(this.#parts.store, [left]); // last: it names the others
     }
     await this.#parts.pending.forget(erasureOf(profileId, generation));
   }

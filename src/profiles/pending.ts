@@ -7,11 +7,9 @@
 
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
-import { removeKeys } from '../redis/remove.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { removeKeys, writeAtMaxmemory } from '../redis/write.js';
 
-const PENDING = loadScript<number>('profiles/listPending');
 const PAGE = 250;
 
 export class Pending {
@@ -21,17 +19,18 @@ export class Pending {
     this.#store = store;
   }
 
-  begin(profileId: string, operation: string): Promise<void> {
-    return this.#change('begin', this.#streamOf(profileId), operation);
+  async begin(profileId: string, operation: string): Promise<void> {
+    const key = this.#store.keys.pending(this.#streamOf(profileId));
+    await writeAtMaxmemory(this.#store, key, ['ZADD', 'NX', Date.now(), operation]);
   }
 
-  end(profileId: string, operation: string): Promise<void> {
-    return this.#change('end', this.#streamOf(profileId), operation);
+  async end(profileId: string, operation: string): Promise<void> {
+    await this.#end(this.#streamOf(profileId), operation);
   }
 
   /** At any node, because its profile's slot may have moved. */
   async forget(operation: string): Promise<void> {
-    for (const stream of await this.#streams()) await this.#change('end', stream, operation);
+    for (const stream of await this.#streams()) await this.#end(stream, operation);
   }
 
   async clear(): Promise<void> {
@@ -53,8 +52,8 @@ export class Pending {
     }
   }
 
-  async #change(what: 'begin' | 'end', stream: number, operation: string): Promise<void> {
-    await this.#store.change(PENDING, [this.#store.keys.pending(stream)], [what, operation]);
+  async #end(stream: number, operation: string): Promise<void> {
+    await writeAtMaxmemory(this.#store, this.#store.keys.pending(stream), ['ZREM', operation]);
   }
 
   #streamOf(profileId: string): number {

@@ -5,7 +5,6 @@ import type { Cluster } from 'ioredis';
 import { StartupError } from '../errors.js';
 import { connectRedis, type RedisClient } from './client.js';
 import type { Keys } from './keys.js';
-import { loadScript, runScript } from './scripts.js';
 
 /** A program refuses data of a newer schema. */
 export const SCHEMA = 1;
@@ -19,7 +18,6 @@ export interface Deployment {
   readonly salt: string;
 }
 
-const OPEN = loadScript<string[]>('redis/openDeployment');
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
@@ -31,8 +29,10 @@ export async function openDeployment(
 ): Promise<Deployment> {
   await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
-  const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, fresh, guestsS ?? '']);
-  const [schema, salt] = reply as [string, string];
+  await client.hsetnx(keys.meta, 'schema', SCHEMA);
+  await client.hsetnx(keys.meta, 'salt', fresh);
+  if (guestsS !== undefined) await client.hset(keys.meta, 'guestsS', guestsS);
+  const [schema, salt] = (await client.hmget(keys.meta, 'schema', 'salt')) as [string, string];
   if (Number(schema) > SCHEMA) {
     throw new StartupError(
       `Redis holds data of schema ${schema}, and this program knows ${SCHEMA}: start a newer version.`,

@@ -13,6 +13,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { ERRORS, ServiceError } from '../errors.js';
 import { loadScript, withFlags } from './scripts.js';
 import type { Store } from './store.js';
+import { writeKey } from './write.js';
 
 export const REMEMBERED_S = 24 * 60 * 60;
 
@@ -30,7 +31,6 @@ const BEGIN = loadScript<1 | Found>('redis/beginRequest');
 const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
 const RELOCATE = loadScript<string>('redis/relocateRequest');
 const END = loadScript<string>('redis/endRequest');
-const FENCE = loadScript<string[]>('redis/fenceRequest');
 
 const IN_FLIGHT_GRACE_MS = 500;
 const POLL_MS = 10;
@@ -132,9 +132,12 @@ export class KeyedOperation {
     const done = new Array<Done | undefined>(parts).fill(undefined);
     for (const [i, location] of locations.entries()) {
       const touched = done.map((_, part) => keys.operation(location, recordIdOf(this.id, i + 1, part)));
-      const records = await this.#store.change(FENCE, touched, [this.#record.rememberedS]);
-      for (const [part, record] of records.entries())
+      const fence = ['SET', FENCED, 'EX', this.#record.rememberedS, 'NX', 'GET'] as const;
+      const records = await Promise.all(touched.map((key) => writeKey(this.#store, key, fence)));
+      for (const [part, found] of records.entries()) {
+        const record = String(found ?? FENCED);
         if (record !== FENCED) done[part] ??= { location, record };
+      }
     }
     return done;
   }

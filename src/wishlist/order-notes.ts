@@ -1,10 +1,9 @@
 // Notes of orders, which name no visitor. They outlive erasures: a repeated order must not recreate the visitor.
 
 import { createHash } from 'node:crypto';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { writeKey } from '../redis/write.js';
 
-const NOTE = loadScript<string>('wishlist/noteOrder');
 /** Shopify may refund and archive an order for a year. */
 const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
@@ -25,16 +24,25 @@ export class OrderNotes {
   }
 
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
-    const [firstAt, buyer, done] = (await this.#write(orderId, 'NX', `${now} ${whose}`)).split(' ');
+    const fresh = `${now} ${whose}`;
+    const found = await writeKey(this.#store, this.#key(orderId), [
+      'SET',
+      fresh,
+      'EX',
+      REMEMBERED_S,
+      'NX',
+      'GET',
+    ]);
+    const [firstAt, buyer, done] = String(found ?? fresh).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
   }
 
   async markDone(orderId: string, { firstAt, buyer }: OrderNote): Promise<void> {
-    await this.#write(orderId, 'XX', `${firstAt} ${buyer} ${ACTED_ON}`);
+    const note = `${firstAt} ${buyer} ${ACTED_ON}`;
+    await writeKey(this.#store, this.#key(orderId), ['SET', note, 'EX', REMEMBERED_S, 'XX']);
   }
 
-  #write(orderId: string, condition: 'NX' | 'XX', note: string): Promise<string> {
-    const key = this.#store.keys.order(createHash('sha256').update(orderId).digest('base64url'));
-    return this.#store.change(NOTE, [key], [REMEMBERED_S, condition, note]);
+  #key(orderId: string): string {
+    return this.#store.keys.order(createHash('sha256').update(orderId).digest('base64url'));
   }
 }

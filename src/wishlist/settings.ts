@@ -1,9 +1,7 @@
 // The shop's settings. Not cached, so that changes take effect immediately.
 
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-
-const WRITE = loadScript('wishlist/writeSetting');
+import { writeKey } from '../redis/write.js';
 
 export interface AppSettings {
   readonly autoRemoveAfterPurchase: boolean;
@@ -25,6 +23,6 @@ export class SettingsStore {
   async write({ autoRemoveAfterPurchase }: AppSettings): Promise<void> {
     const { keys } = this.#store;
     const value = autoRemoveAfterPurchase ? '1' : '0';
-    await this.#store.change(WRITE, [keys.settings], ['autoRemoveAfterPurchase', value]);
+    await writeKey(this.#store, keys.settings, ['HSET', 'autoRemoveAfterPurchase', value]);
   }
 }

@@ -6,12 +6,11 @@ import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { isRedirect, type Location, MAX_HOPS } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { writeKey } from '../redis/write.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
-const PUT = loadScript('redis/putKey');
 /** 96 bits can't be guessed. Base 36, because some services lower the case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
@@ -156,8 +155,8 @@ export class Shares {
 
   /** @param profileId '' removes */
   async #write(code: string, profileId: string): Promise<void> {
-    const value = profileId === '' ? '' : `${profileId} ${Date.now()}`;
-    await this.#store.change(PUT, [this.#store.keys.share(code)], [value]);
+    const key = this.#store.keys.share(code);
+    await writeKey(this.#store, key, profileId === '' ? ['UNLINK'] : ['SET', `${profileId} ${Date.now()}`]);
   }
 }
 

@@ -9,8 +9,8 @@ import { StartupError } from '../../src/errors.js';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/node-markers.js';
-import { loadScript } from '../../src/redis/scripts.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
+import { writeKey } from '../../src/redis/write.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 import { openStore, ping } from '../harness/store.js';
@@ -19,14 +19,13 @@ import { until } from '../harness/until.js';
 const PREFIX = 'h';
 const META = `${PREFIX}:meta`;
 const SLOTS = 16_384;
-const PUT = loadScript('redis/putKey');
 async function open(t: Test, redis: { readonly urls: readonly string[] }, more: Partial<StoreOptions> = {}) {
   const errors: Error[] = [];
   const onError = (error: Error) => errors.push(error);
   const fast = { timeoutMs: 2_000, verifyMs: 100 };
   const store = await openStore(t, redis, { ...fast, keyPrefix: PREFIX, buckets: 16, onError, ...more });
   /** Writes a key of this tag. */
-  const write = (tag: string) => store.change(PUT, [`${PREFIX}:{${tag}}:x`], ['v']);
+  const write = (tag: string) => writeKey(store, `${PREFIX}:{${tag}}:x`, ['SET', 'v']);
   const isServed = (tag: string): Promise<boolean> =>
     write(tag).then(
       () => true,

@@ -15,10 +15,11 @@ import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from 
 import { loadScript } from '../../src/redis/scripts.js';
 import { isSilent, SilentConnectionError, silenceOf } from '../../src/redis/silence.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
+import { writeKey } from '../../src/redis/write.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 
-const PUT = loadScript('redis/putKey');
+const WRITE = loadScript('redis/writeKey');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
 const OPTIONS = {
   name: 'test',
@@ -144,29 +145,29 @@ t.test('a change', async (t) => {
     return store;
   };
   const store = await open(proxy.url);
-  const put = (key: string) => store.change(PUT, [`s:{x}:${key}`], ['v']);
+  const put = (key: string) => writeKey(store, `s:{x}:${key}`, ['SET', 'v']);
 
   t.test('that Redis gets after it was answered 503 does nothing', async (t) => {
-    t.equal(await put('warm'), 1);
+    t.equal(await put('warm'), 'OK');
     const hasty = await open(proxy.url, { timeoutMs: 1_000 });
     proxy.freeze();
-    await t.rejects(hasty.change(PUT, ['s:{x}:late'], ['v']), { code: 'unavailable' });
+    await t.rejects(writeKey(hasty, 's:{x}:late', ['SET', 'v']), { code: 'unavailable' });
     proxy.thaw();
     await sleep(200); // all of it has passed the proxy
-    t.equal(await put('after'), 1);
+    t.equal(await put('after'), 'OK');
     t.equal(await direct.exists('s:{x}:late'), 0);
   });
 
   t.test('whose reply is lost is asked for again', async (t) => {
     const cuts = proxy.cuts;
-    proxy.cutReplyAfter(0, new RegExp(PUT.sha));
-    t.equal(await put('lost'), 1);
+    proxy.cutReplyAfter(0, new RegExp(WRITE.sha));
+    t.equal(await put('lost'), 'OK');
     t.equal(proxy.cuts, cuts + 1);
   });
 
   t.test('that no replica has is 503, although the master has it', async (t) => {
     const asking = await open(redis.url, { replicas: 1, timeoutMs: 1_000 });
-    await t.rejects(asking.change(PUT, ['s:{x}:alone'], ['v']), { code: 'unavailable' });
+    await t.rejects(writeKey(asking, 's:{x}:alone', ['SET', 'v']), { code: 'unavailable' });
     t.equal(await direct.exists('s:{x}:alone'), 1);
     const reading = await open(redis.url, { replicas: 1 });
     t.equal(await reading.run(GET, ['s:{x}:alone'], []), 'v', 'reads do not wait');

@@ -8,8 +8,8 @@ import type { Pending } from '../../profiles/pending.js';
 import { queueRows } from '../../profiles/queued-rows.js';
 import { mastersOf } from '../../redis/client.js';
 import { PROFILE_KINDS } from '../../redis/keys.js';
-import { removeKeys } from '../../redis/remove.js';
 import type { Store } from '../../redis/store.js';
+import { removeKeys } from '../../redis/write.js';
 
 const PAGE = 200;
 const MAX_CONCURRENT = 16;

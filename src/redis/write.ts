@@ -1,0 +1,28 @@
+// Single write commands, which a node refuses after the caller's deadline.
+
+import { loadScript, type ScriptArg, withFlags } from './scripts.js';
+import type { Store } from './store.js';
+
+type Write = readonly [
+  command: 'HSET' | 'SET' | 'UNLINK' | 'ZADD' | 'ZREM' | 'ZREMRANGEBYRANK',
+  ...args: ScriptArg[],
+];
+
+const WRITE = loadScript<string | number | null>('redis/writeKey');
+const WRITE_AT_MAXMEMORY = withFlags(WRITE, 'allow-oom');
+const KEYS_PER_CALL = 100;
+
+/** @param write idempotent: it may be repeated */
+export function writeKey(store: Store, key: string, write: Write) {
+  return store.change(WRITE, [key], write);
+}
+
+/** For erasures and merges, which free memory. */
+export function writeAtMaxmemory(store: Store, key: string, write: Write) {
+  return store.change(WRITE_AT_MAXMEMORY, [key], write);
+}
+
+export async function removeKeys(store: Store, names: readonly string[]): Promise<void> {
+  for (let i = 0; i < names.length; i += KEYS_PER_CALL)
+    await Promise.all(names.slice(i, i + KEYS_PER_CALL).map((name) => writeKey(store, name, ['UNLINK'])));
+}
