@@ -1,5 +1,5 @@
--- `!` if a linked profile was erased or its id reused, or if a guest's (`generation` is empty) is linked or merged.
--- `~` if it is not at this node.
+-- Returns `!` if a linked profile was erased or its id reused, or if a guest's (`generation` is empty) is linked or
+-- merged; `~` if it is not at this node; else nil.
 local function gone(profile, generation)
   local found = redis.pcall('HMGET', profile, 'generation', 'target')
   if found.err then

@@ -1,4 +1,4 @@
--- of an identity without a link
+-- For identities without a link.
 local function is_registered(identity, profile)
   return redis.call('EXISTS', identity, profile) > 0
 end

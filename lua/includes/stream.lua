@@ -1,4 +1,4 @@
--- Free bytes; nil if the stream is not at this node. If its slot is migrating, this fails before anything is written.
+-- Returns free bytes; nil if the stream is not at this node. If its slot is migrating, this fails before any write.
 local function space_in(stream, state, mark)
   for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
     if type(reply) == 'table' then

@@ -59,7 +59,7 @@ local function guest_visit(identity, handle, count)
     elseif fields > max then
       answer = -6
     elseif fields == 1 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
-      -- A new guest: no other identity has neither profile nor counts.
+      -- Only a new guest has neither a profile nor other counts.
       if retention > 0 then
         redis.call('PEXPIREAT', identity, most)
       end

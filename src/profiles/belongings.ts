@@ -59,7 +59,7 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       merged: {
         how: 'united',
         page: 50,
-        except: new Set(['owner', 'generation', 'itemBytes', 'known']),
+        except: new Set(['owner', 'generation', 'itemBytes', 'registered']),
         // The source's share code leads to the target, whose erasure must find it.
         members: (fields) =>
           fields.flatMap((text, i) => (fields[i - 1] === 'share' && i % 2 ? [`#${text}`, ''] : [])),

@@ -19,8 +19,8 @@ export interface Keys extends StreamKeys {
   /** hash: product handle -> count, if linked */
   counts(profileId: string): string;
   /**
-   * hash: facts; owner and generation if linked; `known` if nothing else exists. After a merge only `target`, with `!`
-   * before it while pending
+   * hash: facts; owner and generation if linked; `registered` if nothing else exists. After a merge only `target`, with
+   * `!` before it while pending
    */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */

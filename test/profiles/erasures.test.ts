@@ -223,7 +223,7 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
   }
   for (let i = 0; i < KNOWN; i++) {
     const name = identityName('s', `known-${i}`);
-    filling.hset(keys.profile(server.links.defaultProfile(name)), 'known', '1');
+    filling.hset(keys.profile(server.links.defaultProfile(name)), 'registered', '1');
   }
   await filling.exec();
 
