@@ -17,9 +17,13 @@ type Script = (typeof SCRIPTS)[number];
 export function sourceOf(script: Script): string {
   const beacon = read('beacon/beacon.js');
   if (script === 'beacon') return beacon;
-  return beacon
-    .replace('// @include first', () => read('kit/first.js'))
-    .replace('// @include kit', () => KIT.map((name) => read(`kit/${name}.js`)).join('\n'));
+  return included(included(beacon, 'first', ['first']), 'kit', KIT);
+}
+
+function included(text: string, place: string, names: readonly string[]): string {
+  const comment = `// @include ${place}`;
+  if (!text.includes(comment)) throw new Error(`beacon.js has no "${comment}"`);
+  return text.replace(comment, () => names.map((name) => read(`kit/${name}.js`)).join('\n'));
 }
 
 export function minifiedName(source: string): string {

@@ -4,6 +4,7 @@
 // localStorage keeps a random session id, followed by a space and data-customer if a customer is logged in. It is one
 // item, so that both change together.
 (() => {
+  // @include first
   // Earlier calls wait in the page's stub. (window.wishmeter may also be an element.)
   const { queue, visit } = Object(window.wishmeter);
   if (visit && !queue) return;
