@@ -6,9 +6,9 @@
 //   <profile> <generation> +<session>   a customer's, written before the session's profile gets this generation
 //   <profile>                           a guest's home, which expires with the guest
 //
-// A guest's home is its default profile. If another visitor has that (a customer took it over, then the session lost
-// its link), it is the next profile id in the slot, computed from that visitor's generation. Then it is linked, because
-// the other visitor may be erased first.
+// A guest's home is its default profile, unless another visitor has that (a customer took it over, then the session
+// lost its link). Then it is the next profile id in the slot, computed from that visitor's generation, and linked,
+// because the other visitor may be erased first.
 //
 // A customer always has a link. redirects.ts removes dead links lazily. Remembered links are hints: on one server the
 // script verifies them; on a cluster, where identity and profile may be at two nodes, links are read first.

@@ -25,7 +25,6 @@ export interface StoreOptions extends RedisConnection {
   /** Replicas that must have a change before it is answered. */
   readonly replicas?: number;
   readonly onError: (error: Error) => void;
-  /** Also after a failed call. */
   readonly onCall?: (script: string, ms: number) => void;
   readonly onReplicated?: (ms: number) => void;
   /** For tests. */

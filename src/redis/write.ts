@@ -12,7 +12,7 @@ const WRITE = loadScript<string | number | null>('redis/writeKey');
 const WRITE_AT_MAXMEMORY = withFlags(WRITE, 'allow-oom');
 const KEYS_PER_CALL = 100;
 
-/** @param write idempotent: it may be repeated */
+/** @param write idempotent */
 export function writeKey(store: Store, key: string, write: Write) {
   return store.change(WRITE, [key], write);
 }
