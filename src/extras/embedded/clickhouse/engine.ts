@@ -11,7 +11,7 @@ import type { Chdb, ChdbConnection, ChdbResult } from './chdb.js';
 import { type Bounds, ClickHouseConnections, type Scope } from './connections.js';
 import { ClickHouseError } from './errors.js';
 import { ClickHouseFiles } from './files.js';
-import { FUNCTIONS, refusedFunctions } from './functions.js';
+import { REFUSED_FUNCTIONS } from './functions.js';
 import { fromFile, intoFile, type Judged, judge, literal, type Names, type Statement } from './statement.js';
 import { roleOf } from './users.js';
 
@@ -80,7 +80,7 @@ export class ClickHouseEngine {
   async prepare(): Promise<void> {
     this.#names = {
       tableFunctions: new Set(await this.column('SELECT lower(name) FROM system.table_functions')),
-      refusedFunctions: refusedFunctions(await this.column(FUNCTIONS)),
+      refusedFunctions: new Set(await this.column(REFUSED_FUNCTIONS)),
     };
     const [bytes] = await this.column(
       "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
