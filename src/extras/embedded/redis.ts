@@ -144,7 +144,7 @@ async function isInUse(dir: string): Promise<boolean> {
   const link = await mkdtemp(join(tmpdir(), 'wm-'));
   try {
     await symlink(dir, join(link, 'd'));
-    while (await accepts(join(link, 'd', SOCKET))) {
+    while ((await ping({ path: join(link, 'd', SOCKET) })) !== undefined) {
       if (performance.now() > deadline) return true;
       await sleep(50);
     }
@@ -154,39 +154,29 @@ async function isInUse(dir: string): Promise<boolean> {
   }
 }
 
-function accepts(path: string): Promise<boolean> {
-  return new Promise((done) => {
-    const socket = connect({ path });
-    socket.once('connect', () => done(true)).once('error', () => done(false));
-    socket.once('connect', () => socket.destroy());
-  });
-}
-
 type Address = { path: string } | { port: number; host: string; password?: string };
 
 export async function untilLoaded(address: Address, ended: AbortSignal): Promise<void> {
-  for (let waitMs = 2; !(await pings(address)); waitMs = Math.min(waitMs * 2, 100)) {
+  for (let waitMs = 2; !(await ping(address))?.includes('+PONG'); waitMs = Math.min(waitMs * 2, 100)) {
     await sleep(waitMs, undefined, { signal: ended });
   }
 }
 
-function pings(address: Address): Promise<boolean> {
+/** @returns the replies; undefined if nothing accepts connections */
+function ping(address: Address): Promise<string | undefined> {
   const password = 'password' in address ? address.password : undefined;
   return new Promise((done) => {
     const socket: Socket = connect(address, () =>
       socket.write(`${password ? `AUTH ${password}\r\n` : ''}PING\r\n`),
     );
-    const answer = (yes: boolean) => {
-      socket.destroy();
-      done(yes);
-    };
     let replies = '';
-    socket.setTimeout(1_000, () => answer(false));
+    socket.setTimeout(1_000, () => socket.destroy());
     socket
       .on('data', (data) => {
         replies += data;
-        if (/^(-[^\n]*|\+PONG)\r\n/m.test(replies)) answer(replies.includes('+PONG'));
+        if (/^(-[^\n]*|\+PONG)\r\n/m.test(replies)) socket.destroy();
       })
-      .once('error', () => answer(false));
+      .once('error', () => done(undefined))
+      .once('close', () => done(replies));
   });
 }
