@@ -18,7 +18,7 @@ import { KEY, startApp } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 
-const VISITORS = 20;
+const VISITORS = 12;
 
 const product = CATALOGUE[0] as Product;
 const wish = { product, variantId: product.variantId, quantity: 1, currency: 'EUR' } as const;

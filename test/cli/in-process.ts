@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { backup } from '../../src/commands/backup.js';
 import { readArguments, UsageError } from '../../src/commands/command-line.js';
 import { dead } from '../../src/commands/dead.js';
+import { flush } from '../../src/commands/flush.js';
 import { importItems } from '../../src/commands/import.js';
 import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
@@ -18,8 +19,8 @@ import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 
 const COMMANDS = {
-  ...{ backup, dead, erase, export: exportVisitor, import: importItems, migrate, receivers, requests },
-  ...{ restore, serve, sql },
+  ...{ backup, dead, erase, export: exportVisitor, flush, import: importItems, migrate, receivers },
+  ...{ requests, restore, serve, sql },
 };
 export type CommandHere = keyof typeof COMMANDS;
 

@@ -55,6 +55,7 @@ t.test("Kubernetes' types take every manifest", async (t) => {
     strict: true,
     noEmit: true,
     skipLibCheck: true,
+    lib: ['es2022'],
     types: [],
     moduleResolution: 'node10',
   };
@@ -224,15 +225,13 @@ t.test(
       const tls = await makeCertificate(t, 'DNS:localhost');
       const { urls } = await startTestCluster(t, { tls });
       const changed = { REDIS_URL: urls.join(','), NODE_EXTRA_CA_CERTS: tls.authority };
-      const ports = COMMANDS.map(async (command) => {
+      const ports = (['serve', 'flush'] as const).map(async (command) => {
         // A database knows its Redis.
         const own = command === 'flush' ? { CLICKHOUSE_DATABASE: 'shop' } : {};
         const { port, env } = await environmentOf(command, { ...changed, ...own });
         const { args, readinessProbe } = containerOf(command);
-        const pod = await startPod(t, env, args);
-        await until(`${command} is ready`, () =>
-          readinessProbe ? probe(port, readinessProbe) : /"delivering"/.test(pod.output()),
-        );
+        await startPod(t, env, args);
+        await until(`${command} is ready`, () => probe(port, readinessProbe as Probe));
         return port;
       });
       const [port = 0] = await Promise.all(ports);

@@ -3,13 +3,16 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { freePort } from '../../bench/servers/ports.js';
+import { flush } from '../../src/app/flush.js';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { readConfig } from '../../src/config.js';
+import { dashboard } from '../../src/extras/dashboard/dashboard.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
-import { ask } from '../cli/client.js';
+import { deliver } from '../../src/extras/receivers/deliver.js';
 import { type CommandHere, runHere } from '../cli/in-process.js';
-import { runWishmeter, tempDir } from '../cli/wishmeter.js';
+import { tempDir } from '../cli/wishmeter.js';
 import { putAt } from '../extras/alerts/fixtures.js';
 import { cookieOf, TOKEN } from '../extras/dashboard/fixtures.js';
 import { startTool } from '../extras/receivers/fixtures.js';
@@ -20,6 +23,7 @@ import { until } from '../harness/until.js';
 import { DEPLOY } from './programs.js';
 
 const PASSWORD = 'secret';
+const LOG = pino({ level: 'silent' });
 const LINES = readFileSync(join(DEPLOY, 'redis/users.acl'), 'utf8')
   .replace(/\$\w+_PASSWORD/g, PASSWORD)
   .replaceAll('$KEY_PREFIX', 'wm')
@@ -138,11 +142,16 @@ eachRedis(t, async (t, redis) => {
   const flushEnv = {
     FLUSH_INTERVAL_MS: '200',
     ERASURE_INTERVAL_S: '60',
-    FLUSH_METRICS_PORT: String(await freePort()),
+    FLUSH_METRICS_PORT: '0',
   };
-  const flush = () => runWishmeter(t, { args: ['flush'], env: { ...envOf('flush'), ...flushEnv } });
-  const flushing = flush();
-  runWishmeter(t, { args: ['deliver'], env: envOf('deliver') });
+  const startFlush = async () => {
+    const flushing = await flush(readConfig({ ...envOf('flush'), ...flushEnv }), LOG);
+    t.teardown(() => flushing.close());
+    return flushing;
+  };
+  const flushing = await startFlush();
+  const delivering = await deliver(readConfig(envOf('deliver')), LOG);
+  t.teardown(() => delivering.close());
 
   await t.test('flush and deliver', async (t) => {
     const types = () => tool.delivered.map(({ body }) => body.type);
@@ -163,9 +172,8 @@ eachRedis(t, async (t, redis) => {
         ?.every((one) => one.endsWith(' 0')),
     );
     // It looks for erasures when it starts.
-    flushing.child.kill('SIGTERM');
-    await flushing.ended;
-    flush();
+    await flushing.close();
+    await startFlush();
     await until('erasures reach ClickHouse', async () => (await app.figure('pending_erasures')) === 0);
   });
 
@@ -186,23 +194,11 @@ eachRedis(t, async (t, redis) => {
   });
 
   await t.test('dashboard', async (t) => {
-    const port = await freePort();
-    runWishmeter(t, {
-      args: ['dashboard'],
-      env: {
-        ...envOf('dashboard'),
-        CLICKHOUSE_URL: asDashboard(clickhouse.url),
-        DASHBOARD_PORT: String(port),
-        DASHBOARD_TOKEN: TOKEN,
-      },
-    });
-    await until('it serves', () =>
-      ask(port, 'GET', '/readyz').then(
-        ({ status }) => status === 200,
-        () => false,
-      ),
-    );
+    const own = { CLICKHOUSE_URL: asDashboard(clickhouse.url), DASHBOARD_PORT: '0', DASHBOARD_TOKEN: TOKEN };
+    const { port, close } = await dashboard(readConfig({ ...envOf('dashboard'), ...own }), LOG);
+    t.teardown(close);
     const at = `http://127.0.0.1:${port}`;
+    t.equal((await fetch(`${at}/readyz`)).status, 200);
     const login = await fetch(`${at}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
     const headers = { cookie: cookieOf(login.headers.get('set-cookie')), origin: at };
     const shown = await (await fetch(`${at}/receivers.json`, { headers })).json();

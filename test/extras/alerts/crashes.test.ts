@@ -8,6 +8,7 @@ import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis } from '../../harness/app.js';
 import { type Dump, dumpRedis } from '../../harness/dump.js';
 import { keyPattern } from '../../harness/key-pattern.js';
+import { startTestCluster } from '../../harness/redis.js';
 import { contentOf } from '../../harness/samples.js';
 import {
   add,
@@ -179,7 +180,9 @@ async function tries(
     }
   }
 }
-eachRedis(t, async (t, redis) => {
+// On a cluster, where a change has the most steps.
+t.test('crashes', async (t) => {
+  const redis = await startTestCluster(t);
   const prefix = 'crash';
   const servers = [
     await startServer(t, redis, prefix, { alerts: true }),

@@ -1,4 +1,4 @@
-// The whole way, each part a process as in production: a receiver is made, an item is wished for, and its event arrives at the
+// The whole way, `flush`, `deliver` and the receiver as processes: a receiver is made, an item is wished for, and its event arrives at the
 // receiver of docs/receivers.md, which verifies it; `receivers` pauses, resumes, tests and sends again under the same ids.
 
 import { spawn } from 'node:child_process';
@@ -7,7 +7,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { freePort } from '../../../bench/servers/ports.js';
-import { runWishmeter, tempDir, wishmeter } from '../../cli/wishmeter.js';
+import { runHere } from '../../cli/in-process.js';
+import { runWishmeter, tempDir } from '../../cli/wishmeter.js';
 import { startApp, TRUSTED } from '../../harness/app.js';
 import { Contract } from '../../harness/openapi.js';
 import { startStores } from '../../harness/stores.js';
@@ -40,7 +41,7 @@ t.test('the whole way', async (t) => {
   const app = await startApp(t, redis, { prefix: 'wm', env: ALLOWED });
   const settings = { ...env, ...ALLOWED };
   const ask = async (...args: string[]) => {
-    const { code, stdout, stderr } = await wishmeter({ args: ['receivers', ...args], env: settings });
+    const { code, stdout, stderr } = await runHere('receivers', args, settings);
     t.equal(code, 0, stderr);
     return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
   };
@@ -112,12 +113,12 @@ t.test('the whole way', async (t) => {
       ['replay', id, '--since', 'x'],
       ['x', 'y'],
     ])
-      t.match(await wishmeter({ args: ['receivers', ...args], env: settings }), { code: 2 }, args.join(' '));
+      t.match(await runHere('receivers', args, settings), { code: 2 }, args.join(' '));
     for (const [args, stderr] of [
       [['pause', 'x'], /no receiver of this id/],
       [['add', 'https://u:p@shop.example/', 'add'], /url must have no user or password/],
       [['add', 'https://shop.example/', 'x'], /types\/0 must be one of/],
     ] as const)
-      t.match(await wishmeter({ args: ['receivers', ...args], env: settings }), { code: 1, stderr });
+      t.match(await runHere('receivers', args, settings), { code: 1, stderr });
   });
 });
