@@ -24,6 +24,8 @@ export interface Group {
   /** Cases that the others are compared with: they run if any of the others does. */
   readonly reference: readonly string[];
   readonly cases: readonly Case[];
+  /** With as many rounds as others have in two starts: to start its servers takes longest. */
+  readonly startsOnce?: true;
 }
 
 const VISITED = [['all', 'visits']] as const;
@@ -103,6 +105,7 @@ export const GROUPS = {
     ],
   },
   cluster: {
+    startsOnce: true,
     reference: ['visit'],
     cases: [
       visit,

@@ -37,7 +37,7 @@ const groupSections = (Object.keys(GROUPS) as GroupName[]).map((group): [string,
     for (const reason of reasons) bench.say(`left out: ${reason}`);
     const able = cases.filter(({ server }) => missingProgram(server) === undefined);
     return {
-      groups: { ...groups, [group]: await measureGroup(bench, able) },
+      groups: { ...groups, [group]: await measureGroup(bench, GROUPS[group], able) },
       leftOut: [...leftOut, ...reasons],
     };
   },

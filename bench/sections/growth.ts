@@ -15,7 +15,7 @@ import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
 import { sessionId } from '../traffic/people.js';
 import { Entrant } from './entrant.js';
-import { type GroupResult, runSlices } from './slices.js';
+import { type GroupResult, inOneStart, runSlices } from './slices.js';
 
 /** The log of visits does not grow with the guests. */
 const UNLOGGED = { ...visit, isUnlogged: true } as const;
@@ -51,12 +51,10 @@ export async function measureGrowth(bench: Bench): Promise<Growth> {
     const load = { load: crowd, before: [['all', crowd]], proof: 'copies' } as const;
     return new Entrant(bench, { ...UNLOGGED, ...load, name: crowd, title, fill });
   });
-  // Both start once, with as many rounds as the other cases have in all.
-  const rounds = settings.starts * settings.rounds;
-  return { ...memory, cases: await runSlices({ say, settings: { ...settings, rounds } }, entrants) };
+  return { ...memory, cases: await runSlices(inOneStart(bench), entrants) };
 }
 
-/** Copies the proof's guest to the keys of many others, in Redis: ten million visits over HTTP would take minutes. */
+/** Copies the proof's guest to the keys of many others, in Redis: five million visits over HTTP would take minutes. */
 async function makeGuests({ redis, port }: Target, guests: number): Promise<void> {
   if (redis === undefined) throw new Error('there is no Redis');
   // A rewrite of the append-only file would take a core from the measurement.

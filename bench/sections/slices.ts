@@ -26,8 +26,14 @@ export function wantedCases(bench: Pick<Bench, 'settings'>, group: GroupName): r
     : cases.filter((one) => wanted.includes(one) || reference.includes(one.name));
 }
 
-export async function measureGroup(bench: Bench, cases: readonly Case[]): Promise<GroupResult> {
-  return await runStarts(bench, () => cases.map((one) => new Entrant(bench, one)));
+export async function measureGroup(bench: Bench, group: Group, cases: readonly Case[]): Promise<GroupResult> {
+  const enter = () => cases.map((one) => new Entrant(bench, one));
+  return await (group.startsOnce ? runSlices(inOneStart(bench), enter()) : runStarts(bench, enter));
+}
+
+/** As many rounds as the starts have in all. */
+export function inOneStart({ settings, say }: Pick<Bench, 'settings' | 'say'>) {
+  return { say, settings: { ...settings, rounds: settings.starts * settings.rounds } };
 }
 
 /** @param enter makes the entrants of one start. @throws if one of them fails a proof */

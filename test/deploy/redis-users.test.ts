@@ -11,6 +11,7 @@ import { readConfig } from '../../src/config.js';
 import { dashboard } from '../../src/extras/dashboard/dashboard.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { deliver } from '../../src/extras/receivers/deliver.js';
+import { openHandOver } from '../../src/extras/receivers/hand-over.js';
 import { type CommandHere, runHere } from '../cli/in-process.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { putAt } from '../extras/alerts/fixtures.js';
@@ -145,7 +146,7 @@ eachRedis(t, async (t, redis) => {
     FLUSH_METRICS_PORT: '0',
   };
   const startFlush = async () => {
-    const flushing = await flush(readConfig({ ...envOf('flush'), ...flushEnv }), LOG);
+    const flushing = await flush(readConfig({ ...envOf('flush'), ...flushEnv }), LOG, { openHandOver });
     t.teardown(() => flushing.close());
     return flushing;
   };
