@@ -83,7 +83,6 @@ export class Emails {
     return found;
   }
 
-  /** @returns the number of removed stale entries */
   async sweep(digest: string): Promise<number> {
     const before = await this.find(digest);
     return before.length - (await this.findGiven(digest)).length;

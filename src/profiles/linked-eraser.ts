@@ -43,7 +43,6 @@ export class LinkedEraser {
     this.#parts = parts;
   }
 
-  /** @returns false if the profile does not exist */
   async erase({ profileId, generation }: Link, onErasing: OnErasing): Promise<boolean> {
     const members = await readHash(this.#parts.store, this.#parts.store.keys.members(profileId));
     await onErasing([profileId, ...[...members.keys()].filter(isProfile)]);

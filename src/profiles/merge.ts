@@ -54,7 +54,6 @@ export interface MergerParts {
 
 export class Merger {
   readonly #parts: MergerParts;
-  /** By source. */
   readonly #running = new Map<string, Promise<boolean>>();
 
   constructor(parts: MergerParts) {
@@ -171,7 +170,6 @@ export class Merger {
     return profiles;
   }
 
-  /** @returns false if the target was erased */
   async #give(
     from: string,
     { link: { profileId, generation }, mergeId }: Target,

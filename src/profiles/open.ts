@@ -43,7 +43,6 @@ export interface IdentityParts {
 
 export interface IdentityStats {
   readonly erased?: () => void;
-  /** Profiles dropped from an address's index. */
   readonly addressesDropped?: (profiles: number) => void;
   readonly failed?: OnFailed;
 }

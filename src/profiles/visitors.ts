@@ -95,7 +95,6 @@ export class Visitors {
     return { profileId, count: answer };
   }
 
-  /** In the order of `handles`. */
   async readAll(
     who: Identity,
     mayLink: boolean,
@@ -161,7 +160,7 @@ export class Visitors {
     return this.#parts.locations.run(await this.#nameToRead(who, mayLink), false, ask);
   }
 
-  /** Creates an unknown visitor. @throws errors of `ask` and `check` */
+  /** Creates an unknown visitor. */
   change<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>, check?: Check): Promise<Done<Answer>> {
     return this.#run(who, mayLink, { makes: true, check }, ask);
   }

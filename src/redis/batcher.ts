@@ -98,7 +98,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     });
   }
 
-  /** Resolves when pending operations are answered. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#pending === 0) return;

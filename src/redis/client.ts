@@ -134,7 +134,6 @@ async function untilConnected(cluster: Cluster): Promise<void> {
     while (node.status !== 'ready' && node.status !== 'end') await sleep(POLL_MS);
 }
 
-/** @throws the error of a server that answers, else of any */
 async function anyOf(opening: readonly Promise<Redis>[]): Promise<Redis> {
   const first = await Promise.any(opening).catch(({ errors }: AggregateError) => {
     throw errors.find((error) => !isPassing(error)) ?? errors[0];

@@ -22,9 +22,9 @@ export async function readHash(store: Store, key: string): Promise<Map<string, s
 export interface FieldChange {
   readonly key: string;
   readonly field: string;
-  /** '' if the field must be absent. */
+  /** '' if absent. */
   readonly before: string;
-  /** '' removes the field. */
+  /** '' removes. */
   readonly after: string;
   readonly most?: number;
 }

@@ -85,7 +85,7 @@ export interface DeliveryKeys {
   readonly taken: string;
   /** hash: pending bytes, cursor, stats */
   readonly state: string;
-  /** stream: dead letters */
+  /** stream */
   readonly dead: string;
 }
 

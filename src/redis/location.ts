@@ -8,7 +8,7 @@ export interface Location {
   readonly generation: string;
   /** Default profile of the identity to verify, or ''. */
   readonly checked: string;
-  /** Expected link, or ''. */
+  /** '' for none. */
   readonly link: string;
 }
 

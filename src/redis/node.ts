@@ -114,7 +114,7 @@ export class RedisNode {
     this.redis.disconnect(true);
   }
 
-  /** @throws DeploymentLostError; ServiceError `unavailable`; Redis's errors */
+  /** @throws DeploymentLostError, and errors of the call */
   async check(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.#spec.timeoutMs;
     const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
