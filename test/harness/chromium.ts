@@ -21,8 +21,6 @@ const ARGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // To start a process takes longer than most pages.
-  '--process-per-site',
   // A visitor's browser: the beacon does not count automated ones, which say so in both.
   '--disable-blink-features=AutomationControlled',
   `--user-agent=${USER_AGENT}`,

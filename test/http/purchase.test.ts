@@ -364,18 +364,6 @@ t.test('five topics state orders; another authentic one is left out, whatever it
   t.equal(await leftOut('topic'), before + 6);
 });
 
-t.test("an order of 500 lines, as large as today's API writes it, passes", async (t) => {
-  const lines = Array.from({ length: 500 }, (_, i) => ({
-    product_id: 10 + i,
-    variant_id: 900 + i,
-    note: 'x'.repeat(2_000),
-  }));
-  const order = shopifyOrder({ customer: ++customers }, lines);
-  t.ok(JSON.stringify(order).length > 1_200_000);
-  t.match(await deliver(order), { status: 200, text: '{"recorded":500}' });
-  t.equal((await rows(order)).length, 500);
-});
-
 t.test('the log says each reason, and each other topic, once', async (t) => {
   const lines: { topic?: string; reason?: string }[] = [];
   const app = await startApp(t, redis, { onLog: (line) => lines.push(line) });

@@ -204,19 +204,23 @@ eachRedis(t, async (t, redis) => {
       t.match(figures, new RegExp(`^wishmeter_swept_total\\{kind="${kind}"\\} 1$`, 'm'));
   });
 
-  t.test('a share code that was made just now is left, and no address of a customer', async (t) => {
-    const timing = { sweepMs: 200 };
-    const sweeping = await startApp(t, redis, { env, timing });
-    const ages = await agesOf(t, redis, sweeping);
-    const code = '0123456789abcdefghi';
-    const key = createKeys(sweeping.prefix).share(code);
-    for (const node of connectToEach(t, redis.urls))
-      await node.set(key, `1.sAAAAAAAAAAAAAAAA ${Date.now()}`).catch(() => {});
+  t.test('a share code that was made just now is left, and so is the address of a customer', async (t) => {
+    const app = await startApp(t, redis, { env, timing: { sweepMs: 200 } });
+    const ages = await agesOf(t, redis, app);
     const email = 'kept@swept.example';
-    await sweeping.shop.event({ customerId: 'kept', email });
-    await sleep(800);
-    t.equal((await ages.names(/:\{share:/, code)).length, 1);
-    t.equal((await sweeping.get(withQuery('/profile', { email }), TRUSTED)).status, 200);
+    await app.shop.event({ customerId: 'kept', email });
+    const [young, old] = ['0123456789abcdefghi', '9876543210abcdefghi'];
+    for (const [code, days] of [
+      [young, 0],
+      [old, 2],
+    ] as const)
+      for (const node of connectToEach(t, redis.urls)) {
+        const owner = `1.sAAAAAAAAAAAAAAAA ${Date.now() - days * DAY_MS}`;
+        await node.set(createKeys(app.prefix).share(code), owner).catch(() => {});
+      }
+    await until('the old one is swept', async () => (await ages.names(/:\{share:/, old)).length === 0);
+    t.equal((await ages.names(/:\{share:/, young)).length, 1);
+    t.equal((await app.get(withQuery('/profile', { email }), TRUSTED)).status, 200);
   });
 
   t.test('customers stay, and what was linked to them or merged into them', async (t) => {

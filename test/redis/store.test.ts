@@ -9,7 +9,6 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { Cluster, type Redis } from 'ioredis';
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
-import { RedisClock } from '../../src/redis/clock.js';
 import { before } from '../../src/redis/deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
 import { loadScript } from '../../src/redis/scripts.js';
@@ -48,26 +47,6 @@ t.test('a deadline', async (t) => {
       while (performance.now() < deadline + 5);
       t.equal(await answer, 'PONG');
     }
-  });
-});
-t.test('the clock of a node', async (t) => {
-  type Node = Parameters<RedisClock['measure']>[0];
-
-  t.test('is that of the sample with the shortest round trip', async (t) => {
-    let now = 0;
-    const roundTrips = [50, 40, 2, 300, 60];
-    // Redis answers at once, and its answer is late on the way back.
-    const node = {
-      async time() {
-        const ms = 1_000_000 + now;
-        now += roundTrips.shift() ?? 0;
-        return [Math.floor(ms / 1_000), (ms % 1_000) * 1_000];
-      },
-    } as unknown as Node;
-    const clock = new RedisClock(() => now);
-    await clock.measure(node);
-    t.same(roundTrips, []);
-    t.equal(clock.at(now), 1_000_000 + now - 1, 'wrong by half of that round trip');
   });
 });
 t.test('a connection on which nothing comes', async (t) => {

@@ -19,7 +19,7 @@ import { openWishlist } from '../../src/wishlist/open.js';
 import type { BoughtLine, Purchases } from '../../src/wishlist/purchases.js';
 import type { Shares } from '../../src/wishlist/shares.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
-import { dumpRedis } from '../harness/dump.js';
+import { keyPattern } from '../harness/key-pattern.js';
 import { openRedis } from '../harness/redis.js';
 import { contentOf, identityOf } from '../harness/samples.js';
 import { type Row, rowsOf } from '../harness/stream.js';
@@ -330,16 +330,12 @@ export async function products(server: Server, who = GUEST): Promise<string[]> {
 
 /** Removes what is there of visitors, so that the same servers can go on with others. */
 export async function clear(redis: Redis, prefix: string): Promise<void> {
-  const { meta } = createKeys(prefix);
-  const keys = Object.keys(await dumpRedis(redis, prefix)).filter(
-    (key) => key !== meta && !key.endsWith(':marker'),
-  );
-  await Promise.all(
-    redis.urls.map(async (url) => {
-      const client = openRedis(url);
-      // One at a time: a node answers MOVED for those of the others.
-      await Promise.all(keys.map((key) => client.del(key).catch(() => 0)));
-      client.disconnect();
-    }),
-  );
+  const { meta, senderChannel } = createKeys(prefix);
+  const stays = keyPattern(meta, `${prefix}:{*}:marker`, senderChannel('*', '*'));
+  for (const url of redis.urls) {
+    const client = openRedis(url);
+    const keys = await client.keys(`${prefix}:*`);
+    await Promise.all(keys.map((key) => stays.test(key) || client.del(key)));
+    client.disconnect();
+  }
 }
