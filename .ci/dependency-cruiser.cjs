@@ -26,6 +26,7 @@ const LAYERS = [
   { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },
+  { name: 'together', path: '^src/together\\.ts$' },
   { name: 'tick', path: '^src/tick\\.ts$' },
   { name: 'certificates', path: '^src/certificates\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },

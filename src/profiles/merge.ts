@@ -13,6 +13,7 @@ import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
+import { together } from '../together.js';
 import { type Belonging, eachIndex, keyOf } from './belongings.js';
 import { type Link, type Links, linkTo } from './links.js';
 import type { Pending } from './pending.js';
@@ -233,14 +234,6 @@ function mergeOf(profileId: string, { link, mergeId }: Target): string {
 /** No identity, share code or digest. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
-}
-
-/** @throws the first error, after all have ended */
-async function together<T>(work: readonly Promise<T>[]): Promise<T[]> {
-  const ended = await Promise.allSettled(work);
-  const failed = ended.find((one) => one.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
-  return ended.map((one) => (one as PromiseFulfilledResult<T>).value);
 }
 
 function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {

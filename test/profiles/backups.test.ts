@@ -22,7 +22,7 @@ const SESSIONS = ['s1', 's2', 's3'];
 const VISITS = { s1: 1, s2: 2, s3: 4, c: 8, d: 16 };
 /** On one Redis each of the steps that a merge is stopped at, once. */
 const roundsOn = ({ urls }: Redis) => (urls.length === 1 ? 14 : 4);
-const READS = ['callBuffer', 'hmget', 'hscan', 'hget', 'zscan'];
+const READS = ['callBuffer', 'hmget', 'hget', 'hscanStream', 'zscanStream'];
 
 const whoIs = (name: string) => identityOf(name.startsWith('s') ? { sessionId: name } : { customerId: name });
 
@@ -30,15 +30,20 @@ const whoIs = (name: string) => identityOf(name.startsWith('s') ? { sessionId: n
 function slowed(client: RedisClient, before: (read: number) => Promise<void>): RedisClient {
   let reads = 0;
   let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(act: () => T): Promise<Awaited<T>> => {
+    const read = last.then(() => before(reads++)).then(act);
+    last = read.catch(() => {});
+    return read as Promise<Awaited<T>>;
+  };
   return new Proxy(client, {
     get(target, name) {
       const value = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
       if (!READS.includes(String(name))) return value.bind(target);
-      return (...args: unknown[]) => {
-        const read = last.then(() => before(reads++)).then(() => value.apply(target, args));
-        last = read.catch(() => {});
-        return read;
+      if (!String(name).endsWith('Stream'))
+        return (...args: unknown[]) => inTurn(() => value.apply(target, args));
+      return async function* (...args: unknown[]) {
+        yield* await inTurn(() => value.apply(target, args).toArray());
       };
     },
   });

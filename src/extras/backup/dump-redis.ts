@@ -5,17 +5,18 @@
 // A profile is consistent. Across slots the data looks as after a failover that lost some slots' last minutes, which
 // src/profiles/links.ts repairs. Share links and indexes are written before their profile, so they are read after it.
 
-import { mkdir, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
 import { mastersOf, type RedisClient, slotsOf } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { isNoScript, loadScript } from '../../redis/scripts.js';
+import { together } from '../../together.js';
+import { Spool } from '../import/spool.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
 import { kindOf } from './key-kinds.js';
 import { writeDumpOf, writeRecord } from './key-records.js';
 import { MergedDump } from './merged-dump.js';
-import { NameSpool } from './name-spool.js';
 
 const DUMP_KEYS = loadScript('extras/backup/dumpKeys');
 const SCAN_COUNT = 1_000;
@@ -43,17 +44,16 @@ export async function dumpRedis(
   const slots = await slotsOf(client);
   const [all, again] = [createChecked(paths[0]), createChecked(paths[1])];
   const dump = new Dump({ client, keys, prefix: `${prefix}:`, file: all, onProgress });
-  const folder = `${paths[0]}.names`;
-  await mkdir(folder, { mode: 0o700 });
+  const spools = [new Spool(dirname(paths[0])), new Spool(dirname(paths[0]))] as const;
   let files: DumpedKeys['files'];
   try {
     const began = await earliestTime(client);
-    const wasPending = await dump.profiles(new NameSpool(folder));
+    const wasPending = await dump.profiles(spools[0]);
     await dump.merged(again, began, wasPending);
-    await dump.others(new NameSpool(folder));
+    await dump.others(spools[1]);
   } finally {
     files = [await all.close(), await again.close()];
-    await rm(folder, { recursive: true, force: true });
+    for (const spool of spools) await spool.close();
   }
   // SCAN may miss a key while its slot moves.
   if ((await slotsOf(client)) !== slots)
@@ -80,7 +80,7 @@ class Dump {
   }
 
   /** @returns sources of merges that were pending before it read a profile */
-  async profiles(spool: NameSpool): Promise<Set<string>> {
+  async profiles(spool: Spool): Promise<Set<string>> {
     const pending = new Set<string>();
     for await (const key of this.#names()) {
       const { kind, profileId } = this.#kindOf(key) ?? {};
@@ -91,7 +91,7 @@ class Dump {
     for (const key of pending) await this.#addMerging(key, sources);
     for await (const names of spool.parts()) {
       const byProfile = new Map<string, string[]>();
-      for (const key of names) {
+      for (const key of new Set(names)) {
         const profileId = this.#kindOf(key)?.profileId as string;
         const found = byProfile.get(profileId);
         if (found) found.push(key);
@@ -106,15 +106,11 @@ class Dump {
   }
 
   async #addMerging(key: string, sources: Set<string>): Promise<void> {
-    let cursor = '0';
-    do {
-      const [next, found] = await this.#parts.client.zscan(key, cursor, 'COUNT', PAGE_SIZE);
-      cursor = next;
-      for (const operation of found) {
+    for await (const found of this.#parts.client.zscanStream(key, { count: PAGE_SIZE }))
+      for (const operation of found as string[]) {
         const [task, source] = operation.split(' ');
         if (task === 'merge') sources.add(source as string);
       }
-    } while (cursor !== '0');
   }
 
   async merged(file: CheckedFile, began: number, wasPending: ReadonlySet<string>): Promise<void> {
@@ -137,13 +133,15 @@ class Dump {
     await merged.targets();
   }
 
-  async others(spool: NameSpool): Promise<void> {
+  async others(spool: Spool): Promise<void> {
     for await (const key of this.#names()) {
       const kind = this.#kindOf(key);
       if (kind !== undefined && kind.profileId === undefined) await spool.add(key, key);
     }
     for await (const names of spool.parts())
-      await this.#each(names, async (key) => this.#write(this.#parts.file, [key], await this.#read([key])));
+      await this.#each(new Set(names), async (key) =>
+        this.#write(this.#parts.file, [key], await this.#read([key])),
+      );
   }
 
   async *#names(): AsyncGenerator<string> {
@@ -156,20 +154,8 @@ class Dump {
   }
 
   async *#pages(pattern: string): AsyncGenerator<readonly string[]> {
-    for (const node of mastersOf(this.#parts.client)) {
-      let cursor = '0';
-      do {
-        const [next, found] = await node.scan(
-          cursor,
-          'MATCH',
-          `${this.#parts.prefix}${pattern}`,
-          'COUNT',
-          SCAN_COUNT,
-        );
-        cursor = next;
-        yield found;
-      } while (cursor !== '0');
-    }
+    const match = `${this.#parts.prefix}${pattern}`;
+    for (const node of mastersOf(this.#parts.client)) yield* node.scanStream({ match, count: SCAN_COUNT });
   }
 
   #kindOf(key: string) {
@@ -179,10 +165,8 @@ class Dump {
   async #each<T>(all: Iterable<T>, dump: (one: T) => Promise<void>): Promise<void> {
     const page: T[] = [];
     const work = async () => {
-      const ended = await Promise.allSettled(page.map((one) => this.#limit(dump, one)));
+      await together(page.map((one) => this.#limit(dump, one)));
       page.length = 0;
-      const failed = ended.find((one) => one.status === 'rejected');
-      if (failed) throw failed.reason;
     };
     for (const one of all) {
       page.push(one);

@@ -93,17 +93,12 @@ export class MergedDump {
   /** Profiles whose merge, direct or not, the first pass may have missed. */
   async #sourcesOf(profileId: string): Promise<Set<string>> {
     const sources = new Set<string>();
-    for (const key of [this.#keys.members(profileId), this.#keys.journal('g', profileId)]) {
-      let cursor = '0';
-      do {
-        const [next, found] = await this.#client.hscan(key, cursor, 'COUNT', PAGE_SIZE);
-        cursor = next;
+    for (const key of [this.#keys.members(profileId), this.#keys.journal('g', profileId)])
+      for await (const found of this.#client.hscanStream(key, { count: PAGE_SIZE }))
         for (let i = 0; i < found.length; i += 2) {
           const [member, mergeId] = [found[i] as string, found[i + 1] as string];
           if (IS_PROFILE.test(member) && this.#isRecent(member, mergeId)) sources.add(member);
         }
-      } while (cursor !== '0');
-    }
     return sources;
   }
 }

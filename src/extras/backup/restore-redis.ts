@@ -8,6 +8,7 @@ import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
+import { together } from '../../together.js';
 import type { OnProgress } from './dump-redis.js';
 import { kindOf } from './key-kinds.js';
 import { type KeyRecord, readDump } from './key-records.js';
@@ -16,14 +17,9 @@ const MAX_CONCURRENT = 128;
 const MOST_BYTES = 16 * 1024 * 1024;
 const SCAN_COUNT = 1_000;
 export async function hasKeys(client: RedisClient, prefix: string): Promise<boolean> {
-  for (const node of mastersOf(client)) {
-    let cursor = '0';
-    do {
-      const [next, found] = await node.scan(cursor, 'MATCH', `${prefix}:*`, 'COUNT', SCAN_COUNT);
+  for (const node of mastersOf(client))
+    for await (const found of node.scanStream({ match: `${prefix}:*`, count: SCAN_COUNT }))
       if (found.length > 0) return true;
-      cursor = next;
-    } while (cursor !== '0');
-  }
   return false;
 }
 
@@ -90,13 +86,13 @@ async function eachRecord(
   let page: Promise<void>[] = [];
   let bytes = 0;
   const settle = async () => {
-    const ended = await Promise.allSettled(page);
+    await together(page);
     [page, bytes] = [[], 0];
-    const failed = ended.find((one) => one.status === 'rejected');
-    if (failed) throw failed.reason;
   };
   for await (const record of readDump(paths, `${prefix}:`)) {
-    page.push(limit(take, record));
+    const taken = limit(take, record);
+    taken.catch(() => {}); // `settle` throws it
+    page.push(taken);
     bytes += record.payload.length;
     if (page.length >= MAX_CONCURRENT * 8 || bytes >= MOST_BYTES) await settle();
   }

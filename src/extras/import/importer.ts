@@ -6,6 +6,7 @@
 // Each imported item is marked as such, so an import can be repeated after an abort.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import pLimit from 'p-limit';
 import { backoffMs } from '../../backoff.js';
 import { ServiceError, StartupError } from '../../errors.js';
 import { readErasures } from '../../flush/erasures.js';
@@ -122,6 +123,7 @@ function assertRequired(name: string, { found, unused }: Columns<ImportField>): 
 class Importer {
   readonly #spec: ImportSpec;
   readonly #counts: ImportCounts;
+  readonly #limit = pLimit(MAX_CONCURRENT);
   #erased: ReadonlySet<string> = new Set();
   #total: number;
   #done = 0;
@@ -137,11 +139,8 @@ class Importer {
     this.#counts.visitors += lists.length;
     for (let from = 0; from < lists.length; from += VISITORS_BETWEEN_LOOKS) {
       this.#erased = await this.#readErased();
-      const next = lists.slice(from, from + VISITORS_BETWEEN_LOOKS).values();
-      const work = async () => {
-        for (const list of next) await this.#bringList(list);
-      };
-      await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
+      const next = lists.slice(from, from + VISITORS_BETWEEN_LOOKS);
+      await Promise.all(next.map((list) => this.#limit(() => this.#bringList(list))));
     }
   }
 

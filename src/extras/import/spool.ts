@@ -1,4 +1,4 @@
-// Divides lines into parts by key, so that a file of any size is processed visitor by visitor in bounded memory. Parts
+// Divides lines into parts by key, so that data of any size is processed visitor by visitor in bounded memory. Parts
 // overflow into unlinked files, which vanish with the process.
 
 import { hash } from 'node:crypto';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 /** A file of 10 GB has parts of 40 MB. */
 const PARTS = 256;
 /** Characters per part in memory. */
-const HELD = 256 * 1024;
+const HELD = 64 * 1024;
 
 interface Part {
   held: string[];
@@ -19,13 +19,18 @@ interface Part {
 
 export class Spool {
   readonly #parts = Array.from({ length: PARTS }, (): Part => ({ held: [], size: 0 }));
+  readonly #folder: string;
+
+  constructor(folder = tmpdir()) {
+    this.#folder = folder;
+  }
 
   async add(key: string, line: string): Promise<void> {
     const part = this.#parts[Number.parseInt(hash('md5', key).slice(0, 4), 16) % PARTS] as Part;
     part.held.push(line);
     part.size += line.length;
     if (part.size < HELD) return;
-    part.file ??= await nameless();
+    part.file ??= await nameless(this.#folder);
     await part.file.appendFile(`${part.held.join('\n')}\n`);
     [part.held, part.size] = [[], 0];
   }
@@ -47,8 +52,8 @@ export class Spool {
   }
 }
 
-async function nameless(): Promise<FileHandle> {
-  const folder = await mkdtemp(join(tmpdir(), 'wishmeter-import-'));
+async function nameless(parent: string): Promise<FileHandle> {
+  const folder = await mkdtemp(join(parent, 'wishmeter-spool-'));
   const file = await open(join(folder, 'part'), 'wx+', 0o600);
   await rm(folder, { recursive: true });
   return file;

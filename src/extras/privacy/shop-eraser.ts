@@ -3,6 +3,7 @@
 // who arrive in between. Concurrent operations notice that the profile's generation is missing.
 
 import type { Redis } from 'ioredis';
+import pLimit from 'p-limit';
 import { EVERY_PROFILE } from '../../identity-rules.js';
 import type { Pending } from '../../profiles/pending.js';
 import { queueRows } from '../../profiles/queued-rows.js';
@@ -10,6 +11,7 @@ import { mastersOf } from '../../redis/client.js';
 import { PROFILE_KINDS } from '../../redis/keys.js';
 import type { Store } from '../../redis/store.js';
 import { removeKeys } from '../../redis/write.js';
+import { together } from '../../together.js';
 
 const PAGE = 200;
 const MAX_CONCURRENT = 16;
@@ -72,21 +74,11 @@ export class ShopEraser {
       else if (OF_VISITORS.test(key) || OF_GENERATION.test(key)) steps.push([prefix + key]);
     }
     for (const profileId of profiles) steps.push(keys.allOf(profileId));
-    let next = 0;
-    const work = async () => {
-      for (let step = steps[next++]; step !== undefined; step = steps[next++])
-        await removeKeys(this.#store, step);
-    };
-    await together(Array.from({ length: MAX_CONCURRENT }, work));
+    const limit = pLimit(MAX_CONCURRENT);
+    await together(steps.map((step) => limit(() => removeKeys(this.#store, step))));
   }
 
   async #nodes(): Promise<readonly Redis[]> {
     return this.#store.call(async (client) => mastersOf(client));
   }
-}
-
-/** Throws the first error, after all have ended. */
-async function together(work: readonly Promise<void>[]): Promise<void> {
-  const failed = (await Promise.allSettled(work)).find(({ status }) => status === 'rejected');
-  if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
 }
