@@ -10,6 +10,7 @@ import {
 } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
+import type { Store } from '../redis/store.js';
 
 export interface Erasure {
   /** For a compare-and-delete. */
@@ -33,6 +34,18 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
     }
   } while (cursor !== '0');
   return erasures;
+}
+
+/** @param names profile ids, identity names, EVERY_PROFILE */
+export async function findErasures(store: Store, names: readonly string[]): Promise<Map<string, Erasure>> {
+  const found = new Map<string, Erasure>();
+  for (let i = 0; i < names.length; i += PAGE) {
+    const page = names.slice(i, i + PAGE);
+    const all = await store.call((client) => client.hmget(store.keys.erasures, ...page));
+    for (const [at, held] of all.entries())
+      if (held !== null) found.set(page[at] as string, { held, until: untilOf(held) });
+  }
+  return found;
 }
 
 /** @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, line number, profile, …) */

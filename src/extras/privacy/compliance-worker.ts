@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Backoff, backoffMs } from '../../backoff.js';
+import { findErasures } from '../../flush/erasures.js';
 import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -19,8 +20,6 @@ const POLL_MS = 5_000;
 /** Pause between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
-/** Profiles per command. */
-const PAGE_SIZE = 250;
 
 interface Erased {
   readonly open: OpenRequest;
@@ -172,25 +171,13 @@ export class ComplianceWorker {
   }
 
   async #close(erased: readonly OpenRequest[]): Promise<void> {
-    const waiting = await this.#waiting(new Set(erased.flatMap(({ request }) => request.profiles ?? [])));
+    const profiles = new Set(erased.flatMap(({ request }) => request.profiles ?? []));
+    const waiting = await findErasures(this.#parts.store, [...profiles]);
     for (const one of erased) {
       if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
       await this.#own();
       await this.#alone(one, () => this.#parts.compliance.settle(one, undefined));
     }
-  }
-
-  async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
-    const { erasures } = this.#parts.store.keys;
-    const all = [...profiles];
-    const waiting = new Set<string>();
-    for (let i = 0; i < all.length; i += PAGE_SIZE) {
-      await this.#own();
-      const page = all.slice(i, i + PAGE_SIZE);
-      const held = await this.#parts.store.call((client) => client.hmget(erasures, ...page));
-      for (const [at, profileId] of page.entries()) if (held[at] !== null) waiting.add(profileId);
-    }
-    return waiting;
   }
 
   /** Takes or renews the lease. @throws NotOwnerError if another process has it or this one is closing */

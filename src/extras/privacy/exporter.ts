@@ -2,9 +2,10 @@
 // JSON, since the rows may not fit into memory. No text goes out before ClickHouse has answered for the first table, so
 // that an unreachable ClickHouse is an error and not half an export.
 
-import { type ErasedUntil, isIdentityName, type Until, untilOf } from '../../clickhouse/erased-rows.js';
+import { isIdentityName } from '../../clickhouse/erased-rows.js';
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
 import { ServiceError } from '../../errors.js';
+import { findErasures } from '../../flush/erasures.js';
 import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
 import type { Belonging } from '../../profiles/belongings.js';
 import type { Emails, Indexed } from '../../profiles/emails.js';
@@ -35,8 +36,6 @@ interface Given {
   /** Its default profile, if it has no link. */
   readonly own: string | undefined;
 }
-
-const PAGE = 250;
 
 export interface ExporterParts {
   readonly store: Store;
@@ -244,17 +243,7 @@ export class Exporter {
 
   /** Adds pending erasures, whose rows ClickHouse may still have. */
   async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
-    const key = this.#parts.store.keys.erasures;
-    const wanted = [EVERY_PROFILE, ...profiles, ...names];
-    const erased = new Map<string, { until: Until }>();
-    for (let i = 0; i < wanted.length; i += PAGE) {
-      const page = wanted.slice(i, i + PAGE);
-      const held = await this.#parts.store.call((client) => client.hmget(key, ...page));
-      for (const [at, one] of page.entries()) {
-        const text = held[at];
-        if (text) erased.set(one, { until: untilOf(text) });
-      }
-    }
-    return { profiles, names, erased: erased satisfies ErasedUntil };
+    const erased = await findErasures(this.#parts.store, [EVERY_PROFILE, ...profiles, ...names]);
+    return { profiles, names, erased };
   }
 }

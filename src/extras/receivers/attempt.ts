@@ -1,6 +1,7 @@
 // One attempt to deliver, with its retry policy.
 
-import { erasedUnder, isErasedRow, untilOf } from '../../clickhouse/erased-rows.js';
+import { erasedUnder, isErasedRow } from '../../clickhouse/erased-rows.js';
+import { findErasures } from '../../flush/erasures.js';
 import type { Redirects } from '../../profiles/redirects.js';
 import type { Store } from '../../redis/store.js';
 import { bodyOf, type Line, type PersonalData } from './message.js';
@@ -85,12 +86,7 @@ function settle(id: string, attempts: number, outcome: Outcome, retriesMs: reado
 }
 
 async function isErasedNow(store: Store, line: Line): Promise<boolean> {
-  const keys = erasedUnder(line);
-  const held = await store.call((client) => client.hmget(store.keys.erasures, ...keys));
-  const erased = new Map(
-    held.flatMap((one, i) => (one === null ? [] : [[keys[i] as string, { until: untilOf(one) }] as const])),
-  );
-  return isErasedRow(line, line.occurred_at, 'server', erased);
+  return isErasedRow(line, line.occurred_at, 'server', await findErasures(store, erasedUnder(line)));
 }
 
 async function personalOf(store: Store, profileId: string): Promise<PersonalData> {
