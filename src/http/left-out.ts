@@ -15,24 +15,32 @@ export const LEFT_OUT = [
 ] as const;
 export type LeftOut = (typeof LEFT_OUT)[number];
 
-/** Limits the log: the topic is unsigned. */
-const MAX_TOPICS = 100;
+const MAX_LOGGED = 100;
+
+/** Reports each name once, and at most 100 names, since callers may choose them. */
+export function eachOnce(report: (name: string) => void): (name: string) => void {
+  const known = new Set<string>();
+  return (name) => {
+    if (known.has(name) || known.size === MAX_LOGGED) return;
+    known.add(name);
+    report(name);
+  };
+}
 
 export function leftOut(
   count: (reason: LeftOut) => void,
   log: Logger,
 ): (reason: LeftOut, topic: string) => void {
-  const [topics, reasons] = [new Set<string>(), new Set<LeftOut>()];
+  const logTopic = eachOnce((topic) =>
+    log.warn({ topic }, 'webhooks of this topic are left out: they are not about orders'),
+  );
+  const logReason = eachOnce((reason) =>
+    log.warn({ reason }, 'an order is left out; wishmeter_orders_left_out_total counts the next ones'),
+  );
   return (reason, topic) => {
     count(reason);
-    if (reason === 'topic') {
-      if (topics.has(topic) || topics.size === MAX_TOPICS) return;
-      topics.add(topic);
-      log.warn({ topic }, 'webhooks of this topic are left out: they are not about orders');
-    } else if (!reasons.has(reason)) {
-      reasons.add(reason);
-      log.warn({ reason }, 'an order is left out; wishmeter_orders_left_out_total counts the next ones');
-    }
+    if (reason === 'topic') logTopic(topic);
+    else logReason(reason);
   };
 }
 
@@ -41,17 +49,17 @@ export function faultyFields(
   count: (field: string) => void,
   log: Logger,
 ): (paths: readonly string[]) => void {
-  const logged = new Set<string>();
+  const logField = eachOnce((field) =>
+    log.warn(
+      { field },
+      'a field of a signed order is wrong and is left out; wishmeter_order_faults_total counts the next ones',
+    ),
+  );
   return (paths) => {
     for (const path of paths) {
       const field = path.replace(/\/\d+(?=\/|$)/g, '/*') || '/';
       count(field);
-      if (logged.has(field)) continue;
-      logged.add(field);
-      log.warn(
-        { field },
-        'a field of a signed order is wrong and is left out; wishmeter_order_faults_total counts the next ones',
-      );
+      logField(field);
     }
   };
 }

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { id } from '../../field-schemas.js';
 import { answerOf, deliveryAnswer } from '../../http/answer-schemas.js';
 import { IDEMPOTENCY_KEY, once } from '../../http/idempotency.js';
+import { eachOnce } from '../../http/left-out.js';
 import { type Operation, operation } from '../../http/operation.js';
 import {
   admitDelivery,
@@ -24,8 +25,6 @@ const MAX_PRODUCT = 512 * 1024;
 const TOPICS = new Set(['', 'products/update', 'products/create']);
 export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
-/** Maximum logged topics: callers may send any. */
-const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 
 const alerts = { type: 'integer', minimum: 0, description: 'Wishers that this request told' } as const;
@@ -119,13 +118,11 @@ export function productLeftOut(
   count: (reason: ProductLeftOut) => void,
   log: Logger,
 ): (reason: ProductLeftOut, topic: string) => void {
-  const logged = new Set<string>();
+  const logOf = (why: string) =>
+    eachOnce((topic) => log.warn({ topic }, `webhooks to /webhook/products are left out: ${why}`));
+  const logs = { topic: logOf('they are of another topic'), body: logOf('their body is no product') };
   return (reason, topic) => {
     count(reason);
-    const name = `${reason} ${topic}`;
-    if (logged.has(name) || logged.size === MAX_TOPICS) return;
-    logged.add(name);
-    const why = reason === 'topic' ? 'they are of another topic' : 'their body is no product';
-    log.warn({ topic }, `webhooks to /webhook/products are left out: ${why}`);
+    logs[reason](topic);
   };
 }

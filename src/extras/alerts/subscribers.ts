@@ -5,7 +5,6 @@
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
-import { readHash } from '../../redis/hash.js';
 import { tagOf } from '../../redis/keys.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { NOT_HERE } from '../../redis/sender.js';
@@ -66,11 +65,6 @@ export class Subscribers implements ItemIndex {
     } catch {
       // The product's next change removes the entry.
     }
-  }
-
-  /** @param items key of a hash of items */
-  async fieldsOf(items: string): Promise<string[]> {
-    return [...(await readHash(this.#store, items)).keys()];
   }
 
   /** Profiles may repeat. */
