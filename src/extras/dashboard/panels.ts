@@ -17,6 +17,9 @@ export interface Panel {
   readonly parameters?: readonly string[];
 }
 
+export const IN_TIME =
+  'occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})';
+
 export const PANELS: readonly Panel[] = [
   {
     name: 'days',
@@ -31,12 +34,12 @@ FROM
     UNION ALL
     SELECT toDate(occurred_at, {time_zone}) AS day, 0, countIf(type = 'add'), countIf(type = 'moveToCart'), 0
     FROM events
-    WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
+    WHERE ${IN_TIME}
     GROUP BY day
     UNION ALL
     SELECT toDate(occurred_at, {time_zone}) AS day, 0, 0, 0, uniqExact(order_id)
     FROM purchases
-    WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone}) AND NOT test
+    WHERE ${IN_TIME} AND NOT test
     GROUP BY day
 )
 GROUP BY day
@@ -48,7 +51,7 @@ ORDER BY day`,
     isCompared: true,
     sql: `SELECT toDate(occurred_at, {time_zone}) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(amount, 0)) AS revenue
 FROM purchases
-WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone}) AND NOT test
+WHERE ${IN_TIME} AND NOT test
 GROUP BY day, currency
 ORDER BY day, currency`,
   },
@@ -110,7 +113,7 @@ LIMIT 100`,
     sql: largestOf(
       `SELECT channel, count() AS shares, uniqExactIf(share_code, share_code != '') AS share_links
 FROM events
-WHERE type = 'share' AND occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
+WHERE type = 'share' AND ${IN_TIME}
 GROUP BY channel`,
       'channel',
       'shares',

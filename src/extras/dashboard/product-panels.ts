@@ -2,11 +2,9 @@
 // for the products whose latest handle it is. Browsers' texts are ClickHouse parameters, never SQL.
 
 import { largestOf, summed } from './largest.js';
-import type { Panel } from './panels.js';
+import { IN_TIME, type Panel } from './panels.js';
 
 const ITS_IDS = 'SELECT product_id FROM products WHERE product_handle = {handle:String}';
-const IN_TIME =
-  'occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})';
 
 const HANDLE = ['handle'] as const;
 

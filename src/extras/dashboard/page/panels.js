@@ -2,7 +2,20 @@
 
 import { linkTo } from './address.js';
 import { bars } from './bars.js';
-import { change, compared, iso, make, money, number, shareText, sum, within } from './shared.js';
+import {
+  change,
+  compared,
+  count,
+  DAY,
+  iso,
+  make,
+  money,
+  note,
+  number,
+  shareText,
+  sum,
+  within,
+} from './shared.js';
 import { table } from './table.js';
 
 /** Labels of the API's codes. */
@@ -26,8 +39,6 @@ const inWords = (code) => {
   return Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
 };
 
-const count = (n) => number.format(Number(n));
-export const nothing = (text) => make('p', { class: 'none' }, text);
 const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
 /** Adds up codes with the same label; the largest first. */
@@ -43,11 +54,11 @@ function byWord(rows, name, size) {
   return [...words.values()].toSorted((a, b) => b[size] - a[size]);
 }
 
-/** @param note says what is counted @param more follows the share */
+/** @param explained says what is counted @param more follows the share */
 const shares =
-  (name, size, none, note, more = () => '') =>
+  (name, size, none, explained, more = () => '') =>
   ({ rows: codes }) => {
-    if (codes.length === 0) return [nothing(none)];
+    if (codes.length === 0) return [note(none)];
     const rows = byWord(codes, name, size);
     const all = sum(rows.map((row) => Number(row[size])));
     return [
@@ -59,7 +70,7 @@ const shares =
           share: `${shareOf(Number(row[size]), all) ?? ''}${more(row)}`,
         })),
       ),
-      make('p', { class: 'none' }, note),
+      note(explained),
     ];
   };
 
@@ -75,7 +86,7 @@ function drawFunnel({ rows: [row] }) {
     ['Moved to the cart', row.carters],
     ['Bought', row.buyers],
   ].map(([name, n]) => [name, Number(n)]);
-  if (steps.every(([, n]) => n === 0)) return [nothing('No visitors in this time.')];
+  if (steps.every(([, n]) => n === 0)) return [note('No visitors in this time.')];
   return [
     bars(
       steps.map(([name, size], i) => ({
@@ -86,9 +97,7 @@ function drawFunnel({ rows: [row] }) {
         share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
       })),
     ),
-    make(
-      'p',
-      { class: 'none' },
+    note(
       `Each visitor counts once; wishers are a share of visitors, carts and purchases one of wishers. Cart and purchase within 30 days of the wish.${revenueText(row.revenue)}`,
     ),
   ];
@@ -113,7 +122,7 @@ function drawRevenue({ rows }, range) {
   const now = totals(within(range, rows));
   const times = compared(range);
   const revenueOf = (time, currency) => totals(within(time, rows)).get(currency)?.[1] ?? 0;
-  if (now.size === 0) return [nothing('No purchases in this time.')];
+  if (now.size === 0) return [note('No purchases in this time.')];
   const lines = [...now].toSorted((a, b) => b[1][0] - a[1][0]);
   return [
     table(
@@ -160,8 +169,10 @@ const product = {
     ),
   ],
 };
+export const yesOrNo = (is) => (is === null ? '–' : is ? 'yes' : 'no');
+export const price = (n, { currency }) => (n === null ? '–' : money(Number(n), currency));
 /** The last complete day. */
-const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - 86_400_000);
+const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - DAY);
 
 export const DRAW = {
   funnel: drawFunnel,
@@ -176,7 +187,7 @@ export const DRAW = {
   channels: shares('channel', 'shares', 'No shares in this time.', 'Every share counts, also of one link.'),
   devices: shares('device', 'visits', 'No visits in this time.', 'Every visit counts.'),
   products({ rows }, range) {
-    if (rows.length === 0) return [nothing('No wishes in this time.')];
+    if (rows.length === 0) return [note('No wishes in this time.')];
     return [
       table(
         [
@@ -206,24 +217,16 @@ export const DRAW = {
   stock({ rows }) {
     if (rows.length === 0)
       return [
-        nothing('No open wish of this time was for a product out of stock, or for one that is cheaper now.'),
+        note('No open wish of this time was for a product out of stock, or for one that is cheaper now.'),
       ];
     return [
       table(
         [
           product,
           { key: 'wished_out_of_stock', name: 'Wished while out of stock', show: count },
-          {
-            key: 'in_stock_now',
-            name: 'In stock now',
-            show: (is) => (is === null ? '–' : is ? 'yes' : 'no'),
-          },
+          { key: 'in_stock_now', name: 'In stock now', show: yesOrNo },
           { key: 'wished_dearer', name: 'Wished when dearer', show: count },
-          {
-            key: 'price_now',
-            name: 'Price now',
-            show: (n, row) => (n === null ? '–' : money(Number(n), row.currency)),
-          },
+          { key: 'price_now', name: 'Price now', show: price },
         ],
         rows,
         'stock',

@@ -4,23 +4,22 @@ import { parameter } from './address.js';
 import { drawChart } from './chart.js';
 import { series } from './figures.js';
 import { openPage } from './frame.js';
-import { DRAW, nothing } from './panels.js';
-import { $, compared, make, money, number, percent, shareText } from './shared.js';
+import { DRAW, price, yesOrNo } from './panels.js';
+import { $, compared, count, make, money, note, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
 
 const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
 const handle = () => parameter('handle') ?? '';
-const count = (n) => number.format(Number(n));
 const share = (part, whole) =>
   Number(whole) > 0 ? `${percent.format(part / whole)} of all ${count(whole)}` : undefined;
 
-function tile(name, value, note = '') {
+function tile(name, value, below = '') {
   return make(
     'div',
     { class: 'tile' },
     make('span', { class: 'name' }, name),
     make('span', { class: 'value' }, value),
-    make('span', { class: 'was' }, note),
+    make('span', { class: 'was' }, below),
   );
 }
 
@@ -77,46 +76,36 @@ function drawOrders({ rows: [row] }) {
     make(
       'dl',
       {},
-      ...lines.flatMap(([name, value, note]) => [
+      ...lines.flatMap(([name, value, part]) => [
         make('dt', {}, name),
         make(
           'dd',
           {},
           make('strong', {}, value),
-          note === undefined ? '' : make('span', { class: 'share' }, ` ${note}`),
+          part === undefined ? '' : make('span', { class: 'share' }, ` ${part}`),
         ),
       ]),
     ),
-    make(
-      'p',
-      { class: 'none' },
-      'Moves from a wishlist, and orders of anyone, whether they had wished or not.',
-    ),
+    note('Moves from a wishlist, and orders of anyone, whether they had wished or not.'),
   ];
 }
 
 function drawPrices({ rows }) {
-  if (rows.length === 0) return [nothing('No wish of these days told a price or the stock.')];
+  if (rows.length === 0) return [note('No wish of these days told a price or the stock.')];
   const variants = new Set(rows.map((row) => row.variant_id)).size;
   return [
     table(
       [
         { key: 'day', name: 'Wished on' },
         ...(variants > 1 ? [{ key: 'variant_id', name: 'Variant', show: (id) => id || '–' }] : []),
-        {
-          key: 'price',
-          name: 'Price',
-          show: (n, row) => (n === null ? '–' : money(Number(n), row.currency)),
-        },
-        { key: 'in_stock', name: 'In stock', show: (is) => (is === null ? '–' : is ? 'yes' : 'no') },
+        { key: 'price', name: 'Price', show: price },
+        { key: 'in_stock', name: 'In stock', show: yesOrNo },
       ],
       rows,
       'prices',
       'price and stock',
     ),
-    make(
-      'p',
-      { class: 'none' },
+    note(
       'As the last wish of a day told them; of these days the first, and each that differs from the one before.',
     ),
   ];

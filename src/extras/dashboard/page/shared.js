@@ -18,6 +18,7 @@ export const unbroken = (text) =>
   text
     .split(/(\d{4}-\d\d-\d\d)/)
     .map((part, i) => (i % 2 === 1 ? make('span', { class: 'unbroken' }, part) : part));
+export const count = (n) => number.format(Number(n));
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 
 const { timeZone } = document.documentElement.dataset;
@@ -67,6 +68,9 @@ export function make(name, more = {}, ...children) {
   element.append(...children.filter((child) => child !== undefined));
   return element;
 }
+
+/** A paragraph below a panel, or in its place. */
+export const note = (text) => make('p', { class: 'none' }, text);
 
 const twoDigits = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
