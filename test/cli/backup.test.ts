@@ -14,6 +14,7 @@ import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import {
   type Deployment,
+  endsOf,
   GUESTS,
   keysOf,
   LATE,
@@ -124,6 +125,7 @@ t.test('a quiet deployment', async (t) => {
   await t.test('is the same on a cluster, and serves on', async (t) => {
     t.match(await runWell(t, 'restore', folder, cluster), /each found/);
     t.same(await keysOf(cluster.redis), await keysOf(source.redis), 'every key, and no other');
+    t.same(await endsOf(t, cluster.redis), await endsOf(t, source.redis), 'each expires when it would have');
     const answers = await viewsOf(clickhouse, source.database);
     t.same(
       QUESTIONS.filter((question) => answers[question] === ''),

@@ -8,7 +8,7 @@ import { readConfig } from '../../src/config.js';
 import type { EmbeddedClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { startApp, type TestApp } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
-import type { TestRedis } from '../harness/redis.js';
+import { connectToEach, type TestRedis } from '../harness/redis.js';
 import { runHere } from './in-process.js';
 import { sql } from './started.js';
 import { until } from './wishmeter.js';
@@ -80,12 +80,23 @@ export async function viewsOf(clickhouse: Pick<EmbeddedClickHouse, 'url'>, datab
   return Object.fromEntries(await Promise.all(rows));
 }
 
+const isShortLived = (key: string) => key.includes(':channel:');
+
 /** All that Redis holds, but for answers that nobody waits for any more; of pending operations not when they are due. */
 export async function keysOf(redis: TestRedis) {
   const dump = Object.entries(await dumpRedis(redis, PREFIX));
   const timeless = ([key, value]: (typeof dump)[number]) =>
     key.endsWith(':pending') ? [key, Object.keys(value as object)] : [key, value];
-  return Object.fromEntries(dump.filter(([key]) => !key.includes(':channel:')).map(timeless));
+  return Object.fromEntries(dump.filter(([key]) => !isShortLived(key)).map(timeless));
+}
+
+/** Milliseconds since 1970 at which each of those keys expires; -1 for never. */
+export async function endsOf(t: Test, redis: TestRedis) {
+  const ends: Record<string, number> = {};
+  for (const node of connectToEach(t, redis.urls))
+    for (const key of await node.keys(`${PREFIX}:*`))
+      if (!isShortLived(key)) ends[key] = await node.pexpiretime(key);
+  return ends;
 }
 
 export async function rowsOf(deployment: Deployment, table: string): Promise<number> {

@@ -30,7 +30,7 @@ export interface Started extends ReadyLine {
 const CALL_MS = 30_000;
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
-  const pace = { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, FLUSH_INTERVAL_MS: '200' };
+  const pace = { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, FLUSH_INTERVAL_MS: '500' };
   return { ...settingsBesideOthers(dir), ...pace };
 }
 

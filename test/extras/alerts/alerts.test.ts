@@ -5,10 +5,10 @@ import t from 'tap';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
-import { eachRedis, startApp, TRUSTED } from '../../harness/app.js';
+import { startApp, TRUSTED } from '../../harness/app.js';
 import { connectToClickHouse } from '../../harness/clickhouse.js';
 import { Contract } from '../../harness/openapi.js';
-import { connectTo, startTestRedis } from '../../harness/redis.js';
+import { connectTo, startTestCluster, startTestRedis } from '../../harness/redis.js';
 import { contentOf, storedItem } from '../../harness/samples.js';
 import { openStore } from '../../harness/store.js';
 import { startStores } from '../../harness/stores.js';
@@ -31,7 +31,9 @@ const STOCK: Readonly<Record<string, readonly string[]>> = {
   'each restock is told': ['in', 'in', 'out', 'in!', 'out', 'in!'],
   'a restock is told where the sell-out was not seen': ['out', 'in!'],
 };
-eachRedis(t, async (t, redis) => {
+// On a cluster, where an item and its subscribers are in other slots; the other tests are on one Redis.
+t.test('alerts', async (t) => {
+  const redis = await startTestCluster(t);
   const app = await startApp(t, redis, { env: ALERTS });
   let next = 1;
   const wish = async (changes: object = {}) => {
