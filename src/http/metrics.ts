@@ -1,5 +1,5 @@
-// Metrics of one `serve` process. The hot path counts in arrays that a scrape reads. A scrape shows all workers of a
-// port, labelled `worker`.
+// Metrics of one `serve` process. The hot path counts in plain numbers that a scrape reads. A scrape shows all workers of
+// a port, labelled `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
@@ -49,32 +49,53 @@ class Answers {
   }
 }
 
+const SWEPT: readonly Swept[] = ['share', 'email', 'wish'];
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export class ServeMetrics {
   readonly registry = new Registry();
   readonly #answers = new Map<string, Answers>();
   readonly #durations: FixedHistogram<'operation' | 'status_class'>;
-  readonly #refusals = new Map<ErrorCode, number>();
-  readonly #overloads = new Map<Overload, number>();
-  readonly #events = new Map<string, number>(TYPES.map((type) => [type, 0]));
-  #visitsNotLogged = 0;
-  readonly #leftOut = new Map<LeftOut, number>(LEFT_OUT.map((reason) => [reason, 0]));
-  readonly #orderFaults = new Map<string, number>();
-  #visits = 0;
-  #visitsByRobots = 0;
-  #shareOpensLost = 0;
-  #erasures = 0;
-  #addressesDropped = 0;
-  readonly #swept: Record<Swept, number> = { share: 0, email: 0, wish: 0 };
+  readonly #refused: Counter<'code' | 'why'>;
+  readonly #events: Counter<'type'>;
+  readonly #visitsByRobots: Counter;
+  readonly #ordersLeftOut: Counter<'reason'>;
+  readonly #orderFaults: Counter<'field'>;
+  readonly #shareOpensLost: Counter;
+  readonly #erasures: Counter;
+  readonly #addressesDropped: Counter;
+  readonly #swept: Counter<'kind'>;
   readonly #batchSize: FixedHistogram<'script'>;
   readonly #callSeconds: FixedHistogram<'script'>;
   readonly #calls = new Map<string, HistogramSeries>();
   readonly #replicationSeconds: HistogramSeries;
+  #visits = 0;
+  #visitsNotLogged = 0;
 
   constructor(openRequests: () => number, logsVisits: boolean, uws: string, pending: PendingBytes) {
     const { registry } = this;
     const registers = [registry];
+    const gauge = (name: string, help: string, read: () => number) =>
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      });
+    const total = (name: string, help: string, read: () => number) =>
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
+    const counter = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
+      new Counter<Label>({ name, help, labelNames, registers });
     new Gauge({
       name: 'wishmeter_uwebsockets_info',
       help: 'Always 1; `package` is the one that uWebSockets.js was loaded from',
@@ -99,118 +120,68 @@ export class ServeMetrics {
       labels: ['operation', 'status_class'],
       buckets: SECONDS_BUCKETS,
     });
-    new Gauge({
-      name: 'wishmeter_http_open_requests',
-      help: 'Requests without an answer yet',
-      registers,
-      collect() {
-        this.set(openRequests());
-      },
-    });
-    new Gauge({
-      name: 'wishmeter_http_pending_bytes',
-      help: 'Bytes of answers that slow clients have not read',
-      registers,
-      collect() {
-        this.set(pending.bytes);
-      },
-    });
-    const [refusals, overloads] = [this.#refusals, this.#overloads];
-    new Counter({
-      name: 'wishmeter_http_refused_total',
-      help: 'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
-      labelNames: ['code', 'why'],
-      registers,
-      collect() {
-        this.reset();
-        for (const [code, count] of refusals) this.inc({ code }, count);
-        for (const [why, count] of overloads) this.inc({ code: 'overloaded', why }, count);
-      },
-    });
-    const events = this.#events;
-    new Counter({
-      name: 'wishmeter_events_total',
-      help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
-      labelNames: ['type'],
-      registers,
-      collect() {
-        this.reset();
-        for (const [type, count] of events) this.inc({ type }, count);
-      },
-    });
-    const counter = (name: string, help: string, read: () => number) =>
-      new Counter({
-        name,
-        help,
-        registers,
-        collect() {
-          this.reset();
-          this.inc(read());
-        },
-      });
-    counter(
+    gauge('wishmeter_http_open_requests', 'Requests without an answer yet', openRequests);
+    gauge(
+      'wishmeter_http_pending_bytes',
+      'Bytes of answers that slow clients have not read',
+      () => pending.bytes,
+    );
+    this.#refused = counter(
+      'wishmeter_http_refused_total',
+      'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
+      'code',
+      'why',
+    );
+    this.#events = counter(
+      'wishmeter_events_total',
+      'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
+      'type',
+    );
+    for (const type of TYPES) this.#events.inc({ type }, 0);
+    total(
       'wishmeter_http_readers_cut_total',
       'Slow clients disconnected because too many bytes were unread in total',
       () => pending.cut,
     );
-    counter('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
-    counter(
+    total('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
+    this.#visitsByRobots = counter(
       'wishmeter_visits_by_robots_total',
       'Visits of robots, answered but not counted',
-      () => this.#visitsByRobots,
     );
-    counter('wishmeter_visits_logged_total', 'Counted visits logged for ClickHouse', () =>
+    total('wishmeter_visits_logged_total', 'Counted visits logged for ClickHouse', () =>
       logsVisits ? this.#visits - this.#visitsNotLogged : 0,
     );
-    counter(
+    total(
       'wishmeter_visits_not_logged_total',
       'Counted visits not logged, beyond VISIT_LOG_HIGH_WATER',
       () => this.#visitsNotLogged,
     );
-    const leftOut = this.#leftOut;
-    new Counter({
-      name: 'wishmeter_orders_left_out_total',
-      help: 'Orders answered 200 without recording a line',
-      labelNames: ['reason'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const [reason, orders] of leftOut) this.inc({ reason }, orders);
-      },
-    });
-    const faults = this.#orderFaults;
-    new Counter({
-      name: 'wishmeter_order_faults_total',
-      help: 'Wrong fields of signed orders, left out with their line',
-      labelNames: ['field'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const [field, found] of faults) this.inc({ field }, found);
-      },
-    });
-    counter(
+    this.#ordersLeftOut = counter(
+      'wishmeter_orders_left_out_total',
+      'Orders answered 200 without recording a line',
+      'reason',
+    );
+    for (const reason of LEFT_OUT) this.#ordersLeftOut.inc({ reason }, 0);
+    this.#orderFaults = counter(
+      'wishmeter_order_faults_total',
+      'Wrong fields of signed orders, left out with their line',
+      'field',
+    );
+    this.#shareOpensLost = counter(
       'wishmeter_share_opens_not_recorded_total',
       'Openings of shared wishlists missing in share_opens: the stream of events was half full, or Redis did not answer',
-      () => this.#shareOpensLost,
     );
-    counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
-    counter(
+    this.#erasures = counter('wishmeter_erasures_total', 'Visitors erased from Redis');
+    this.#addressesDropped = counter(
       'wishmeter_email_profiles_dropped_total',
       'Profiles that an e-mail address no longer leads to, because it was given for over 100',
-      () => this.#addressesDropped,
     );
-    const swept = this.#swept;
-    new Counter({
-      name: 'wishmeter_swept_total',
-      help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
-      labelNames: ['kind'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const [kind, entries] of Object.entries(swept)) this.inc({ kind }, entries);
-      },
-    });
+    this.#swept = counter(
+      'wishmeter_swept_total',
+      'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
+      'kind',
+    );
+    for (const kind of SWEPT) this.#swept.inc({ kind }, 0);
     this.#batchSize = new FixedHistogram(registry, {
       name: 'wishmeter_batch_operations',
       help: 'Operations that shared one Redis call',
@@ -239,50 +210,33 @@ export class ServeMetrics {
     return answers.count;
   };
 
-  readonly refused = (code: ErrorCode, overload?: Overload): void => {
-    if (overload === undefined) this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
-    else this.#overloads.set(overload, (this.#overloads.get(overload) ?? 0) + 1);
+  readonly refused = (code: ErrorCode, why?: Overload): void => {
+    this.#refused.inc(why === undefined ? { code } : { code: 'overloaded', why });
   };
 
-  readonly recorded = (type: string, events: number): void => {
-    this.#events.set(type, (this.#events.get(type) ?? 0) + events);
-  };
+  readonly recorded = (type: string, events: number): void => this.#events.inc({ type }, events);
 
   readonly visitsCounted = (visits: number): void => {
     this.#visits += visits;
   };
 
-  readonly visitByRobot = (): void => {
-    this.#visitsByRobots++;
-  };
+  readonly visitByRobot = (): void => this.#visitsByRobots.inc();
 
-  readonly shareOpenLost = (): void => {
-    this.#shareOpensLost++;
-  };
+  readonly shareOpenLost = (): void => this.#shareOpensLost.inc();
 
   readonly visitsNotLogged = (visits: number): void => {
     this.#visitsNotLogged += visits;
   };
 
-  readonly orderLeftOut = (reason: LeftOut): void => {
-    this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? 0) + 1);
-  };
+  readonly orderLeftOut = (reason: LeftOut): void => this.#ordersLeftOut.inc({ reason });
 
-  readonly orderFault = (field: string): void => {
-    this.#orderFaults.set(field, (this.#orderFaults.get(field) ?? 0) + 1);
-  };
+  readonly orderFault = (field: string): void => this.#orderFaults.inc({ field });
 
-  readonly erased = (): void => {
-    this.#erasures++;
-  };
+  readonly erased = (): void => this.#erasures.inc();
 
-  readonly swept = (kind: Swept, entries: number): void => {
-    this.#swept[kind] += entries;
-  };
+  readonly swept = (kind: Swept, entries: number): void => this.#swept.inc({ kind }, entries);
 
-  readonly addressesDropped = (profiles: number): void => {
-    this.#addressesDropped += profiles;
-  };
+  readonly addressesDropped = (profiles: number): void => this.#addressesDropped.inc(profiles);
 
   readonly called = (script: string, ms: number): void => {
     let series = this.#calls.get(script);
