@@ -14,7 +14,7 @@ interface ErrorRow {
 
 const MAX_ISSUES = 50;
 
-/** The contract's error table. */
+/** The error table of docs/api.md. */
 export const ERRORS = {
   invalid_json: { status: 400, sentence: 'The body is not valid JSON.', retryable: false },
   invalid_request: {

@@ -75,7 +75,7 @@ export class TickQueue<T> {
   readonly #most: number;
   #items: T[] = [];
 
-  /** @param most with one more item, all are handled immediately */
+  /** @param most items that may wait; one more, and all are handled immediately */
   constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
     this.#phase = phase;
     this.#deal = deal;

@@ -21,7 +21,7 @@ for i = 9, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   local note = ARGV[4] .. field
   if redis.call('HSETNX', KEYS[3], note, 1) == 0 then
-    -- added before
+    -- An earlier try has added it.
   elseif ARGV[7] == 'added' then
     redis.call('HINCRBY', KEYS[2], field, value)
   elseif redis.call('HSETNX', KEYS[2], field, value) == 1 then

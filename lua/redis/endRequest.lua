@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Records a request's answer, also at maxmemory, because the operation is done; or forgets a refused request.
 -- KEYS[1] record
--- ARGV[1..2] deadline, operation id   ARGV[3] answer; empty: refused; the key is unused unless another try answered
--- Returns the first recorded answer.
+-- ARGV[1..2] deadline, operation id
+-- ARGV[3] answer; empty if the request was refused: deletes the record, unless another try has answered
+-- Returns the first recorded answer; ARGV[3] if there is no record of this operation.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -229,7 +229,7 @@ while at <= last do
   end
 end
 
--- Faster than Redis, which formats a number as a fraction.
+-- Redis itself would format a number as floating-point, which is slower.
 local function whole(number)
   return string.format('%d', number)
 end

@@ -36,7 +36,7 @@ local text = ARGV[11]
 local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
 -- @include lines
 
--- as JSON.stringify writes it
+-- Like JSON.stringify, which doesn't escape `/`.
 local function json(value)
   return (string.gsub(cjson.encode(value), '\\/', '/'))
 end
@@ -305,7 +305,7 @@ end
 
 local count = given_count - left_out_count + #removed
 if count > 0 then
-  -- An unchanged argument saves hashing a string.
+  -- Lua hashes every new string, so an unchanged argument is passed on as it is.
   local lines = left_out_count > 0 and without(ARGV[12], left_out) or ARGV[12]
   append(ARGV[4], ARGV[5], count, #removed > 0 and lines .. table.concat(removed) or lines)
 end

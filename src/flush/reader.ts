@@ -40,7 +40,7 @@ export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
 // Small pages: visits wait while Redis copies one.
 const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
-/** Bytes of an average page, by which a batch may exceed its bound. */
+/** Bytes to aim at for a page. A batch may exceed its bound by a page. */
 export const PAGE_BYTES = 1_000_000;
 
 const LINE_NUMBER_BYTES = 6;

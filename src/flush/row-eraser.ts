@@ -20,7 +20,7 @@ const DONE = loadScript('flush/finishErasures');
 const PAGE = 100;
 const ERASURES_PER_PAGE = 2_000;
 const FORGET_PER_CALL = 500;
-/** Milliseconds for a line to reach its stream, and for entries to reach ClickHouse. */
+/** Milliseconds allowed for a line to reach its stream, and then for the entries to reach ClickHouse. */
 const IN_FLIGHT_MS = 10_000;
 const POLL_MS = 100;
 

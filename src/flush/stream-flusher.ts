@@ -19,7 +19,7 @@ import type { Kind, Streams } from './streams.js';
 const ABANDONED_MS = 10_000;
 const SCAN_MS = 2_500;
 const KEEP_MS = 2_500;
-/** Minimum per stream, which has two batches in memory. */
+/** Smallest bound of a batch, however many streams share INSERT_BYTES. A stream holds two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
 export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
@@ -170,7 +170,10 @@ class StreamFlusher {
     }
   }
 
-  /** After a freeze another flusher may have finished the batch, and its visitors may be erased. */
+  /**
+   * Call before an insert. If this process was frozen, another flusher may have finished the batch, and some of its
+   * visitors may have been erased since.
+   */
   async #confirm(batch: Batch): Promise<void> {
     const keptAt = this.#held.get(batch) ?? Number.NEGATIVE_INFINITY;
     if (performance.now() - keptAt < this.#abandonedMs / 2) return;

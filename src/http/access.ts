@@ -1,4 +1,4 @@
-// Authentication and authorisation: the contract's "Who may call" as tables.
+// Authentication and authorisation: "Who may call" of docs/api.md as tables.
 
 import { hash } from 'node:crypto';
 import type { VisitAccess } from '../config.js';

@@ -77,7 +77,7 @@ export class Server implements ExchangeContext {
 
   /**
    * First /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers send no more requests.
-   * Only then the server stops listening and closes connections: otherwise clients would reconnect, and the kernel
+   * Only then does the server stop listening and close connections: otherwise clients would reconnect, and the kernel
    * resets connections that arrive while a process stops listening.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {

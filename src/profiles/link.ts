@@ -1,14 +1,16 @@
-// Links a session to a customer after a trusted request has named both, by the contract's table:
+// Links a session to a customer after a trusted request has named both:
 //
-//   customer   session                      effect
-//   new        new                          one new profile, the customer's default one
-//   exists     new                          the session's link is the customer's
-//   new        exists, no customer's        the session's profile becomes the customer's
-//   same profile                            nothing
-//   exists     exists, no customer's        the session's profile is merged into the customer's
-//   any        exists, another customer's   the session's link is the customer's; nothing is merged (a shared device)
+//   customer   session                       effect
+//   new        new                           one new profile, the customer's default one
+//   exists     new                           the session leads to the customer's profile
+//   new        exists, without a customer    the session's profile becomes the customer's
+//   both lead to one profile                 nothing
+//   exists     exists, without a customer    the session's profile is merged into the customer's
+//   any        exists, of another customer   the session leads to this customer's profile, without a merge: the device
+//                                            is shared
 //
-// A member is listed before its link, so an erasure finds all. A failed compare-and-set reads both identities again.
+// A member is listed before its link is written, so that an erasure finds every link. If a compare-and-set fails, both
+// identities are read again.
 
 import { ServiceError } from '../errors.js';
 import { guestLocation, type Location, linkedLocation } from '../redis/location.js';

@@ -19,7 +19,7 @@ import { queueRows } from './queued-rows.js';
 const ERASE = loadScript<number>('profiles/eraseProfile');
 
 const ROUNDS = 16;
-/** Seconds; far longer than any late write. */
+/** Seconds that an erasure record is kept, far longer than a write can be late. */
 const ERASED_S = 30 * 24 * 60 * 60;
 /** Milliseconds by which clocks of Redis's nodes may differ. */
 const GRACE_MS = 1_000;

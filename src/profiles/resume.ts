@@ -7,7 +7,7 @@ import type { Redirects } from './redirects.js';
 
 /** An operation that was pending at the last scan counts as interrupted. */
 const SCAN_MS = 30_000;
-/** Per scan. */
+/** Operations read per scan; the last page may exceed it. */
 const MOST = 10_000;
 
 export type OnFailed = (task: 'erasure' | 'merge', error: Error) => void;

@@ -219,7 +219,7 @@ export class Visitors {
       const { link } = await linker.link(customer, session);
       const made = await locations.runAt(link, '', ask);
       if (made !== undefined) return made;
-      // Erased concurrently: link the new visitor.
+      // The profile was erased meanwhile: link again.
     }
     throw new ServiceError('unavailable');
   }

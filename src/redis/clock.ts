@@ -14,7 +14,7 @@ export class RedisClock {
     this.#now = now;
   }
 
-  /** @param time `performance.now()` @returns milliseconds */
+  /** @param time by `performance.now()` @returns milliseconds */
   at(time: number): number {
     return time + this.#offset;
   }

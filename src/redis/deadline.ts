@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.js';
 /** Part of the time-out that is reserved for the reply. */
 export const REPLY_SHARE = 0.2;
 
-/** @param deadline `performance.now()` @throws ServiceError `unavailable` */
+/** @param deadline by `performance.now()` @throws ServiceError `unavailable` once it has passed */
 export function before<T>(deadline: number, call: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const refuse = () => reject(new ServiceError('unavailable'));

@@ -1,4 +1,4 @@
-// Encodes a script call in RESP as one text, because ioredis would inspect every argument.
+// Encodes a script call in RESP as a single string, because ioredis would inspect every argument.
 //
 //   *<n> EVALSHA <sha> <number of keys>   keys…   the sender's arguments…   arguments…
 

@@ -1,7 +1,7 @@
 // Sends a script call until Redis answers or the deadline has passed; nothing else retries. Calls go to the slot's node
 // directly, because ioredis's Cluster would retry for 1.6 s.
 //
-// A change carries a deadline in the node's clock: nothing is applied after its 503, unless the reply was lost and the
+// A change carries a deadline by the node's clock: nothing is applied after its 503, unless the reply was lost and the
 // node can't be asked again in time.
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,7 @@
 // Cuts connections to a frozen or unreachable server, which would stay `ready` for minutes.
 //
 //   active ──no byte for the time-out, with unanswered commands──▶ silent ──a byte──▶ active
-//                         silent, and the last command is as old ──▶ cut
+//   silent, and the newest command has waited for the time-out, or nothing has come for two ──▶ cut
 //
 // A silent connection gets no new commands (node.ts), but may still answer.
 

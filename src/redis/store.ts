@@ -20,7 +20,7 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   /** For tests. */
   readonly buckets?: number;
-  /** TTL of guests; 0: for ever. Absent if the process creates none. */
+  /** Seconds until a guest expires; 0: never. Absent if the process creates none. */
   readonly guestsS?: number;
   /** Replicas that must have a change before it is answered. */
   readonly replicas?: number;
@@ -73,7 +73,7 @@ export class Store {
     this.#sender = new Sender(this.#health, replicas);
   }
 
-  /** @throws StartupError if Redis does not answer, or its deployment is refused */
+  /** @throws StartupError if Redis does not answer, its version or schema doesn't fit, or `confirm` refuses it */
   static async open(options: StoreOptions): Promise<Store> {
     const deadline = performance.now() + START_TIMEOUT_MS;
     for (;;) {
@@ -157,7 +157,7 @@ export class Store {
     }
   }
 
-  /** From the `serve` that started last; 0: for ever. */
+  /** From the `serve` that started last; 0: never. */
   async guestRetentionS(): Promise<number> {
     return Number(await this.call((client) => client.hget(this.keys.meta, 'guestsS')));
   }

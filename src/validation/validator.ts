@@ -1,4 +1,4 @@
-// Compiles schemas, and turns ajv's errors into the contract's issues: every fault, with its path and a sentence.
+// Compiles schemas, and turns ajv's errors into an answer's `issues`: every fault, with its path and a sentence.
 
 import { _, Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';

@@ -55,7 +55,7 @@ export class Changes {
   }
 }
 
-/** A retry has fenced this location, to make the change at another. */
+/** A retry has fenced this location, and makes the change at another. */
 function isFenced(made: Made | string): boolean {
   return typeof made !== 'string' && made.verdict === FENCED;
 }

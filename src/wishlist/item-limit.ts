@@ -21,7 +21,10 @@ export class ItemLimit {
     this.#limits = limits;
   }
 
-  /** On a cluster a new visitor's profile is created before lua/wishlist/changeItems.lua checks the item. */
+  /**
+   * Checked first, because on a cluster a new visitor's profile is created before lua/wishlist/changeItems.lua checks
+   * the item.
+   */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.#limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)

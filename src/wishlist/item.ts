@@ -50,7 +50,7 @@ export function itemIdIn(creationLine: string): string {
   return creationLine.slice(0, creationLine.indexOf(' '));
 }
 
-/** A stored item may lack sparse and newer fields. */
+/** For fields that a stored item lacks: sparse ones, and those that are newer than the item. */
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {

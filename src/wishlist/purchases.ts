@@ -27,7 +27,7 @@ export interface Removal {
   /** Acts for the wishlist's owner. */
   readonly change: (ask: (location: Location) => Promise<Made | string>) => Promise<unknown>;
   readonly items: readonly BoughtItem[];
-  /** Profile of the events. */
+  /** Profile id in the events. */
   readonly buyer: string;
   readonly identity: Identity;
   readonly orderId: string;

@@ -145,7 +145,7 @@ export class Shares {
     throw new ServiceError('unavailable');
   }
 
-  /** A code may outlive its visitor, whose profile id may be reused. */
+  /** The key of a code is not enough: it may outlive its visitor, whose profile id may be reused. */
   async #has({ profileId }: Location, code: string): Promise<boolean> {
     const { keys } = this.#store;
     const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));

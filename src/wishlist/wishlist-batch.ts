@@ -93,7 +93,7 @@ export interface ItemLimits {
 export interface WishlistOptions extends Partial<ItemLimits> {
   /** Bytes. */
   readonly highWater: number;
-  /** TTL of a guest if not the store's; 0: for ever. */
+  /** Seconds until a guest expires, by default the store's; 0: never. */
   readonly guestsS?: number;
   readonly onRecorded?: OnRecorded;
 }

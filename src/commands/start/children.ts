@@ -58,7 +58,7 @@ export class Children {
 
   async #stopOne(member: Member): Promise<void> {
     if (!member.up && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
-    // `start` has thrown the error.
+    // `start` has already thrown the error.
     const child = await member.child?.catch(() => undefined);
     await child?.stop();
   }

@@ -4,7 +4,7 @@ import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StartupError } from '../../errors.js';
 
-/** @throws StartupError also if other users may write the folder, whose content may be theirs */
+/** @throws StartupError, also if other users may write to the folder: its content may be theirs */
 export async function makeFolder(folder: string): Promise<void> {
   try {
     await makeWithParents(resolve(folder));

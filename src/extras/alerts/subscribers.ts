@@ -1,6 +1,6 @@
 // An index from product variants to their subscribers. It has every profile whose wishlist has the item, so an entry is
 // added before its item, and kept for GRACE_MS even if the item is absent. The product's next change removes stale
-// entries. An erasure ignores GRACE_MS, so a concurrent addition may be missing until it is repeated.
+// entries. An erasure ignores GRACE_MS, so an item added meanwhile may lack its entry until it is added again.
 
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
@@ -14,7 +14,7 @@ import type { ItemIndex } from '../../wishlist/item-index.js';
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than an addition takes. */
 const GRACE_MS = 60_000;
-/** A page takes the event loop a millisecond or two. */
+/** A page blocks the event loop for a millisecond or two. */
 const PAGE = 16;
 const MAX_CONCURRENT = 50;
 const SCANNED = 500;
@@ -67,7 +67,7 @@ export class Subscribers implements ItemIndex {
     }
   }
 
-  /** Profiles may repeat. */
+  /** May yield a profile twice. */
   pages(field: string): AsyncGenerator<readonly string[]> {
     return this.#pagesOf(this.#indexOf(field));
   }

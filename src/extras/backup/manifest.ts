@@ -1,5 +1,5 @@
 // Describes a backup, with each file's checksum. It is written last, after all files were read back: a folder without
-// it is no backup.
+// it isn't a backup.
 
 import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';

@@ -23,7 +23,7 @@ export interface Restored {
 
 export interface RestoreSpec {
   readonly folder: string;
-  /** Restores one database; the other one still holds the deployment. */
+  /** Restores only this database; the other one must still hold the deployment. */
   readonly only: 'redis' | 'clickhouse' | undefined;
   readonly cluster: string;
   readonly onProgress: OnProgress;

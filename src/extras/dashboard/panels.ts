@@ -1,7 +1,7 @@
 // The statement of each panel, over the views of docs/analysts.md. No SQL comes from the browser.
 //
 // ClickHouse plans a parameterized view twice, and in a small shop planning takes two thirds of the CPU time. So panels
-// use such views' definitions.
+// contain the SELECT of such a view in place of its name.
 
 import { definitionOf } from '../../clickhouse/views.js';
 import { largestOf, summed } from './largest.js';

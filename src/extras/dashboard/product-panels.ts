@@ -1,5 +1,6 @@
-// The panels of a product's page, and the product search. Visits have only a handle; wishes, carts and purchases count
-// for the products whose latest handle it is. Browsers' texts are ClickHouse parameters, never SQL.
+// The panels of a product's page, and the product search. Visits name a product only by handle. Wishes, carts and
+// purchases name it by id, and count here if the page's handle is its latest. Browsers' texts are ClickHouse
+// parameters, never SQL.
 
 import { largestOf, summed } from './largest.js';
 import { IN_TIME, type Panel } from './panels.js';

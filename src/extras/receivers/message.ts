@@ -24,7 +24,7 @@ export interface PersonalData {
 const LINE_OF_ORDER = 'order';
 const ALERT = 'alert';
 
-/** @returns undefined if the line is no event: another program may have written it */
+/** @returns undefined if the line isn't an event: another program may have written it */
 export function parseLine(text: string): Line | undefined {
   try {
     const line = JSON.parse(text) as Line;
@@ -38,7 +38,7 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId after merges */
+/** @param profileId the line's, or the one that it was merged into */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
   const data = dataOf(line, timestamp, profileId);

@@ -54,7 +54,7 @@ function byWord(rows, name, size) {
   return [...words.values()].toSorted((a, b) => b[size] - a[size]);
 }
 
-/** @param explained says what is counted @param more follows the share */
+/** @param explained a line below that says what is counted @param more text after the share */
 const shares =
   (name, size, none, explained, more = () => '') =>
   ({ rows: codes }) => {

@@ -1,5 +1,5 @@
-// The form for the days. Dates are typed as 2026-03-01; a browser's field would use its country's format, so only its
-// calendar is used.
+// The form for the days. Dates are typed as 2026-03-01. A browser's date field would show them in the format of its
+// country, so only its calendar is used.
 
 import { goToRange, lastDays, linkTo } from './address.js';
 import { $, iso } from './shared.js';

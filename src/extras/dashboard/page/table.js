@@ -1,4 +1,4 @@
-// A sortable table. Its sorting is in the address. If it is wider than its panel it scrolls sideways.
+// A sortable table. The page's address says how it is sorted. If it is wider than its panel, it scrolls sideways.
 
 import { onAddress, sortBy, sorting } from './address.js';
 import { make, number, unbroken } from './shared.js';

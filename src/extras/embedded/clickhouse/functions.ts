@@ -1,6 +1,6 @@
 // The functions that statements may use. ClickHouse has no grants for functions, so all others are refused. No allowed
-// one reads files, server settings or other processes, calls a service, loads code, or evaluates a text. An alias is
-// judged as its function; combinators (-If, -Merge) need no entry.
+// one reads files, server settings or other processes, calls a service, loads code, or evaluates text as code. An alias
+// is judged as its function; combinators (-If, -Merge) need no entry.
 
 /** ClickHouse's categories of functions that only compute. */
 const CATEGORIES = [

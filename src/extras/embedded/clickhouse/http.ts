@@ -17,7 +17,7 @@ import { isFramed, type Request, readRequest } from './request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** Wait for a client to read its error. */
+/** Milliseconds for a client to read its error, before it is disconnected. */
 const DISCONNECT_MS = 5_000;
 
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;

@@ -39,7 +39,7 @@ const BEFORE_DATA = new RegExp(
   String.raw`^${SPACE}INSERT\s+INTO\s+(?:TABLE\s+)?${NAME}(?:\.${NAME})?\s*(?:\([\w\s,.*\`()]*\)\s*)?\b(?:FORMAT\s+(\w+)|VALUES\b)[ \t]*\r?\n?`,
   'i',
 );
-/** An INSERT's data must begin within these bytes. */
+/** An INSERT's data must begin within so many bytes. */
 const HEAD_BYTES = 64 * 1024;
 
 export interface Statement {

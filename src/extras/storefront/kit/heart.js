@@ -146,7 +146,7 @@ class Heart extends Painted {
   }
 }
 
-/** @returns false without a wishlist, or if a listener has cancelled it */
+/** @returns false if there is no wishlist here, or a listener has cancelled it */
 function addItem(item, reason = 'click', element = document) {
   if (whyOff() || !fire(element, 'add', { item, reason }, true)) return false;
   enqueue('item/add', item, reason);

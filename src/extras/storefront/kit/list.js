@@ -178,7 +178,7 @@ function logout() {
   changed('login');
 }
 
-/** Links guest and customer, as any write with both ids does. A list at the backend merges. */
+/** Links the guest to the customer by a write with both ids. A backend links them itself before it lists. */
 async function link() {
   const { id, owner } = who();
   const both = `${id} ${owner}`;

@@ -103,7 +103,7 @@ async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {})
       keepalive: text.length < 60000,
     });
     const json = await answer.json().catch((error) => {
-      // Status 200 without JSON is no answer, e.g. a shop's password page.
+      // Status 200 without JSON, like a shop's password page, doesn't count as an answer.
       if (answer.ok) throw error;
       return {};
     });
