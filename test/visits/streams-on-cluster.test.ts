@@ -72,25 +72,6 @@ t.test('masters that have single slots by turns', async (t) => {
   await expectAll(t, app, cluster, 1);
 });
 
-t.test('a slot of visitors that has moved unknown to us takes no stream along', async (t) => {
-  const cluster = await startTestCluster(t);
-  const nodes = connectToEach(t, cluster.urls);
-  const slots = await slotsOf(nodes, cluster.urls);
-  const app = await startApp(t, cluster);
-  const keys = createKeys(app.prefix);
-  const names = async () =>
-    (await Promise.all(nodes.map((node) => node.hkeys(keys.meta).catch(() => [])))).flat().sort();
-  await act(app, 1);
-  const before = await names();
-  const { json } = await app.get(withQuery('/product/visit', { sessionId: 's0', productHandle: 'x' }));
-  const slot = slotOf(keys.identity(json.profileId));
-  const from = Math.floor((slot * nodes.length) / SLOTS);
-  await slots.move(slot, from, (from + 1) % nodes.length);
-  await act(app, 2);
-  await expectAll(t, app, cluster, 2);
-  t.same(await names(), before);
-});
-
 t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_000 }, async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
