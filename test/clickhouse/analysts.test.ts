@@ -316,7 +316,7 @@ t.test('the columns of the views', async (t) => {
   t.test('docs/api.md says which fields of a payload become columns, and by which values', (t) => {
     const text = readFileSync('docs/api.md', 'utf8');
     const [, section = ''] = /<!-- payload -->\n(.*?)<!-- \/payload -->/s.exec(text) ?? [];
-    const rows = Array.from(section.matchAll(/^- `(\w+)` in `(\w+)`: (.*); not (.*)$/gm));
+    const rows = Array.from(section.matchAll(/^- `(\w+)` fills `(\w+)`: (.*); not (.*)$/gm));
     t.same(Object.fromEntries(rows.map(([, field, column]) => [field, column])), PAYLOAD_COLUMNS);
     for (const [, field = '', column = '', fills = '', leaves = ''] of rows) {
       for (const [values, isFilled] of [
