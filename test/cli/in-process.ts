@@ -4,7 +4,9 @@ import { PassThrough, Readable } from 'node:stream';
 import { pino } from 'pino';
 import { backup } from '../../src/commands/backup.js';
 import { readArguments, UsageError } from '../../src/commands/command-line.js';
+import { dashboard } from '../../src/commands/dashboard.js';
 import { dead } from '../../src/commands/dead.js';
+import { deliver } from '../../src/commands/deliver.js';
 import { flush } from '../../src/commands/flush.js';
 import { importItems } from '../../src/commands/import.js';
 import { migrate } from '../../src/commands/migrate.js';
@@ -19,8 +21,8 @@ import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 
 const COMMANDS = {
-  ...{ backup, dead, erase, export: exportVisitor, flush, import: importItems, migrate, receivers },
-  ...{ requests, restore, serve, sql },
+  ...{ backup, dashboard, dead, deliver, erase, export: exportVisitor, flush, import: importItems },
+  ...{ migrate, receivers, requests, restore, serve, sql },
 };
 export type CommandHere = keyof typeof COMMANDS;
 
@@ -47,6 +49,7 @@ export async function runHere(
       stdout,
       log: pino({ level: 'silent' }),
       untilStopped: () => new Promise(() => {}),
+      ready() {},
     } as unknown as Program<CommandHere>;
     const code = await (COMMANDS[name] as Command<CommandHere>)(program);
     await new Promise((done) => setImmediate(done));

@@ -18,9 +18,11 @@ import { KEY } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { ask } from './client.js';
-import { type Running, runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
+import { runHere } from './in-process.js';
+import { type Running, runWishmeter, tempDir, until } from './wishmeter.js';
 
 const TOKEN = 'a-token-0123456789';
+const clickhouse = await startTestClickHouse(t);
 const SERVE = { HOST: '127.0.0.1', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
 const logged = (running: Running, pattern: RegExp) =>
   until(`${pattern}`, () => pattern.test(running.stdout()));
@@ -75,12 +77,12 @@ t.test('serve waits for Redis', async (t) => {
 });
 t.test('flush waits for ClickHouse and Redis', async (t) => {
   const [port, redis] = [await freePort(), await freePort()];
-  const clickhouse = await startTestClickHouse(t);
   const env = {
     HOST: '127.0.0.1',
     FLUSH_METRICS_PORT: String(port),
     REDIS_URL: `redis://127.0.0.1:${redis}`,
     CLICKHOUSE_URL: 'http://127.0.0.1:1',
+    CLICKHOUSE_DATABASE: 'flushed',
   };
   const early = runWishmeter(t, { args: ['flush'], env });
   await up(port);
@@ -116,20 +118,19 @@ t.test('the dashboard is up before ClickHouse is', async (t) => {
 });
 t.test('the dashboard waits for the database that flush makes', async (t) => {
   const port = await freePort();
-  const { url } = await startTestClickHouse(t);
+  const { url } = clickhouse;
   const env = { DASHBOARD_PORT: String(port), DASHBOARD_TOKEN: TOKEN, CLICKHOUSE_URL: url };
   const running = runWishmeter(t, { args: ['dashboard'], env });
   await up(port);
   await logged(running, /"msg":"waiting for ClickHouse"/);
   t.match(await probe(port, '/readyz'), { status: 503, error: /Database wishmeter does not exist.*flush/ });
-  t.match(await wishmeter({ args: ['migrate'], env: { CLICKHOUSE_URL: url } }), { code: 0 });
+  t.match(await runHere('migrate', [], { CLICKHOUSE_URL: url }), { code: 0 });
   await until('it is ready', async () => (await probe(port, '/readyz')).status === 200);
   t.same(await stops(running), WELL);
 });
 t.test('what is wrong in a setting ends them at once, with a sentence', async (t) => {
   const redis = await startTestRedis(t);
   await connectTo(t, redis.url).call('ACL', 'SETUSER', 'wm', 'on', '>secret', '~*', '&*', '+@all');
-  const clickhouse = await startTestClickHouse(t);
   const REDIS_URL = redis.url.replace('//', '//wm:wrong@');
   const wrong = new URL(clickhouse.url);
   wrong.password = 'wrong';
@@ -142,7 +143,7 @@ t.test('what is wrong in a setting ends them at once, with a sentence', async (t
     ['flush', { REDIS_URL: redis.url, CLICKHOUSE_URL }, /Authentication failed/i],
     ['dashboard', { ...shown, CLICKHOUSE_URL }, /Authentication failed/i],
   ] as const) {
-    const { code, stderr } = await wishmeter({ args: [command], env });
+    const { code, stderr } = await runHere(command, [], env);
     t.equal(code, 1, command);
     t.match(stderr, /^wishmeter: [^\n]+\.\n$/);
     t.match(stderr, sentence);
