@@ -58,8 +58,8 @@ export interface Plug {
   /** Operations outside BASE_PATH; /openapi.json leaves them out. */
   readonly unprefixed?: readonly Operation[];
   readonly webhooks?: Readonly<Record<string, object>>;
-  /** Registers metrics that each scrape reads from Redis. */
-  readonly metrics?: (registry: Registry) => { refresh(): Promise<void> };
+  /** Registers metrics; each scrape calls the result, which reads them from Redis. */
+  readonly metrics?: (registry: Registry) => () => Promise<void>;
 }
 
 export type Extra = (host: Host) => {

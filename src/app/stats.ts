@@ -2,7 +2,7 @@
 
 import { Registry } from 'prom-client';
 import { type Backlog, readBacklog } from '../flush/backlog.js';
-import { BacklogMetrics } from '../http/backlog-metrics.js';
+import { backlogMetrics } from '../http/backlog-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
@@ -42,7 +42,7 @@ export function openStats({ store, config, metrics, plugs, siblings }: Sources) 
     return backlogs;
   };
   const parts = [
-    new BacklogMetrics(
+    backlogMetrics(
       ofRedis,
       [
         { kind: 'events', highWater: config.STREAM_HIGH_WATER, read: () => backlogsOf(store.keys) },
@@ -56,7 +56,7 @@ export function openStats({ store, config, metrics, plugs, siblings }: Sources) 
   const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
   const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
   return async () => {
-    await Promise.all(parts.map((part) => part.refresh()));
+    await Promise.all(parts.map((refresh) => refresh()));
     return { type: ofRedis.contentType, body: (await ofWorkers()) + (await ofRedis.metrics()) };
   };
 }

@@ -4,7 +4,7 @@ import type { Core, Extra, Host } from '../../app/extra.js';
 import type { RightsConfig } from '../../app/settings.js';
 import { encodeProduct } from '../../events/row.js';
 import { ALERT_TYPES } from './alert.js';
-import { ProductMetrics, webhookCounters } from './metrics.js';
+import { productMetrics, webhookCounters } from './metrics.js';
 import { Products } from './products.js';
 import { productLeftOut, productOperations } from './routes.js';
 import { Subscribers } from './subscribers.js';
@@ -40,7 +40,7 @@ export const alerts: Extra = (host) => {
           config.SHOPIFY_SECRET,
           productLeftOut(counters.leftOut, log),
         ),
-        metrics: (registry) => new ProductMetrics(registry, products),
+        metrics: (registry) => productMetrics(registry, products),
       };
     },
   };

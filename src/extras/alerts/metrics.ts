@@ -4,33 +4,25 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Products } from './products.js';
 import { PRODUCT_LEFT_OUT, type ProductLeftOut } from './routes.js';
 
-export class ProductMetrics {
-  readonly #products: Products | undefined;
-  readonly #open: Gauge;
-  readonly #oldest: Gauge;
-
-  constructor(registry: Registry, products: Products | undefined) {
-    this.#products = products;
-    const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
-    this.#open = gauge('wishmeter_products_open', 'Changed products with alerts yet to send');
-    this.#oldest = gauge(
-      'wishmeter_products_oldest_open_seconds',
-      'How long this process has seen the oldest open product, by scans of about 1,000 every 30 s; 0 without any',
-    );
-  }
-
-  /** Shows no stale values if Redis fails. */
-  async refresh(): Promise<void> {
+/** @returns reads and shows them; no stale values if Redis fails */
+export function productMetrics(registry: Registry, products: Products | undefined): () => Promise<void> {
+  const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
+  const count = gauge('wishmeter_products_open', 'Changed products with alerts yet to send');
+  const oldest = gauge(
+    'wishmeter_products_oldest_open_seconds',
+    'How long this process has seen the oldest open product, by scans of about 1,000 every 30 s; 0 without any',
+  );
+  return async () => {
     const none = { products: 0, oldestMs: 0 };
-    const open = this.#products === undefined ? none : await this.#products.open().catch(() => undefined);
+    const open = products === undefined ? none : await products.open().catch(() => undefined);
     if (open === undefined) {
-      this.#open.remove();
-      this.#oldest.remove();
+      count.remove();
+      oldest.remove();
     } else {
-      this.#open.set(open.products);
-      this.#oldest.set(open.oldestMs / 1000);
+      count.set(open.products);
+      oldest.set(open.oldestMs / 1000);
     }
-  }
+  };
 }
 
 export function webhookCounters(registry: Registry) {

@@ -60,10 +60,10 @@ export interface ChildSpec<Ready> {
   readonly ipc?: boolean;
   /** Keeps the end of the output for errors instead of showing it. */
   readonly output?: 'tail';
-  readonly restart?: boolean;
+  readonly restart?: boolean | undefined;
   readonly readyMs?: number;
   readonly stopMs?: number;
-  readonly onState?: (state: ChildState) => void;
+  readonly onState?: ((state: ChildState) => void) | undefined;
 }
 
 export interface Child<Ready> {
@@ -107,8 +107,8 @@ class Run {
     const output = spec.output === 'tail' ? 'pipe' : 'inherit';
     const seconds = Math.ceil((spec.stopMs ?? STOP_MS) / 1_000);
     this.process = spawn('/bin/sh', ['-c', GUARD, 'guard', String(seconds), command.file, ...command.args], {
-      ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
-      ...(command.env === undefined ? {} : { env: command.env }),
+      cwd: command.cwd,
+      env: command.env,
       detached: true,
       stdio: ['ignore', output, output, 'pipe', ...(spec.ipc ? (['ipc'] as const) : [])],
     });

@@ -78,16 +78,10 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
       untilLoaded(port === 0 ? { path: socket } : { port, host: '127.0.0.1', password }, ended),
     output: 'tail',
     readyMs: 600_000, // to load a large append-only file
-    ...(spec.restart === undefined ? {} : { restart: spec.restart }),
-    ...(spec.onState === undefined ? {} : { onState: spec.onState }),
+    restart: spec.restart,
+    onState: spec.onState,
   });
-  return {
-    url: embeddedRedisUrl(dir),
-    get pid() {
-      return child.pid;
-    },
-    stop: child.stop,
-  };
+  return Object.assign(child, { url: embeddedRedisUrl(dir) });
 }
 
 export function embeddedRedisUrl(dir: string): string {

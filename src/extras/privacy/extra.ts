@@ -7,12 +7,12 @@ import { complianceOperations } from './compliance-routes.js';
 import { ComplianceWorker } from './compliance-worker.js';
 import { exportOperation } from './export-routes.js';
 import { Exporter } from './exporter.js';
-import { ComplianceMetrics } from './metrics.js';
+import { complianceMetrics } from './metrics.js';
 import { ShopEraser } from './shop-eraser.js';
 
 export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed, onClose }) => ({
   plug({ identity }) {
-    const { links, redirects, emails, named, eraser, pending, belongings } = identity;
+    const { emails, named, eraser, pending } = identity;
     const onError = (error: Error) => onFailed('request', error);
     const compliance = new Compliance(store, onError);
     const worker = new ComplianceWorker({
@@ -22,20 +22,13 @@ export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed,
     onClose(worker.watch());
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
-    const exporter = new Exporter({
-      store,
-      links,
-      redirects,
-      emails,
-      belongings,
-      readRows: rows.read.bind(rows),
-    });
+    const exporter = new Exporter({ ...identity, store, readRows: rows.read.bind(rows) });
     return {
       operations: [
         exportOperation(named, exporter),
         ...complianceOperations(compliance, worker, emails, config.SHOPIFY_SECRET),
       ],
-      metrics: (registry) => new ComplianceMetrics(registry, compliance),
+      metrics: (registry) => complianceMetrics(registry, compliance),
     };
   },
 });

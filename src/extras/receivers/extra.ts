@@ -2,7 +2,7 @@
 
 import type { Extra } from '../../app/extra.js';
 import { receiversOf } from './deliver.js';
-import { ReceiverMetrics } from './metrics.js';
+import { receiverMetrics } from './metrics.js';
 import { receiverOperations } from './routes.js';
 import { WEBHOOKS } from './webhook-docs.js';
 
@@ -11,7 +11,7 @@ export const receivers: Extra = ({ store, config }) => ({
     const all = receiversOf(store, config);
     return {
       operations: receiverOperations(all, requests),
-      metrics: (registry) => new ReceiverMetrics(registry, all, config.RECEIVERS_HIGH_WATER),
+      metrics: (registry) => receiverMetrics(registry, all, config.RECEIVERS_HIGH_WATER),
       webhooks: WEBHOOKS,
     };
   },

@@ -7,6 +7,7 @@ import type { HandOver } from '../../flush/hand-over.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { streamsOf } from '../../redis/node-markers.js';
+import { together } from '../../together.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
 
@@ -38,15 +39,9 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
     async erase(erased) {
       const receivers = await readReceivers();
       if (receivers.length === 0) return;
-      let failed: unknown;
-      for (const stream of await streamsOf(redis, keys))
-        for (const { id } of receivers)
-          await queueOf(stream, id)
-            .erase(erased)
-            .catch((error) => {
-              failed = error;
-            });
-      if (failed !== undefined) throw failed;
+      const streams = await streamsOf(redis, keys);
+      const queues = streams.flatMap((stream) => receivers.map(({ id }) => queueOf(stream, id)));
+      await together(queues.map((queue) => queue.erase(erased)));
     },
   };
 }

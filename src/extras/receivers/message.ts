@@ -46,32 +46,18 @@ export function bodyOf(line: Line, profileId: string, personal: PersonalData | u
 }
 
 function dataOf(line: Line, timestamp: string, profileId: string): object {
-  if (line.origin === LINE_OF_ORDER) return purchaseOf(line, profileId);
-  return line.origin === ALERT ? alertOf(line, profileId) : eventOf(line, timestamp, profileId);
-}
-
-function alertOf(line: Line, profileId: string): object {
   const { customer_id: customerId = null, session_id: sessionId = null } = line;
-  return { profileId, customerId, sessionId, ...(line.payload as object) };
-}
-
-function eventOf(line: Line, occurredAt: string, profileId: string): object {
+  const payload = line.payload ?? {};
+  const visitor = { profileId, customerId, sessionId };
+  if (line.origin === ALERT) return { ...visitor, ...payload };
+  if (line.origin === LINE_OF_ORDER) {
+    const { line: _line, version: _version, ...purchase } = payload as Record<string, unknown>;
+    return { ...visitor, ...purchase };
+  }
   return {
-    eventId: line.event_id,
-    occurredAt,
-    profileId,
-    customerId: line.customer_id ?? null,
-    sessionId: line.session_id ?? null,
-    device: line.device ?? '',
-    locale: line.locale ?? '',
-    payload: line.payload ?? {},
+    ...{ eventId: line.event_id, occurredAt: timestamp, ...visitor },
+    ...{ device: line.device ?? '', locale: line.locale ?? '', payload },
   };
-}
-
-function purchaseOf(row: Line, profileId: string): object {
-  const { line: _line, version: _version, ...purchase } = row.payload as Record<string, unknown>;
-  const { customer_id: customerId = null, session_id: sessionId = null } = row;
-  return { profileId, customerId, sessionId, ...purchase };
 }
 
 export function testBody(now = new Date()): string {

@@ -6,7 +6,6 @@ import { LUA } from '../../redis/lua-codes.js';
 import { streamsOf } from '../../redis/node-markers.js';
 import type { Store } from '../../redis/store.js';
 import { AddressError, type Addresses } from './address.js';
-import { describeReceiver } from './description.js';
 import { testBody } from './message.js';
 import { Connection } from './post.js';
 import { DeliveryQueue } from './queue.js';
@@ -149,5 +148,19 @@ export class Receivers {
     }
   }
 }
+
+function describeReceiver(receiver: Receiver, status: QueueStatus, isSecretNew: boolean): object {
+  const { id, url, types, includePersonal, isEnabled, createdAt, secret } = receiver;
+  return {
+    ...{ id, url, types, includePersonal, isEnabled, createdAt },
+    pending: status.pending,
+    lastSuccessAt: timeOf(status.lastSuccessAt),
+    lastFailureAt: timeOf(status.lastFailureAt),
+    lastError: status.lastError || null,
+    ...(isSecretNew ? { secret } : {}),
+  };
+}
+
+const timeOf = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString());
 
 const parse = (kept: string): Receiver => JSON.parse(kept) as Receiver;

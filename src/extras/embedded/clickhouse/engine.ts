@@ -15,9 +15,9 @@ import { REFUSED_FUNCTIONS } from './functions.js';
 import { fromFile, intoFile, type Judged, judge, literal, type Names, type Statement } from './statement.js';
 import { roleOf } from './users.js';
 
-/** Maximum of concurrent statements. */
-const SLOTS = { analyst: 3, dashboard: 3, service: 4, inserts: 4 };
-const STATEMENTS = Object.values(SLOTS).reduce((sum, slots) => sum + slots);
+/** Limits concurrent statements. A process has one engine. */
+const SLOTS = { analyst: pLimit(3), dashboard: pLimit(3), service: pLimit(4), inserts: pLimit(4) };
+const STATEMENTS = Object.values(SLOTS).reduce((sum, { concurrency }) => sum + concurrency, 0);
 /** For each statement one thread that chDB blocks and one that reads the pipe; two for KILL QUERY, gzip and files. */
 export const ENGINE_THREADS = 2 * STATEMENTS + 2;
 
@@ -59,12 +59,6 @@ export class ClickHouseEngine {
   readonly #chdb: Chdb;
   readonly #connections: ClickHouseConnections;
   readonly #files: ClickHouseFiles;
-  readonly #slots = {
-    analyst: pLimit(SLOTS.analyst),
-    dashboard: pLimit(SLOTS.dashboard),
-    service: pLimit(SLOTS.service),
-    inserts: pLimit(SLOTS.inserts),
-  };
   readonly #analystSeconds: number;
   #names: Names = { tableFunctions: new Set(), refusedFunctions: new Set() };
   #analystBounds: Bounds = {};
@@ -103,7 +97,7 @@ export class ClickHouseEngine {
   async run(query: Query, gone: AbortSignal, answer: (result: Result) => Promise<void>): Promise<void> {
     const { scope, statement } = query;
     const isInsert = statement.isInsert && scope.user === 'service';
-    await this.#slots[isInsert ? 'inserts' : scope.user](async () => {
+    await SLOTS[isInsert ? 'inserts' : scope.user](async () => {
       gone.throwIfAborted();
       const isLimited = roleOf(scope.user) === 'analyst';
       const limit = isLimited ? AbortSignal.timeout(this.#analystSeconds * 1_000) : undefined;

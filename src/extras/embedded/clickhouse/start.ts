@@ -48,14 +48,8 @@ export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedCli
     ready: readyOverIpc,
     ipc: true,
     output: 'tail',
-    ...(restart === undefined ? {} : { restart }),
-    ...(onState === undefined ? {} : { onState }),
+    restart,
+    onState,
   });
-  return {
-    url: child.ready.url,
-    get pid() {
-      return child.pid;
-    },
-    stop: child.stop,
-  };
+  return Object.assign(child, { url: child.ready.url });
 }
