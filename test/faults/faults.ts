@@ -1,37 +1,52 @@
-// What can go wrong with the service: each fault begins, lasts, and is undone. kills.test.ts plays them in turn.
+// What can go wrong with the service: each fault begins, lasts, and is undone. kills.test.ts plays them in turn, a soak
+// (soak.ts) at random.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Random } from '../../bench/demo/random.js';
 import { type Proxy as Line, startProxy } from '../harness/proxy.js';
 import { openRedis, type Scope } from '../harness/redis.js';
+import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 import { type ClickHouseProxy, exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
+import type { Pair, RedisCluster } from './redis-cluster.js';
 import { kill, openService, type Part, type Service, type ServiceSpec, signal } from './service.js';
 
 export interface Targets {
   readonly service: Service;
-  readonly redisLine: Line;
+  /** To the one Redis; a cluster has none. */
+  readonly redisLine: Line | undefined;
+  readonly cluster: RedisCluster | undefined;
   readonly clickhouseLine: ClickHouseProxy;
   readonly random: Random;
 }
 
 export interface Fault {
   readonly name: string;
+  /** What it happens to. */
+  readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
   /** Milliseconds that it lasts, at most. */
   readonly ms: number;
   /** Resolves with what undoes it. */
   begin(targets: Targets): Promise<() => Promise<unknown>>;
 }
 
-/** Two workers with proxies before Redis and ClickHouse; they end with the test. */
-export async function openTargets(t: Scope, random: Random, env: ServiceSpec['env'] = {}): Promise<Targets> {
+/** Two workers with proxies before Redis, unless that is a cluster, and ClickHouse; they end with the test. */
+export async function openTargets(
+  t: Scope,
+  random: Random,
+  cluster?: RedisCluster,
+  env: ServiceSpec['env'] = {},
+): Promise<Targets> {
   const lines: { redis?: Line; clickhouse?: ClickHouseProxy } = {};
   const service = await openService(t, {
     workers: 2,
+    fsync: 'always',
     env,
+    ...(cluster === undefined ? {} : { redis: cluster }),
     via: {
       async redis(url) {
+        if (cluster !== undefined) return url; // its nodes tell clients where they are
         lines.redis = await startProxy(t, url);
         return lines.redis.url;
       },
@@ -41,12 +56,8 @@ export async function openTargets(t: Scope, random: Random, env: ServiceSpec['en
       },
     },
   });
-  return {
-    service,
-    random,
-    redisLine: lines.redis as Line,
-    clickhouseLine: lines.clickhouse as ClickHouseProxy,
-  };
+  const clickhouseLine = lines.clickhouse as ClickHouseProxy;
+  return { service, redisLine: lines.redis, cluster, clickhouseLine, random };
 }
 
 const STARTS = 20;
@@ -65,7 +76,7 @@ async function startAgain(part: Part): Promise<void> {
 }
 
 /** What may happen to a process: it is killed, stopped, or frozen. */
-function ofPart(what: string, which: (targets: Targets) => Part): readonly Fault[] {
+function ofPart(place: Fault['place'], which: (targets: Targets) => Part): readonly Fault[] {
   const fault = (
     name: string,
     ms: number,
@@ -73,6 +84,7 @@ function ofPart(what: string, which: (targets: Targets) => Part): readonly Fault
     end: (part: Part) => unknown,
   ): Fault => ({
     name,
+    place,
     ms,
     async begin(targets) {
       const part = which(targets);
@@ -81,10 +93,10 @@ function ofPart(what: string, which: (targets: Targets) => Part): readonly Fault
     },
   });
   return [
-    fault(`kill -9 ${what}`, 1_000, kill, startAgain),
-    fault(`${what} stopped`, 5_000, (part) => part.stop(), startAgain),
+    fault(`kill -9 ${place}`, 1_000, kill, startAgain),
+    fault(`${place} stopped`, 5_000, (part) => part.stop(), startAgain),
     fault(
-      `${what} frozen`,
+      `${place} frozen`,
       8_000,
       (part) => signal(part, 'SIGSTOP'),
       (part) => signal(part, 'SIGCONT'),
@@ -93,8 +105,14 @@ function ofPart(what: string, which: (targets: Targets) => Part): readonly Fault
 }
 
 /** Something that is done again and again. */
-const again = (name: string, everyMs: number, act: (targets: Targets) => unknown): Fault => ({
+const again = (
+  name: string,
+  place: Fault['place'],
+  everyMs: number,
+  act: (targets: Targets) => unknown,
+): Fault => ({
   name,
+  place,
   ms: 3_000,
   async begin(targets) {
     let isOver = false;
@@ -110,18 +128,20 @@ const again = (name: string, everyMs: number, act: (targets: Targets) => unknown
 
 const onLine = (name: string, begin: (line: Line) => void, end: (line: Line) => void): Fault => ({
   name: `line to Redis: ${name}`,
+  place: 'Redis',
   ms: 4_000,
   async begin({ redisLine }) {
+    if (redisLine === undefined) throw new Error('no line to Redis');
     begin(redisLine);
     return async () => end(redisLine);
   },
 });
 
-async function onRedis({ redisUrl }: Service, act: (redis: Redis) => Promise<unknown>): Promise<void> {
-  const redis = openRedis(redisUrl);
-  redis.on('error', () => {}); // those of the commands are enough
-  await act(redis);
-  redis.disconnect();
+async function onNodes({ redisUrl }: Service, act: (node: Redis) => Promise<unknown>): Promise<void> {
+  const nodes = redisUrl.split(',').map(openRedis);
+  for (const node of nodes) node.on('error', () => {}); // those of the commands are enough
+  await Promise.all(nodes.map(act));
+  for (const node of nodes) node.disconnect();
 }
 
 const ANSWERS: readonly Spoiling['answer'][] = [
@@ -134,12 +154,14 @@ const ANSWERS: readonly Spoiling['answer'][] = [
   { status: 500, code: 1002, body: exception(1002, 'std::exception', 'UNKNOWN_EXCEPTION') },
 ];
 
-export const SERVER_FAULTS: readonly Fault[] = [
+/** Everything but Redis, whatever form that has. */
+const AROUND: readonly Fault[] = [
   ...ofPart('ClickHouse', ({ service }) => service.clickhouse),
   ...ofPart('flush', ({ service }) => service.flush),
   ...ofPart('a worker', ({ service, random }) => random.pick(service.workers)),
   {
     name: 'inserts spoiled',
+    place: 'ClickHouse',
     ms: 0,
     async begin({ clickhouseLine, random }) {
       for (let i = 0; i < 5; i++)
@@ -147,21 +169,29 @@ export const SERVER_FAULTS: readonly Fault[] = [
       return () => until('they are spoiled', () => clickhouseLine.waiting === 0);
     },
   },
-  again('SCRIPT FLUSH', 100, ({ service }) =>
-    onRedis(service, (redis) => redis.script('FLUSH').catch(() => {})),
+  // Of a replica it is refused.
+  again('SCRIPT FLUSH', 'Redis', 100, ({ service }) =>
+    onNodes(service, (node) => node.script('FLUSH').catch(() => {})),
   ),
   {
     name: 'maxmemory reached',
+    place: 'Redis',
     ms: 4_000,
     async begin({ service }) {
-      const limit = (bytes: string) => onRedis(service, (redis) => redis.config('SET', 'maxmemory', bytes));
+      const limit = (bytes: string) => onNodes(service, (node) => node.config('SET', 'maxmemory', bytes));
       await limit('1');
       return () => limit('0');
     },
   },
+];
+
+/** Where there is one Redis, and a line to it. */
+export const SERVER_FAULTS: readonly Fault[] = [
+  ...AROUND,
   ...ofPart('Redis', ({ service }) => service.redis),
   {
     name: 'kill -9 everything',
+    place: 'everything',
     ms: 0,
     async begin({ service: { redis, clickhouse, workers, flush } }) {
       await Promise.all([redis, clickhouse, flush, ...workers].map(kill));
@@ -191,5 +221,100 @@ export const SERVER_FAULTS: readonly Fault[] = [
     (line) => line.freeze(),
     (line) => line.thaw(),
   ),
-  again('line to Redis: connections dropped', 100, ({ redisLine }) => redisLine.dropAll()),
+  again('line to Redis: connections dropped', 'Redis', 100, ({ redisLine }) => redisLine?.dropAll()),
+];
+
+const clusterOf = ({ cluster }: Targets): RedisCluster => {
+  if (cluster === undefined) throw new Error('no cluster');
+  return cluster;
+};
+
+/** What may happen to a master or its replica; in the end each master has a replica again. */
+const ofPair = (
+  name: string,
+  ms: number,
+  begin: (pair: Pair) => Promise<unknown>,
+  end: (pair: Pair) => unknown,
+): Fault => ({
+  name,
+  place: 'Redis',
+  ms,
+  async begin(targets) {
+    const cluster = clusterOf(targets);
+    const pair = targets.random.pick(await cluster.pairs());
+    await begin(pair);
+    return async () => {
+      await end(pair);
+      await cluster.whole();
+    };
+  },
+});
+const tookOver = ({ replica }: Pair) =>
+  until('the replica is the master', async () => (await replica.role()) === 'master');
+
+const SLOTS_AT_ONCE = 40;
+
+/** Slots of a master that have keys, with those of its streams, go to another one while they are in use. */
+async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
+  const urls = (await cluster.pairs()).map(({ master }) => `redis://127.0.0.1:${master.port}`);
+  const nodes = urls.map(openRedis);
+  for (const node of nodes) node.on('error', () => {}); // those of the commands are enough
+  try {
+    const slots = await slotsOf(nodes, urls);
+    const from = random.pick([...nodes.keys()]);
+    const to = random.pick([...nodes.keys()].filter((node) => node !== from));
+    const source = nodes[from] as Redis;
+    const keys = await source.keys('*');
+    const streams = keys.filter((key) => key.endsWith(':marker'));
+    const picked = keys.length === 0 ? [] : Array.from({ length: SLOTS_AT_ONCE }, () => random.pick(keys));
+    const numbers = await Promise.all(
+      [...streams, ...picked].map((key) => source.call('CLUSTER', 'KEYSLOT', key)),
+    );
+    for (const slot of new Set(numbers.map(Number))) {
+      await slots.start(slot, from, to);
+      await sleep(random.next() * 20);
+      while (Number(await source.call('CLUSTER', 'COUNTKEYSINSLOT', slot)) > 0)
+        await slots.moveKeys(slot, from, to);
+      await slots.end(slot, to);
+      await slots.settled();
+    }
+  } finally {
+    for (const node of nodes) node.disconnect();
+  }
+}
+
+/** Where there is a cluster of masters with replicas. */
+export const CLUSTER_FAULTS: readonly Fault[] = [
+  ...AROUND,
+  {
+    name: 'slots moved',
+    place: 'Redis',
+    ms: 0,
+    async begin(targets) {
+      await moveSlots(clusterOf(targets), targets.random);
+      return async () => {};
+    },
+  },
+  ofPair('CLUSTER FAILOVER', 0, ({ replica }) => replica.command('CLUSTER', 'FAILOVER'), tookOver),
+  ofPair(
+    'kill -9 a master',
+    2_000,
+    async (pair) => {
+      await kill(pair.master);
+      await tookOver(pair);
+    },
+    ({ master }) => startAgain(master),
+  ),
+  ofPair(
+    'a replica stopped',
+    3_000,
+    ({ replica }) => replica.stop(),
+    ({ replica }) => startAgain(replica),
+  ),
+  ofPair(
+    'a master frozen', // its replica may take over meanwhile
+    8_000,
+    async ({ master }) => signal(master, 'SIGSTOP'),
+    ({ master }) => signal(master, 'SIGCONT'),
+  ),
 ];

@@ -22,7 +22,7 @@ const SHORT = [
   'maxmemory reached',
 ];
 const TIMES = FULL ? 10 : 1;
-const targets = await openTargets(t, createRandom(SEED), { REDIS_TIMEOUT_MS: MOST_PATIENT_MS });
+const targets = await openTargets(t, createRandom(SEED), undefined, { REDIS_TIMEOUT_MS: MOST_PATIENT_MS });
 const { service, random } = targets;
 const loads: Load[] = [];
 /** @param name begins every id of the load, so that what is lost tells its test */

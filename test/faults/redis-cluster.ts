@@ -10,7 +10,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { type Child, startChild } from '../../src/extras/embedded/child.js';
 import { findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 import { until } from '../harness/until.js';
-import { kill, type Part } from './service.js';
+import { kill, type Part, type RedisPart } from './service.js';
 
 const MASTERS = 3;
 const SLOTS = 16_384;
@@ -24,14 +24,17 @@ export interface ClusterNode extends Part {
   command(...words: string[]): Promise<unknown>;
 }
 
-export interface RedisCluster {
+export interface Pair {
+  readonly master: ClusterNode;
+  readonly replica: ClusterNode;
+}
+
+export interface RedisCluster extends RedisPart {
   readonly nodes: readonly ClusterNode[];
-  /** As REDIS_URL. */
-  url(): string;
+  /** Resolves when each of three masters has a replica with a link to it; these pairs. */
+  pairs(): Promise<readonly Pair[]>;
   /** Resolves when each of three masters has a replica with a link to it, which may not have all yet. */
   whole(): Promise<void>;
-  start(): Promise<void>;
-  stop(): Promise<void>;
 }
 
 /** Not started yet; stopped, its folder is left alone. */
@@ -43,16 +46,23 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
 
   const pairs = async () => {
     const roles = await Promise.all(nodes.map((node) => node.role()));
-    return nodes.filter(({ port }, i) => roles[i] === 'master' && roles.includes(port)).length;
+    return nodes.flatMap((replica, i) => {
+      const master = nodes.find(({ port }, j) => port === roles[i] && roles[j] === 'master');
+      return master === undefined ? [] : [{ master, replica }];
+    });
   };
   const isServed = async (node: ClusterNode) =>
     String(await node.command('CLUSTER', 'INFO').catch(() => '')).includes('cluster_state:ok');
   const whole = async () => {
-    await until('three masters have replicas', async () => (await pairs()) === MASTERS, TAKE_OVER_MS);
+    await until('three masters have replicas', async () => (await pairs()).length === MASTERS, TAKE_OVER_MS);
     await until('all slots are served', async () => (await Promise.all(nodes.map(isServed))).every(Boolean));
   };
   return {
+    name: 'redis',
     nodes,
+    get pid() {
+      return nodes[0]?.pid;
+    },
     url: () => nodes.map(({ port }) => `redis://127.0.0.1:${port}`).join(),
     whole,
     async start() {
@@ -62,6 +72,10 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
     async stop() {
       // A replica that writes its first AOF after a full sync ignores SIGTERM.
       await Promise.all(nodes.map((node) => node.pid && kill(node)));
+    },
+    async pairs() {
+      await whole();
+      return pairs();
     },
   };
 }

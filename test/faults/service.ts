@@ -25,14 +25,20 @@ export const MOST_PATIENT_MS = '900';
 
 export interface ServiceSpec {
   readonly workers?: number;
+  readonly fsync?: 'everysec' | 'always';
   /** Settings of `serve` and `flush`. */
   readonly env?: Readonly<Record<string, string>>;
+  /** In place of one Redis. */
+  readonly redis?: RedisPart;
   /** A way to Redis or ClickHouse that differs from the straight one. */
   readonly via?: {
     redis?(url: string): Promise<string>;
     clickhouse?(url: string): Promise<string>;
   };
 }
+
+/** A Redis of any form; its URLs are those of REDIS_URL. */
+export type RedisPart = Part & { url(): string };
 
 /** One process, again and again. */
 export interface Part {
@@ -59,9 +65,11 @@ export interface Service extends Places {
 /** It ends with the test. */
 export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Service> {
   const dir = await tempDir(t);
-  const redis = databasePart('redis', () =>
-    startRedis({ dir: join(dir, 'redis'), restart: false, fsync: 'always' }),
-  );
+  const redis =
+    spec.redis ??
+    databasePart('redis', () =>
+      startRedis({ dir: join(dir, 'redis'), restart: false, fsync: spec.fsync ?? 'everysec' }),
+    );
   let clickhousePort = 0;
   const clickhouse = databasePart('clickhouse', async () => {
     const server = await startClickHouse({
@@ -121,7 +129,7 @@ interface Database {
   stop(): Promise<void>;
 }
 
-function databasePart(name: string, start: () => Promise<Database>): Part & { url(): string } {
+function databasePart(name: string, start: () => Promise<Database>): RedisPart {
   let server: Database | undefined;
   return {
     name,
