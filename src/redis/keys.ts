@@ -78,6 +78,8 @@ export interface Keys extends StreamKeys {
 /** Identity, counts, profile, items, members. */
 export const PROFILE_KINDS = ['v', 'r', 'p', 'i', 'g'] as const;
 export type ProfileKind = (typeof PROFILE_KINDS)[number];
+/** A guest's counts are in its identity. As in lua/includes/retain.lua. */
+export const GUEST_KINDS = PROFILE_KINDS.filter((kind) => kind !== 'r');
 
 export interface DeliveryKeys {
   readonly queue: string;

@@ -1,6 +1,6 @@
 // The expected location of a visitor's data. Scripts verify it, or answer with a redirect (lua/includes/redirect.lua).
 
-import type { Keys } from './keys.js';
+import { GUEST_KINDS, type Keys } from './keys.js';
 
 export interface Location {
   readonly profileId: string;
@@ -37,8 +37,7 @@ export function checkedKeys(keys: Keys, { checked }: Location): string[] {
 /** All keys that expire with a guest, so that Redis refuses the call if one may have migrated. */
 export function checkedAndEndingKeys(keys: Keys, location: Location): string[] {
   const { profileId, generation } = location;
-  const ending =
-    generation === '' ? [keys.items(profileId), keys.members(profileId), keys.identity(profileId)] : [];
+  const ending = generation === '' ? GUEST_KINDS.map((kind) => keys.ofKind(kind, profileId)) : [];
   return [...checkedKeys(keys, location), ...ending];
 }
 
