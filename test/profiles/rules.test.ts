@@ -3,9 +3,11 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { identityName } from '../../src/identity-rules.js';
+import { belongingsOf } from '../../src/profiles/belongings.js';
 import { createProfileIds } from '../../src/profiles/profile-id.js';
-import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { bucketOf, createKeys, GUEST_KINDS, PROFILE_KINDS } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/node-markers.js';
+import { loadScript } from '../../src/redis/scripts.js';
 
 t.test('names of identities differ where identities do, and fit a listpack', async (t) => {
   const id = fc.string({ minLength: 1, maxLength: 255 });
@@ -74,4 +76,13 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     ...[keys.erased(id, 'x'), keys.leftovers(id, 'x'), keys.operation(id, 'x')],
   ];
   t.equal(new Set([...of, ...others]).size, of.length - 3 + others.length, 'each kind has a name of its own');
+});
+
+t.test("each kind of a visitor's data is merged, erased and expires", async (t) => {
+  const belongings = belongingsOf(undefined);
+  const guests = belongings.map(({ kind, guestKind }) => guestKind ?? kind);
+  t.same(new Set([...guests, ...belongings.map(({ kind }) => kind)]), new Set(PROFILE_KINDS));
+  t.same(new Set(guests), new Set(GUEST_KINDS));
+  const [, inLua = ''] = /GUEST_KINDS = \{(.*?)\}/.exec(loadScript('profiles/storeFacts').source) ?? [];
+  t.same([...inLua.matchAll(/'(\w)'/g)].map(([, kind]) => kind).sort(), [...GUEST_KINDS].sort());
 });
