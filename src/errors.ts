@@ -70,7 +70,7 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 export interface ServiceErrorOptions extends ErrorOptions {
-  /** Default 1. */
+  /** Seconds until a retry; by default 1. */
   readonly retryAfterS?: number;
   readonly overload?: Overload;
 }
@@ -86,7 +86,7 @@ export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;
   readonly retryAfterS: number;
-  /** For operators; not in answers. */
+  /** The bottleneck, for operators. It isn't in answers. */
   readonly overload: Overload | undefined;
 
   constructor(

@@ -12,7 +12,7 @@ export interface Identity {
   readonly lastName: string | null;
 }
 
-/** Stands for all profiles in an erasure. */
+/** The name that stands for all profiles in an erasure. */
 export const EVERY_PROFILE = '*';
 
 export const MAX_ID_BYTES = 255;
@@ -48,7 +48,7 @@ export function fitsBytes(text: string, max: number): boolean {
   return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
 }
 
-/** No control characters, and no lone surrogates, which UTF-8 can't encode. */
+/** True without control characters and lone surrogates, which UTF-8 can't encode. */
 export function isPlainText(text: string): boolean {
   return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
 }
@@ -90,13 +90,13 @@ export function isCustomerId(text: string): boolean {
   return isVisitorId(text) && isOfType('Customer', text);
 }
 
-/** Does not check the type of a gid. */
+/** Checks a visitor's id, but not the type of a gid. */
 export function isVisitorId(text: string): boolean {
   const id = normaliseId(text);
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
 }
 
-/** Such an address is stored, but leads to no visitor. @param email trimmed, lower case */
+/** A placeholder is stored, but doesn't lead to a visitor. @param email trimmed, lower case */
 export function isPlaceholderEmail(email: string): boolean {
   return PLACEHOLDER_EMAIL.test(email);
 }

@@ -10,7 +10,7 @@ interface LoggedError {
   readonly type: string;
   readonly message: string;
   readonly code?: string;
-  /** Without the message, with which V8's stack begins. */
+  /** V8's stack without the message at its beginning. */
   readonly stack?: string;
   readonly causes?: readonly LoggedError[];
 }

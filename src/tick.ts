@@ -12,7 +12,7 @@ import { performance } from 'node:perf_hooks'; // the global is a slow getter
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
 
-/** After a longer read there is no second one: the first requests have waited. */
+/** Milliseconds. After a longer read there isn't a second one, because the first requests have already waited. */
 const LONG_READ_MS = 1;
 
 let lookUps: Task[] | undefined;

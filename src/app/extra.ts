@@ -15,7 +15,7 @@ import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { ServeConfig } from './settings.js';
 
-/** Set by tests; all in milliseconds. */
+/** Times in milliseconds that tests set. */
 export interface Timing {
   readonly now?: () => number;
   readonly bodyTimeoutMs?: number;

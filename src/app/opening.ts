@@ -62,7 +62,7 @@ export async function openStore(
   return store;
 }
 
-/** Never makes a new deployment. @throws StartupError */
+/** Opens a Redis that has a deployment, and never makes a new one. @throws StartupError */
 export function openKnownStore(
   config: StoreConfig,
   name: string,
@@ -101,5 +101,5 @@ export function openIdentityOnly(
   return openIdentity({ store, visits, recordings, appends, maxProducts: config.MAX_PRODUCTS, itemIndex });
 }
 
-/** Reading a page of a batch, up to a megabyte, takes longer than a request may. */
+/** Reading a page of a batch (up to a megabyte) takes longer than a request may. */
 export const FLUSH_REDIS_TIMEOUT_MS = 10_000;

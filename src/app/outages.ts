@@ -10,7 +10,7 @@ interface Outage {
   fields: object;
   readonly began: number;
   seen: number;
-  /** Undefined before its first line. */
+  /** Time of the outage's last line; undefined before the first. */
   logged: number | undefined;
   answers: number;
 }
@@ -24,7 +24,7 @@ export class Outages {
   readonly #log: Logger;
   readonly #masters: () => readonly MasterState[];
   readonly #now: () => number;
-  /** By cause; bounded, because a cause has no data of a request. */
+  /** Outages by cause. The map is bounded, because a cause has no data of a request. */
   readonly #outages = new Map<string, Outage>();
 
   constructor(log: Logger, masters: () => readonly MasterState[], now = () => performance.now()) {

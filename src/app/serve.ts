@@ -40,7 +40,7 @@ export interface Serving extends Closeable {
 export interface ServeOptions {
   readonly extras?: readonly Extra[];
   readonly siblings?: Siblings | undefined;
-  /** For exports; '' if there is no ClickHouse. CLICKHOUSE_URL by default. */
+  /** ClickHouse's URL for exports; '' if there is none. By default CLICKHOUSE_URL. */
   readonly clickhouseUrl?: () => string;
   readonly timing?: Timing;
   /** Without it, `serve` throws a StartupError if Redis does not answer. */

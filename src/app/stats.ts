@@ -26,7 +26,7 @@ interface Sources {
 }
 
 export function openStats({ store, config, metrics, plugs, siblings }: Sources) {
-  // Every worker would read the same from Redis, so they are not summed.
+  // Every worker would read the same values from Redis, so these are not summed.
   const ofRedis = new Registry();
   const backlogsOf = async (keys: StreamKeys) => {
     const backlogs = new Map<number, Backlog>();

@@ -5,7 +5,7 @@ import {
   createClient,
 } from '@clickhouse/client';
 
-/** Enough for an insert of INSERT_BYTES. */
+/** Time for a request, long enough to insert INSERT_BYTES. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 export function createClickHouse(
@@ -13,7 +13,7 @@ export function createClickHouse(
   database?: string,
   settings: ClickHouseSettings = {},
 ): ClickHouseClient {
-  // In a local network compression costs more than it saves; https suggests a remote server.
+  // In a local network, compression costs more than it saves; https suggests a remote server.
   const remote = new URL(url).protocol === 'https:';
   return createClient({
     url,

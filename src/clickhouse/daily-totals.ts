@@ -98,7 +98,7 @@ async function deleteVisits(
     query: `ALTER TABLE ${localTable('visits_stored', cluster)}${onCluster(cluster)}
       DELETE WHERE ${isOver('occurred_at')} AND ${day} IN (${days.join(',')})`,
     query_params,
-    // 2 waits for all replicas.
+    // The value 2 waits for all replicas.
     clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
     ...abort,
   });
@@ -114,7 +114,7 @@ async function total(
   const ofThatDay = `occurred_at >= ${start('{day: Date}')} AND occurred_at < ${start('{day: Date} + 1')}`;
   const ofTotals = `day = {day: Date} AND time_zone = '${timeZone}'`;
   const at = "fromUnixTimestamp64Milli({now: Int64}, 'UTC')";
-  // One block: a crash leaves all of a day's rows or none.
+  // Insert one block, so that a crash leaves all of a day's rows or none.
   const clickhouse_settings = { min_insert_block_size_rows: '100000000', max_block_size: '65505' };
   for (const query of [
     `INSERT INTO visits_per_day_stored
@@ -163,7 +163,7 @@ export function keepDaysTotalled(
   };
 }
 
-/** Milliseconds, by the clock that stamps the rows. */
+/** Returns milliseconds by the clock that stamps the rows. */
 async function clockOf(client: ClickHouseClient): Promise<number> {
   const answer = await client.query({
     query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now',

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
 
-/** Does not reveal the salt. */
+/** Identifies the Redis without revealing its salt. */
 export function fingerprintOf(salt: string): string {
   return createHash('sha256').update(`wishmeter deployment ${salt}`).digest('hex').slice(0, 32);
 }

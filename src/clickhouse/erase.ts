@@ -30,11 +30,11 @@ export const VISITOR_TABLES: readonly {
   { name: 'purchases_stored', profile: 'profile_id', time: 'taken_at', clock: 'server' },
 ];
 
-/** 90 bytes per profile, below max_query_size (256 KiB). */
+/** At 90 bytes per profile, a statement stays below max_query_size (256 KiB). */
 const PROFILES_PER_STATEMENT = 2_000;
-/** 32 KB of parameters, below http_max_field_value_size (128 KiB). */
+/** Their parameters have 32 KB, below http_max_field_value_size (128 KiB). */
 const NAMES_PER_STATEMENT = 500;
-/** 40 bytes per event. */
+/** An event takes 40 bytes of the statement. */
 const EVENTS_PER_STATEMENT = 5_000;
 
 /** Resolves when no query sees the rows and no active part has them. */
@@ -42,7 +42,7 @@ export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, c
   const erase: Erase = async (table, condition) => {
     await client.command({
       query: `ALTER TABLE ${localTable(table, cluster)}${onCluster(cluster)} DELETE WHERE ${condition}`,
-      // 2 waits for all replicas.
+      // The value 2 waits for all replicas.
       clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
     });
   };

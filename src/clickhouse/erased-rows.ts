@@ -6,10 +6,10 @@ import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rul
 /** Milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** Keys: profile id, identity name or EVERY_PROFILE. */
+/** A key is a profile id, an identity's name or EVERY_PROFILE. */
 export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
 
-/** Correct clocks differ by less. */
+/** Correct clocks differ by less than this. */
 const AHEAD_MS = 60_000;
 
 export function futureFrom(): number {

@@ -14,7 +14,7 @@ const VISITS = `INSERT INTO visits_stored (occurred_at, stream, entry, place, pr
   FORMAT TabSeparated`;
 
 const SETTINGS = {
-  // Else ClickHouse sends 200 before the insert is done, and errors only in the body.
+  // Otherwise ClickHouse sends 200 before the insert is done, and errors only in the body.
   send_progress_in_http_headers: 0,
   async_insert: 0,
   // A killed ClickHouse may remember a block whose rows are lost or did not reach all materialized views.

@@ -4,7 +4,7 @@ import { certificateFault } from '../certificates.js';
 import { AwayError, StartupError } from '../errors.js';
 import { errorCode } from './blame.js';
 
-/** From ErrorCodes.cpp. */
+/** Errors that may pass, with their codes from ErrorCodes.cpp. */
 const PASSING = new Set([
   159, // TIMEOUT_EXCEEDED
   202, // TOO_MANY_SIMULTANEOUS_QUERIES

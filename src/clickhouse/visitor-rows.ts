@@ -19,7 +19,7 @@ export type RowTexts = AsyncIterable<readonly string[]>;
 
 export interface Owners {
   readonly profiles: readonly string[];
-  /** See identityName. */
+  /** Names of identities, as identityName makes them. */
   readonly names: readonly string[];
   /** Erasures that ClickHouse may not have executed yet. */
   readonly erased: ErasedUntil;
@@ -80,7 +80,7 @@ export class VisitorRowReader {
   }
 
   /**
-   * Oldest first within each PAGE of profiles and names.
+   * Yields rows, oldest first within each PAGE of profiles and names.
    * @returns undefined if there is no ClickHouse; iterating throws its errors
    */
   async read(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
@@ -152,7 +152,7 @@ async function* readPage(
     format: 'JSONEachRow',
     query_params: { profiles, ...namedParams(names) },
     abort_signal: beginning,
-    // Else an error after the first rows would look like a row.
+    // Otherwise an error after the first rows would look like a row.
     clickhouse_settings: { date_time_output_format: 'iso', http_write_exception_in_output_format: 0 },
   });
   const close = () => answer.close();

@@ -10,7 +10,7 @@ const BACKLOG =
 export interface Backlog {
   readonly events: number;
   readonly bytes: number;
-  /** 0 if the stream is empty. */
+  /** Age of the oldest entry; 0 if the stream is empty. */
   readonly oldestMs: number;
   readonly deadLetters: number;
 }

@@ -13,7 +13,7 @@ import type { Keys } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 
 export interface Erasure {
-  /** For a compare-and-delete. */
+  /** The stored value, for a compare-and-delete. */
   readonly held: string;
   readonly until: Until;
 }

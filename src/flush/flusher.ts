@@ -25,7 +25,7 @@ export interface Flusher {
 export function startFlusher(spec: FlusherSpec): Flusher {
   const stop = new AbortController();
   const abort = new AbortController();
-  // Each loop listens; Node would warn from the eleventh listener on.
+  // Each loop listens to the signals, and Node would warn from the eleventh listener on.
   setMaxListeners(0, stop.signal, abort.signal);
   const running = run(spec, { drain: stop.signal, abort: abort.signal });
   return {

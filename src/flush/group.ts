@@ -16,11 +16,11 @@ const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';
-/** Redis takes 2 ms to claim and 4 ms to delete so many entries. */
+/** Entries per command. Redis takes 2 ms to claim, and 4 ms to delete, so many. */
 const CHUNK = 500;
 
 export interface Refused {
-  /** Without its newline. */
+  /** The line without its newline. */
   readonly line: Buffer;
   readonly code: number;
   readonly reason: string;
@@ -88,7 +88,7 @@ export class StreamGroup {
     return kept === entries.length;
   }
 
-  /** @param refused become dead letters, like `foreignEntries`; after a crash perhaps twice */
+  /** @param refused lines that become dead letters, like `foreignEntries`; after a crash perhaps twice */
   async ack(
     entries: readonly Entry[],
     refused: readonly Refused[],

@@ -7,7 +7,7 @@ import type { Keys } from '../redis/keys.js';
 import type { Refused } from './group.js';
 
 export interface HandOver {
-  /** Repeated after a crash. @param refused lines that come again when their dead letters are retried */
+  /** Is called again after a crash. @param refused lines that come again when their dead letters are retried */
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
   erase(erased: ErasedUntil): Promise<void>;
 }

@@ -21,7 +21,7 @@ const NEWLINE = 0x0a;
 
 /**
  * Resolves when every line is stored or refused.
- * @throws errors of `confirm`; the signal's reason
+ * @throws errors of `confirm`, or the signal's reason
  */
 export async function insertLines(lines: Buffer, inserter: Inserter): Promise<readonly Refused[]> {
   const refusal = await insert(lines, inserter);

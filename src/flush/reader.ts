@@ -9,7 +9,7 @@ export interface Batch {
   readonly lines: Buffer;
   readonly rows: number;
   readonly entries: readonly Entry[];
-  /** JSON: id, and alternating names and values. */
+  /** Each is JSON: the entry's id, and alternating names and values. */
   readonly foreignEntries: readonly string[];
   readonly isFull: boolean;
 }
@@ -34,7 +34,7 @@ export interface Bounds {
 /** `fields` alternates names and values. */
 export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 
-/** Fewer entries than `count` at the end of the stream. */
+/** Returns fewer entries than `count` only at the end of the stream. */
 export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
 
 // Small pages: visits wait while Redis copies one.
@@ -82,7 +82,7 @@ export async function collectBatch(
 interface Parsed {
   readonly id: string;
   readonly fields: readonly Buffer[];
-  /** Claimed by the entry; verified while copying. 0 for a foreign entry. */
+  /** Rows that the entry claims to have, verified while copying. 0 for a foreign entry. */
   readonly rows: number;
   readonly lines: Buffer;
   readonly prefix?: string;
@@ -97,7 +97,7 @@ function parse(id: string, fields: readonly Buffer[], visits: number | undefined
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
     else if (name === (visits === undefined ? ENTRY.lines : ENTRY.visits)) lines = fields[i + 1];
     else if (name === ENTRY.time) time = fields[i + 1]?.toString('latin1');
-    // Lines of a retried dead letter have their prefix.
+    // Lines of a retried dead letter already have their prefix.
     else if (name === ENTRY.lines) return whole(id, fields, rows, fields[i + 1]);
   }
   if (visits === undefined) return whole(id, fields, rows, lines);
@@ -171,7 +171,7 @@ class Collected {
     this.#entries.push({ id, rows, bytes: lines.length });
   }
 
-  /** Byte by byte: rows are short, and calls would cost more. @returns 0 unless `rows` is exact */
+  /** Copies byte by byte: rows are short, and calls would cost more. @returns 0 unless `rows` is exact */
   #spread(rows: number, lines: Buffer, prefix: string): number {
     const memory = this.#memory;
     const before = Buffer.from(prefix, 'latin1');

@@ -58,7 +58,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
   if (!isDue) return 0;
   const due: Due = [...erasures];
-  // After `areFlushed`: receivers get events before they leave their stream.
+  // Runs after `areFlushed`, because receivers get events before the events leave their stream.
   if (spec.eraseDeliveries !== undefined)
     isWhole = (await attempt(spec.eraseDeliveries(erasures))) && isWhole;
   let areNamesDone = isWhole;
@@ -67,7 +67,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   for (const page of pagesOf(due)) {
     const areNames = isIdentityName(page[0]?.[0] ?? '');
     const isErased = await attempt(eraseRows(clickhouse, new Map(page), cluster));
-    // Identities first: forgetting the profiles closes a compliance request.
+    // Forget identities first, because forgetting the profiles closes a compliance request.
     const isDone =
       isErased && isWhole && (areNames || areNamesDone) && (await attempt(forget(redis, keys, page)));
     if (isDone) done += page.length;

@@ -15,7 +15,7 @@ import { insertLines } from './insert-lines.js';
 import { type Batch, type Bounds, PAGE_BYTES } from './reader.js';
 import type { Kind, Streams } from './streams.js';
 
-/** Any flusher claims pending entries idle for so long. With SCAN_MS they wait at most 15 s. */
+/** Any flusher claims entries that have been pending and idle for so long. With SCAN_MS, they wait at most 15 s. */
 const ABANDONED_MS = 10_000;
 const SCAN_MS = 2_500;
 const KEEP_MS = 2_500;
@@ -33,7 +33,7 @@ export interface StreamFlusherSpec {
   readonly log: Logger;
   readonly abandonedMs?: number | undefined;
   readonly backoff?: Backoff | undefined;
-  /** Called after the insert; repeated after a crash. */
+  /** Called after the insert, and again after a crash. */
   readonly handOver?:
     | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
     | undefined;
@@ -181,7 +181,7 @@ class StreamFlusher {
     this.#held.set(batch, performance.now());
   }
 
-  /** Sequential: a slow Redis must not get more calls. Never throws. */
+  /** Makes one call at a time, because a slow Redis must not get more. Never throws. */
   async #keepHeld(ended: AbortSignal): Promise<void> {
     for (;;) {
       await pause(Math.min(KEEP_MS, this.#abandonedMs / 4), ended);

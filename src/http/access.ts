@@ -24,7 +24,7 @@ export interface Caller {
   /** Derived from a server's key: the scope of rate limits and idempotency keys. */
   readonly account: string | null;
   readonly mayLink: boolean;
-  /** Signed by Shopify. */
+  /** The logged-in customer, signed by Shopify. */
   readonly customerId: string | null;
 }
 

@@ -9,7 +9,7 @@ import type { Answer, TextStream } from './operation.js';
 import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 import { pump } from './pump.js';
 
-/** Bytes. Smaller JSON is written without checking back-pressure: rate limits bound the unread answers. */
+/** Bytes of JSON. Smaller JSON is written without checking back-pressure: rate limits bound the unread answers. */
 const SMALL_BYTES = 4 * 1024;
 /** Bytes. A larger answer counts as several requests, and is refused while too many bytes are unread. */
 export const LARGE_BYTES = 16 * 1024;

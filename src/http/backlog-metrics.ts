@@ -7,7 +7,7 @@ import type { MasterState } from '../redis/health.js';
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';
   readonly highWater: number;
-  /** By stream number. Throws if Redis does not answer. */
+  /** Reads backlogs by stream number. Throws if Redis does not answer. */
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
@@ -57,7 +57,7 @@ export function backlogMetrics(
       countErasures().catch(() => undefined),
       look(),
     ]);
-    // Synchronous: a concurrent scrape must not see half of it.
+    // Synchronous: a concurrent scrape must not see half of the new values.
     for (const [i, backlog] of backlogs.entries()) show[i]?.(backlog);
     for (const state of STATES) masters.set({ state }, states.filter((one) => one.state === state).length);
     redisUp.set(states.length > 0 && states.every(({ state }) => state === 'up') ? 1 : 0);

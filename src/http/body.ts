@@ -17,7 +17,7 @@ const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 /** The largest body, 1 MiB, has 725 TCP segments, or 1,025 chunks of 1 KB. */
 const MAX_CHUNKS = 1_200;
 const LEAST_CAPACITY = 512;
-/** Of all bodies. Beyond it the oldest are refused: their senders are not authenticated yet. */
+/** Limit of all unfinished bodies together. Beyond it, the oldest are refused: their senders are not authenticated yet. */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;

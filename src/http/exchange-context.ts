@@ -20,7 +20,7 @@ export interface ExchangeContext {
   readonly bodies: BodyReader;
   readonly pending: PendingBytes;
   readonly closesConnections: boolean;
-  /** Neither answered nor aborted. */
+  /** Requests that are neither answered nor aborted. */
   openRequests: number;
   /** Called for every error answer. @param sentence if it differs from the code's */
   readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;

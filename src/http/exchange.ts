@@ -117,7 +117,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     try {
       this.caller = access.identify(accessGroup, this.head, this.#rawQuery, method !== 'get');
     } finally {
-      // Wrong credentials count for their address.
+      // A request with wrong credentials counts for its address.
       this.#rateLimitKey = limits.count(accessGroup, this.caller, this.#res, req);
     }
   }

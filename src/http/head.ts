@@ -4,7 +4,7 @@
 import type { HttpRequest } from 'uWebSockets.js';
 
 export class Head {
-  // The first of each name; '' if absent.
+  // The first header of each name; '' if absent.
   requestId = '';
   authorization = '';
   apiKey = '';

@@ -40,7 +40,7 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/** Normalised; only `https:` at a listed host. */
+/** Normalises an image's address. Accepts only `https:` at a listed host. */
 export function imageAddress(
   address: string | null,
   { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },

@@ -9,7 +9,7 @@ import type { Request } from './operation.js';
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
 
-/** Also works at Redis's `maxmemory`. */
+/** An erasure also works at Redis's `maxmemory`. */
 export const ERASURE = 'erase';
 
 interface Fingerprint {

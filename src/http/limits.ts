@@ -9,7 +9,7 @@ import { type AccessGroup, type Caller, isGuarded } from './access.js';
 import { callerAddress, isLoopback } from './address.js';
 
 const WINDOW_MS = 1_000;
-/** About 100 bytes each; beyond it the oldest are dropped. */
+/** Callers to remember, at about 100 bytes each. Beyond the limit, the oldest are dropped. */
 const MAX_CALLERS = 100_000;
 
 export class RateLimit {
@@ -90,9 +90,9 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** 0: no limit. */
+  /** 0 means no limit. */
   readonly perCaller: number;
-  /** 0: no limit. */
+  /** 0 means no limit. */
   readonly perAnonymousAddress: number;
   readonly trustedProxies: number;
   readonly workers?: number | undefined;

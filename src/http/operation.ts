@@ -8,7 +8,7 @@ import type { Head } from './head.js';
 import type { Query } from './query.js';
 
 export const MAX_BODY = 64 * 1024;
-/** Bytes of an event's payload, or an item's properties, as compact JSON. */
+/** Most bytes of an event's payload or an item's properties, as compact JSON. */
 export const MAX_PAYLOAD = 16 * 1024;
 
 export interface Answer {
@@ -19,7 +19,7 @@ export interface Answer {
 }
 
 export interface TextStream extends AsyncIterable<string> {
-  /** Called even if iterating never began. */
+  /** Is called even if nobody has begun to iterate. */
   close(): void;
 }
 
@@ -35,7 +35,7 @@ export interface Operation<Input = unknown> {
   readonly takesText?: true;
   readonly wantsBytes?: true;
   readonly onlyReads?: true;
-  /** Further headers to keep, in lower case. */
+  /** Names of further headers to keep, in lower case. */
   readonly headers?: readonly string[];
   readonly doc: OperationDoc;
   admit?(request: Request): void;
@@ -55,13 +55,13 @@ export function operation<Input>(row: Operation<Input>): Operation {
 
 export interface Request {
   readonly caller: Caller;
-  /** From the result of `read`, authorised. */
+  /** The authorised identity from the result of `read`. */
   readonly identity: Identity;
   readonly head: Pick<Head, 'userAgent'>;
   readonly isHead: boolean;
   readonly parameter: string;
   query(): Query;
-  /** One of the operation's `headers`; '' if absent. */
+  /** Returns one of the operation's `headers`; '' if absent. */
   header(name: string): string;
   hasEmptyHeader(name: string): boolean;
   actFor(named: NamedIdentity): Identity;
@@ -89,7 +89,7 @@ export interface OperationDoc {
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
-  /** Beyond those that codesOf() in openapi.ts adds. */
+  /** Error codes, without those that codesOf() in openapi.ts adds. */
   readonly refusals?: readonly ErrorCode[];
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
   readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };

@@ -1,4 +1,4 @@
-// Recognises requests by people: no prefetch, no robot, no HEAD.
+// Recognises requests by people: not a prefetch, not by a robot, not HEAD.
 
 import type { Request } from './operation.js';
 import { isRobot } from './robots.js';

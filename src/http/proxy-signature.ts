@@ -5,7 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const MAX_AGE_MS = 90_000;
-/** Each may occur once. */
+/** Parameters that we read. Each may occur only once. */
 const READ = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
 const LOGIN = 'logged_in_customer_id=';
 /**

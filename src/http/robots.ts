@@ -15,7 +15,7 @@ const namesRobot = createIsbotFromList([
   '^whatsapp/',
 ]);
 
-/** The expression takes 3 µs, a cached result 0.2 µs. */
+/** Cached results: the expression takes 3 µs, the cache 0.2 µs. */
 const known = new LRUCache<string, boolean>({ max: 1_000 });
 
 export function isRobot(userAgent: string): boolean {

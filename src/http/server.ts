@@ -19,7 +19,7 @@ export interface ServerOptions
   readonly uws: Uws;
   readonly host: string;
   readonly port: number;
-  /** Prefix of `operations`, not of `unprefixed`. */
+  /** Prefix of the paths of `operations`, but not of `unprefixed`. */
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];

@@ -45,7 +45,7 @@ async function prepare(
   const gzipped = await promisify(gzip)(content, { level: 9 });
   const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`;
   const headers = {
-    // Weak: gzipped and plain bytes have the same tag.
+    // A weak tag, because gzipped and plain bytes share it.
     etag: `W/${tag}`,
     'cache-control': CACHE_CONTROL,
     vary: 'Accept-Encoding',

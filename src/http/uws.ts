@@ -16,7 +16,7 @@ const require = createRequire(import.meta.url);
 const SOURCES = [
   {
     name: '@btc-vision/uwebsockets.js',
-    // Not import(): if this throws, Node 20 also ends the process.
+    // Not import(): if the module throws, Node 20 also ends the process.
     load: () => require('@btc-vision/uwebsockets.js'),
     manifest: './package.json',
   },

@@ -8,16 +8,16 @@ import type { Request } from './operation.js';
 
 export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
-/** Not signed. */
+/** The header of the topic, which is not signed. */
 export const TOPIC = 'x-shopify-topic';
-/** The same for all webhooks of an event; optional. */
+/** An optional header, the same for all webhooks of an event. */
 export const EVENT_ID = 'x-shopify-event-id';
 export const MAX_DELIVERY = 1024 * 1024;
 export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Runs before the body is read. */
+/** Call before the body is read. */
 export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);

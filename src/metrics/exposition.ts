@@ -6,7 +6,7 @@ import { KeyRing } from '../key-ring.js';
 const LAST_MS = 1_000;
 const BEARER = /^Bearer +(\S+) *$/i;
 
-/** '' if it is not Bearer. */
+/** Returns the Bearer token; '' if there is none. */
 export function bearerOf(authorization: string): string {
   return BEARER.exec(authorization)?.[1] ?? '';
 }
@@ -24,7 +24,7 @@ export class MetricsAccess {
   }
 }
 
-/** A failure is not cached. */
+/** Caches a result for a second, but not a failure. */
 export function atMostOnceASecond<T>(
   make: () => Promise<T>,
   clock = () => performance.now(),

@@ -37,7 +37,7 @@ export class HistogramSeries {
     counts[sum] = (counts[sum] as number) + value;
   }
 
-  /** Cumulative. None for labels without observations. */
+  /** Samples are cumulative. Labels without observations have none. */
   samples(name: string): { metricName: string; labels: Record<string, string | number>; value: number }[] {
     const buckets = this.#buckets;
     const bounds = [...buckets, '+Inf'];
@@ -58,7 +58,7 @@ export class HistogramSeries {
 
 export class FixedHistogram<Label extends string = never> {
   readonly #spec: HistogramSpec<Label>;
-  /** Bounded: labels come from code, never from a caller. */
+  /** The map is bounded, because labels come from code, never from a caller. */
   readonly #series = new Map<string, HistogramSeries>();
 
   constructor(registry: Registry, spec: HistogramSpec<Label>) {
@@ -70,7 +70,7 @@ export class FixedHistogram<Label extends string = never> {
     registry.registerMetric(metric as unknown as Metric);
   }
 
-  /** Callers on the hot path keep the series. @param values in the order of the labels */
+  /** On the hot path, keep the returned series. @param values in the order of the labels */
   series(...values: readonly string[]): HistogramSeries {
     const key = values.join('\n');
     let series = this.#series.get(key);

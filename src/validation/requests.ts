@@ -150,7 +150,7 @@ export function readVisitList(body: unknown): VisitListRequest {
   };
 }
 
-/** Parameters are decoded. */
+/** A query with decoded parameters. */
 interface Query {
   get(name: string): string | string[] | undefined;
 }
@@ -170,7 +170,7 @@ function given(query: Query, name: string, faults?: Issue[]): string | undefined
   return UNREADABLE;
 }
 
-/** No schema accepts it: a faulty parameter must not count as absent. */
+/** Replaces a faulty parameter, which must not count as absent. No schema accepts it. */
 const UNREADABLE = '\ud800';
 
 function faultOf(value: string | readonly string[]): string | undefined {

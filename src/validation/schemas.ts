@@ -197,7 +197,7 @@ export const settingsBody = {
   properties: { autoRemoveAfterPurchase: boolean },
 } as const;
 
-/** Shopify's maximum. */
+/** Shopify's maximum per product. */
 const MAX_VARIANTS = 2_048;
 
 export const productBody = {

@@ -19,7 +19,7 @@ export function parseExactly(bytes: Buffer): unknown {
   );
 }
 
-/** Null if it is invalid. */
+/** Returns an id as text, or null if it is invalid. */
 export function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
   const text = typeof value === 'number' ? String(value) : value;
   return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;
