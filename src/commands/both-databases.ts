@@ -10,7 +10,7 @@ import { createKeys } from '../redis/keys.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 
-/** Long enough for a value of many megabytes. */
+/** Redis's time-out, long enough for a value of many megabytes. */
 const REDIS_TIMEOUT_MS = 60_000;
 
 export interface Where {

@@ -29,7 +29,7 @@ export interface CommandLine {
   readonly example: string;
 }
 
-/** For the log, and to find the embedded databases. */
+/** Settings of every command, for its log and to find the embedded databases. */
 const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
 /** Settings that `start` itself reads. */
@@ -172,7 +172,7 @@ export type OptionsOf<Name extends CommandName> =
     ? { readonly [O in keyof Options]?: Options[O] extends { type: 'string' } ? string : boolean }
     : unknown;
 
-/** Printed with the usage; exit code 2. */
+/** An error that is printed with the usage. The exit code is 2. */
 export class UsageError extends Error {
   constructor(sentence: string) {
     super(sentence);

@@ -104,7 +104,7 @@ async function* each({
   }
 }
 
-/** Collects ids first: a letter that is refused again gets a new id. */
+/** Collects all ids first, because a letter that is refused again gets a new id. */
 async function everyOne(letters: Letters): Promise<Selection> {
   const selection: Selection = new Map();
   for await (const { stream, letter } of each(letters)) add(selection, stream, letter.id);

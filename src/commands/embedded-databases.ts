@@ -13,7 +13,7 @@ export function redisFolder(dataDir: string): string {
   return join(resolve(dataDir), 'redis');
 }
 
-/** Includes the service's credentials; '' if no ClickHouse is found. */
+/** Returns a URL with the service's credentials; '' if there is no ClickHouse. */
 export function serviceClickHouse({
   CLICKHOUSE_URL,
   DATA_DIR,
@@ -21,7 +21,7 @@ export function serviceClickHouse({
   return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
 }
 
-/** The embedded Redis may not be running. */
+/** Returns URLs of Redis. An embedded Redis may not be running. */
 export function redisUrls({
   REDIS_URL,
   DATA_DIR,

@@ -6,7 +6,7 @@ import { isServiceLink } from '../setting-values.js';
 export interface SettingNote {
   readonly level: 'info' | 'warn';
   readonly message: string;
-  /** Names only: values may be secret. */
+  /** Only the names of settings, because values may be secret. */
   readonly settings: readonly string[];
 }
 

@@ -9,9 +9,9 @@ export interface Channel {
   listen(onMessage: (message: unknown) => void): void;
 }
 
-/** A worker sends these; the numbers identify a question. */
+/** Messages from a worker. The numbers identify a question. */
 export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
-/** `start` sends these; `values` are by worker name. */
+/** Messages from `start`. `values` are by worker name. */
 export type FromRelay =
   | { readonly collect: number }
   | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };
@@ -22,7 +22,7 @@ const TIMEOUT_MS = 1_500;
 export class WorkerSiblings {
   readonly workers: number;
   readonly #channel: Channel;
-  /** By question; an entry expires after TIMEOUT_MS. */
+  /** Callbacks by question. An entry expires after TIMEOUT_MS. */
   readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));

@@ -14,7 +14,7 @@ interface Member {
 }
 
 export class Children {
-  /** Bounded: a restarted child keeps its name. */
+  /** Children by name. The map is bounded, because a restarted child keeps its name. */
   readonly #members = new Map<string, Member>();
   readonly #log: Logger;
   readonly #kill: (pid: number, signal: NodeJS.Signals) => void;
@@ -50,7 +50,7 @@ export class Children {
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));
   }
 
-  /** Acknowledged writes are in Redis's append-only file. */
+  /** Loses no acknowledged write: Redis's append-only file has them. */
   kill(): void {
     this.#closing = true;
     for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');

@@ -26,7 +26,7 @@ import type { ShutdownStep } from './shutdown.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
-/** From SIGTERM to SIGKILL: longer than `deliver` waits for an answer and `flush` for an insert. */
+/** Milliseconds from SIGTERM to SIGKILL, longer than `deliver` waits for an answer and `flush` for an insert. */
 const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
@@ -50,7 +50,7 @@ export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep
 
 export interface Running {
   readonly port: number;
-  /** Set if API_KEYS is empty. */
+  /** The generated API key, if API_KEYS is empty. */
   readonly key: string | undefined;
   readonly clickhouseUrl: string;
   /** Undefined if ClickHouse isn't embedded. */
