@@ -1,6 +1,6 @@
-// Decides which alerts a product's change means for a saved item. It compares with the last reported state, if any,
-// else with the item; a dropped price must also be below the item's. The reported state changes atomically with the
-// alert's event, so each alert is sent once.
+// Decides which alerts a product's change means for a saved item. It compares the product with its last reported state,
+// or with the item if there is none. A price drop also requires a price below the item's. The reported state changes
+// atomically with the alert's event, so each alert is sent once.
 
 import { parseAmount } from '../../events/amount.js';
 import { itemField } from '../../wishlist/item.js';
@@ -14,7 +14,7 @@ export interface Variant {
   readonly price: string;
   /** Upper case; null for the shop's currency. */
   readonly currencyCode: string | null;
-  /** Null if unknown, which counts as unchanged. */
+  /** Null if unknown: then stock counts as unchanged. */
   readonly inventoryAvailable: boolean | null;
 }
 
@@ -22,7 +22,7 @@ export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
-  /** If false, there are no alerts and reported states stay. */
+  /** If false, no alerts are sent, and items keep their reported states. */
   readonly isPublished: boolean;
   readonly isWhole: boolean;
   readonly variants: readonly Variant[];
@@ -76,7 +76,7 @@ export function readWish(stored: string): Wish {
   };
 }
 
-/** An item without a variant follows all variants. */
+/** Maps items' fields to variants. An item without a variant follows all variants. */
 export function variantsByField(product: Product): Map<string, readonly Variant[]> {
   const { productId, isWhole, variants } = product;
   const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
@@ -86,7 +86,7 @@ export function variantsByField(product: Product): Map<string, readonly Variant[
 }
 
 /**
- * Takes the lowest price in the item's currency; in stock if any variant is. Unknown currencies are never equal.
+ * Returns the lowest price in the item's currency, in stock if any variant is. Unknown currencies are never equal.
  * @param shopCurrency for items and variants without a currency
  */
 export function offerOf(
@@ -110,10 +110,10 @@ export function offerOf(
 }
 
 /**
- * @param now undefined if the product's state is unknown
- * @param version of the product; items with a newer reported version are skipped
- * @param since version below which unchanged items are stamped, too: a process that still alerts for an older version
- *   then skips them
+ * @param now the current offer; undefined if it is unknown
+ * @param version the product's; items with a newer reported version are skipped
+ * @param since unchanged items with an older reported version are stamped, too, so that a process that still alerts for
+ *   an older version skips them
  */
 export function stepsOf(
   { item, start, reported }: Wish,

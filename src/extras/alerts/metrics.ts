@@ -4,7 +4,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Products } from './products.js';
 import { PRODUCT_LEFT_OUT, type ProductLeftOut } from './routes.js';
 
-/** @returns reads and shows them; no stale values if Redis fails */
+/** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function productMetrics(registry: Registry, products: Products | undefined): () => Promise<void> {
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
   const count = gauge('wishmeter_products_open', 'Changed products with alerts yet to send');

@@ -20,7 +20,7 @@ import {
 } from './alert.js';
 import type { Subscribers } from './subscribers.js';
 
-/** The pause after a page, as a multiple of its duration: visits have priority. */
+/** The pause after a page, as a multiple of the page's duration, so that visits have priority. */
 const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
 const ROUNDS = MAX_HOPS;

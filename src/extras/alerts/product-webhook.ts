@@ -1,5 +1,5 @@
 // Parses products of PUT /products and of Shopify's webhook. Shopify drops endpoints that answer errors, so the webhook
-// ignores bodies that aren't products, and variants without a price. It may omit variants; `variant_gids` has all ids.
+// ignores bodies that aren't products, and variants without a price. A body may omit variants; `variant_gids` has all ids.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../../errors.js';
@@ -92,7 +92,7 @@ function readVariant(given: Fields): Variant[] {
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** True also if sold without stock or not tracked. Null if unknown: some API versions omit these fields. */
+/** Also true if the variant is sold without stock or not tracked. Null if the API version omits these fields. */
 function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
   if (inventory_policy === 'continue' || inventory_management === null) return true;
   return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;

@@ -1,6 +1,6 @@
 // Product updates and their alerts. An update stays in the journal until all its alerts are sent; if a process dies,
-// another one finishes an entry that it sees in two consecutive scans. PUT is answered after the alerts, a webhook
-// before. The newest version of a product wins: Shopify's `updated_at`, else the time of arrival.
+// another one finishes an entry that it sees in two consecutive scans. PUT is answered after the alerts are sent,
+// a webhook before. The newest version of a product wins: Shopify's `updated_at`, else the time of arrival.
 
 import { backoffMs, pause } from '../../backoff.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -9,17 +9,17 @@ import type { Product } from './alert.js';
 import { type Change, type Counts, Notifier, type NotifierSpec } from './notifier.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
-/** Longer than Shopify repeats a webhook. */
+/** How long a version is remembered: longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
 const PAGE = 100;
 const MOST = 1_000;
 const SCAN_MS = 30_000;
 
 export interface ProductsSpec extends NotifierSpec {
-  /** Called before the alerts, and again if these are retried. */
+  /** Called before the alerts are sent, and again if they are retried. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
   readonly onError: (error: Error) => void;
-  /** Called for a version later than Redis's clock, which counts as now. */
+  /** Called for a version that is later than Redis's clock; the version then becomes the current time. */
   readonly onFuture: () => void;
   readonly scanMs?: number | undefined;
 }
@@ -30,7 +30,7 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #notifier: Notifier;
   readonly #closing = new AbortController();
-  /** At most MOST; a later scan finds the rest. */
+  /** Ids of products to alert for, at most MOST. A later scan finds the rest. */
   readonly #wanted = new Set<string>();
   /** Journaled versions -> monotonic time of the first scan that found them. */
   #seen: ReadonlyMap<string, number> = new Map();
@@ -43,7 +43,7 @@ export class Products {
   }
 
   /**
-   * Idempotent. If it fails, the alerts are sent later.
+   * Idempotent. If it fails after journaling the update, the alerts are sent later.
    * @throws ServiceError `overloaded`
    */
   async put(product: Product): Promise<Counts> {
@@ -51,7 +51,7 @@ export class Products {
     return this.#notify({ product, version, since });
   }
 
-  /** Sends alerts later. @param updatedAt milliseconds since 1970 */
+  /** Journals the update; its alerts are sent later. @param updatedAt milliseconds since 1970 */
   async take(product: Product, updatedAt: number | undefined): Promise<void> {
     const [version] = await this.#write(product, updatedAt ?? '');
     if (version === undefined) return;
@@ -59,7 +59,7 @@ export class Products {
     this.#want(product.productId);
   }
 
-  /** `oldestMs`: for how long this process has seen the oldest entry. */
+  /** `oldestMs` is how long this process has seen the oldest entry. */
   async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
     const { products } = this.#store.keys;
     const count = await this.#store.call((client) => client.hlen(products));
@@ -69,7 +69,7 @@ export class Products {
     return { products: count, oldestMs: now - oldest };
   }
 
-  /** @returns a function that ends it after the current page */
+  /** Starts the scans. @returns a function that ends them after the current page */
   watch(): () => Promise<void> {
     const look = () => void this.look().catch(() => {});
     const timer = setInterval(look, this.#spec.scanMs ?? SCAN_MS);

@@ -19,7 +19,7 @@ import { productBody, shopifyProductBody } from '../../validation/schemas.js';
 import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
 
-/** Fits 2,048 variants, Shopify's maximum. */
+/** Bytes of a body: fits 2,048 variants, Shopify's maximum. */
 const MAX_PRODUCT = 512 * 1024;
 /** A shop's own server sends no topic. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
@@ -113,7 +113,7 @@ export function productOperations(
   ];
 }
 
-/** Logs each topic once. */
+/** Counts each webhook that is left out, and logs each topic once. */
 export function productLeftOut(
   count: (reason: ProductLeftOut) => void,
   log: Logger,

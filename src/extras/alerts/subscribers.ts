@@ -1,4 +1,4 @@
-// An index from product variants to their subscribers. It has every profile whose wishlist has the item, so an entry is
+// An index from product variants to their subscribers. It has every profile whose wishlist has the item: an entry is
 // added before its item, and kept for GRACE_MS even if the item is absent. The product's next change removes stale
 // entries. An erasure ignores GRACE_MS, so an item added meanwhile may lack its entry until it is added again.
 
@@ -47,7 +47,7 @@ export class Subscribers implements ItemIndex {
     await Promise.all(fields.map((field) => this.add(field, profileId)));
   }
 
-  /** For an erased or merged profile. */
+  /** Removes entries of an erased or merged profile. */
   remove(fields: readonly string[], profileId: string): Promise<void> {
     return this.#removeFrom(fields, profileId, 0);
   }

@@ -7,10 +7,10 @@ export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email
 
 export type Values<Field extends string> = { [F in Field]?: unknown };
 
-/** In lower case, without separators. If a file has several, the first in this list counts. */
+/** Column names in lower case, without separators. If a file has several of a field's, the first in its list counts. */
 export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
 
-// Swym's API has `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby`.
+// Names in Swym's API are `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby`.
 export const IMPORT_NAMES: Names<ImportField> = {
   customerId: ['customerid', 'shopifycustomerid', 'userid'],
   sessionId: ['sessionid', 'guestid', 'visitorid', 'anonymousid'],
@@ -36,7 +36,7 @@ export const IMPORT_NAMES: Names<ImportField> = {
   ],
 };
 
-/** For the file of --emails. */
+/** Columns of the file of --emails. */
 export const EMAIL_NAMES = {
   email: IMPORT_NAMES.email,
   customerId: [...IMPORT_NAMES.customerId, 'id'],

@@ -21,9 +21,9 @@ import { type Input, readRecords } from './records.js';
 import { type ImportRow, readRow } from './row.js';
 import { Spool } from './spool.js';
 
-/** Concurrent visitors: their items fill about one script call. */
+/** Visitors imported concurrently; their items fill about one script call. */
 const MAX_CONCURRENT = 500;
-/** Small parts are combined up to this many rows. */
+/** Small parts of the spool are combined up to this many rows. */
 const ROWS_PER_PASS = 20_000;
 /** Visitors between two checks for erasures. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
@@ -42,7 +42,7 @@ export interface ImportSpec {
   /** A row with a fault is left out. */
   readonly onFault: (line: number, fault: string) => void;
   readonly onUnused: (columns: readonly string[]) => void;
-  /** @param total only in the second pass */
+  /** @param total all rows; known only in the second pass */
   readonly onRow: (pass: 'read' | 'imported', rows: number, total?: number) => void;
   readonly onWait: (why: string) => void;
 }
@@ -56,7 +56,7 @@ export interface ImportCounts extends Record<ImportOutcome, number> {
 
 type StoredRow = ImportRow & { readonly visitor: string; readonly field: string };
 
-/** If aborted, returns the counts so far. @throws StartupError; finished rows stay and are not repeated */
+/** If aborted, returns the counts so far. @throws StartupError; finished rows stay, and another import skips them */
 export async function importWishlists(input: Input, spec: ImportSpec): Promise<ImportCounts> {
   const counts: ImportCounts = {
     ...{ rows: 0, new: 0, there: 0, again: 0, gone: 0 },

@@ -1,5 +1,5 @@
-// Streams a file's records: CSV (commas, semicolons or tabs) or NDJSON. An invalid record has a fault; a file that
-// can't be read on (not UTF-8, an open quote) is refused.
+// Streams a file's records: CSV (commas, semicolons or tabs) or NDJSON. An invalid record has a fault. A file is
+// refused if reading can't go on: it isn't UTF-8, or a quote stays open.
 
 import { isUtf8 } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -21,11 +21,11 @@ export interface FileRecord<Field extends string> {
   readonly fault?: string;
 }
 
-/** Characters; without a limit an open quote would take the rest of the file. */
+/** Most characters of a record; without a limit, an open quote would take the rest of the file. */
 const MAX_RECORD = 1024 * 1024;
 
 /**
- * @param onColumns called with the header of CSV; may throw
+ * @param onColumns called with a CSV file's columns; may throw
  * @throws StartupError if the file can't be read or has another format
  */
 export async function* readRecords<Field extends string>(
@@ -87,7 +87,7 @@ function linesBeforeFault(chunk: Buffer): number {
   let lines = 0;
   for (let from = 0; from < chunk.length; lines++) {
     const stop = chunk.indexOf(0x0a, from);
-    // The first line may continue a character of the chunk before.
+    // The first line isn't checked alone: it may begin within a character that the previous chunk began.
     if (lines > 0 && !isUtf8(chunk.subarray(from, stop < 0 ? undefined : stop))) return lines;
     if (stop < 0) break;
     from = stop + 1;
@@ -155,7 +155,7 @@ async function* readCsv<Field extends string>(
     record_delimiter: ['\r\n', '\n', '\r'],
     max_record_size: MAX_RECORD,
     info: true,
-    // Another number of values is one record's fault. A quote within a value, as in 19", is a character.
+    // A wrong number of values is only that record's fault. A quote within a value, as in 19", is a character.
     relax_column_count: true,
     relax_quotes: true,
     skip_empty_lines: true,

@@ -10,7 +10,7 @@ import type { ImportField, Values } from './columns.js';
 
 export interface ImportRow {
   readonly line: number;
-  /** Only one id; the customer's if the row has both. */
+  /** Has one id: the customer's if the row has both. */
   readonly identity: Identity;
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -18,11 +18,11 @@ export interface ImportRow {
   readonly isStockKnown: boolean;
 }
 
-/** As in POST /item/add. */
+/** Bytes of an item's properties, as in POST /item/add. */
 const MAX_PROPERTIES = 16 * 1024;
-/** Tolerated clock difference. */
+/** How far in the future a row's time may be, because clocks differ. */
 const AHEAD_MS = 60_000;
-/** As spreadsheets write long ids: 6.94E+12. */
+/** A long id that a spreadsheet has rounded, such as 6.94E+12. */
 const LOST_DIGITS = /^\d([.,]\d+)?E\+?\d+$/i;
 
 /** @returns the faults if there are any */
@@ -59,7 +59,7 @@ export function readRow(
   const stock = truthOf(given('inventoryAvailable'));
   const source = given('source');
   const body = {
-    // '-': a missing id is a fault already.
+    // '-' passes the check of the body: a missing id is a fault already.
     identity:
       ids.customerId !== undefined ? { customerId: ids.customerId } : { sessionId: ids.sessionId ?? '-' },
     productId: id('productId'),
@@ -90,7 +90,7 @@ export function readRow(
   }
 }
 
-/** Spreadsheets and data frames write `'6940095348933`, `6940095348933.0`. */
+/** Removes what spreadsheets and data frames add to an id: `'6940095348933`, `6940095348933.0`. */
 export function plainId(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   const text = value.trim();
@@ -101,7 +101,7 @@ const TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i;
 const NOT_A_TIME = 'addedAt must be a time of ISO 8601, like "2026-03-02T10:15:00Z"';
 
-/** Without a zone it is UTC. @returns milliseconds since 1970, or a fault */
+/** A time without a zone is UTC. @returns milliseconds since 1970, or a fault */
 function timeOf(value: unknown): number | string {
   if (value === undefined) return 'addedAt is required';
   const isCount = /^\d{13}$/.test(String(value));
@@ -122,7 +122,7 @@ function parseTime(text: string): number | undefined {
   return new Date(Date.parse(day)).toISOString().startsWith(day) ? at : undefined;
 }
 
-/** Formats with two decimals, unless there are more. A comma before one or two digits is a decimal point. */
+/** Formats with two decimals, unless an amount has more. A comma before one or two last digits is a decimal point. */
 function amountOf(value: unknown): unknown {
   if (typeof value !== 'string' && typeof value !== 'number') return value;
   const [, whole, point, comma] =

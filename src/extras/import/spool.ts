@@ -6,9 +6,9 @@ import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A file of 10 GB has parts of 40 MB. */
+/** Number of parts; those of a file of 10 GB have 40 MB each. */
 const PARTS = 256;
-/** Characters per part in memory. */
+/** Characters of a part that are held in memory. */
 const HELD = 64 * 1024;
 
 interface Part {
@@ -35,7 +35,7 @@ export class Spool {
     [part.held, part.size] = [[], 0];
   }
 
-  /** Each part once, its lines in the order of `add`. */
+  /** Yields each part once, with its lines in the order of `add`. */
   async *parts(): AsyncGenerator<readonly string[]> {
     for (const part of this.#parts) {
       const { held, file } = part;

@@ -1,6 +1,6 @@
 // Parses compliance webhooks. https://shopify.dev/docs/apps/build/compliance/privacy-law-compliance
 //
-// Shopify repeats a webhook until it is answered 200, so any object is accepted.
+// Any object is accepted, since Shopify repeats a webhook until it is answered 200.
 
 import { isCustomerId } from '../../identity-rules.js';
 import { complianceBody } from '../../validation/schemas.js';

@@ -1,5 +1,5 @@
-// Stores the requests of compliance webhooks, each once. A data request is open until `wishmeter requests done`, an
-// erasure until ClickHouse has no row left.
+// Stores the requests of compliance webhooks, each once. A data request is open until `wishmeter requests done`,
+// an erasure until ClickHouse has no row left.
 
 import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../../redis/hash.js';
@@ -11,9 +11,9 @@ const TAKE = loadScript('extras/privacy/storeRequest');
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
-/** Shopify repeats a webhook for some hours. */
+/** Seconds that a webhook's id is remembered; Shopify repeats it for some hours. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
-/** The field that holds the last id. */
+/** The field that holds the last request id. */
 const LAST = '#';
 
 export interface ComplianceRequest {
@@ -50,7 +50,7 @@ export class Compliance {
     this.#onUnreadable = onUnreadable;
   }
 
-  /** Stores a webhook once. @param deliveryId the webhook's @param request undefined if there is nothing to do */
+  /** Stores a webhook once. @param request undefined if there is nothing to do */
   async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.#store.keys;
     const digest = createHash('sha256').update(deliveryId).digest('base64url');

@@ -1,6 +1,6 @@
 // Joins visitors' JSON into the text of an export.
 
-/** If iterating throws, the text so far is not valid JSON. */
+/** The export's text in pieces. If iterating throws, the text so far isn't valid JSON. */
 export interface Export extends AsyncIterable<string> {
   /** Ends the queries. Call it even if nothing was read. */
   close(): void;

@@ -26,14 +26,14 @@ export type ReadRows = (
 
 interface Run {
   readonly signal: AbortSignal;
-  /** Exported so far: an address may lead to the same profile twice. */
+  /** Profiles exported so far: an e-mail address may lead to the same profile twice. */
   readonly profiles: Set<string>;
 }
 
 interface Given {
   readonly name: string;
   readonly exists: boolean;
-  /** Its default profile, if it has no link. */
+  /** The default profile of an identity without a link. */
   readonly own: string | undefined;
 }
 
@@ -118,7 +118,7 @@ export class Exporter {
     }
   }
 
-  /** Follows merges. @returns undefined if it doesn't exist or is exported already */
+  /** Follows merges. @returns undefined if the profile doesn't exist or is already exported */
   async #exportProfile(
     { profileId, creator }: Indexed,
     others: readonly Given[],
@@ -155,7 +155,7 @@ export class Exporter {
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
     const known = new Set([...given.filter(({ exists }) => exists).map(({ name }) => name), ...leading]);
-    // Leaves out ids of over 62 bytes, which are stored as digests.
+    // Ids of over 62 bytes are left out, because only their digests are stored.
     const idsOf = (prefix: string) =>
       [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
     const ofRedis = {
@@ -241,7 +241,7 @@ export class Exporter {
     return leading;
   }
 
-  /** Adds pending erasures, whose rows ClickHouse may still have. */
+  /** Adds pending erasures, so that rows which ClickHouse still has are left out. */
   async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
     const erased = await findErasures(this.#parts.store, [EVERY_PROFILE, ...profiles, ...names]);
     return { profiles, names, erased };

@@ -3,7 +3,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import { COMPLIANCE_KINDS, type Compliance } from './compliance.js';
 
-/** @returns reads and shows them; no stale values if Redis fails */
+/** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function complianceMetrics(registry: Registry, compliance: Compliance): () => Promise<void> {
   const gauge = (name: string, help: string) =>
     new Gauge({ name, help, registers: [registry], labelNames: ['kind'] as const });

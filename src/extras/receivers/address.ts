@@ -1,8 +1,8 @@
 // Prevents server-side request forgery: a receiver's host must resolve to public addresses only. A connection uses the
 // addresses that `guardedLookup` checked, so DNS can't change in between.
 //
-// Not public: IANA's special-purpose blocks (RFC 6890 and successors), multicast, reserved blocks, IPv6 outside global
-// unicast (2000::/3), and IPv6 that embeds IPv4 (6to4, Teredo).
+// These aren't public: IANA's special-purpose blocks (RFC 6890 and successors), multicast, reserved blocks, IPv6
+// outside global unicast (2000::/3), and IPv6 that embeds IPv4 (6to4, Teredo).
 
 import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
@@ -57,7 +57,7 @@ export class Addresses {
     this.#resolve = resolve;
   }
 
-  /** Doesn't resolve the host. @throws AddressError */
+  /** Parses a URL without resolving its host. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
@@ -79,7 +79,7 @@ export class Addresses {
     }
   }
 
-  /** Also resolves the host. @throws AddressError */
+  /** Parses a URL and resolves its host. @throws AddressError */
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);
     if (hostname.startsWith('[') || isIP(hostname) !== 0) return;

@@ -10,9 +10,9 @@ import type { DeliveryQueue, Settled } from './queue.js';
 import { type Receiver, signedHeaders } from './receiver.js';
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
-/** Waits after failed attempts; one more failure makes a dead letter. */
+/** Waits after failed attempts. A failure after the last wait makes a dead letter. */
 const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
-/** Waits grow by up to this share, to spread retries. */
+/** A wait is longer by a random share of up to this, to spread retries. */
 const JITTER = 0.1;
 const GONE = 410;
 const BUSY = [429, 503];

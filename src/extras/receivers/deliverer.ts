@@ -13,7 +13,7 @@ export interface DelivererSpec extends SenderSpec {
 }
 
 export interface Deliverer {
-  /** Waits for deliveries in flight; after `deadlineMs` the rest is due again when its lease ends. */
+  /** Waits for deliveries in flight. After `deadlineMs` it drops the rest, which is due again when its lease ends. */
   close(deadlineMs?: number): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export function startDeliverer(spec: DelivererSpec): Deliverer {
 /** `drain` stops leasing; `abort` drops deliveries in flight. */
 async function run(spec: DelivererSpec, drain: AbortSignal, abort: AbortSignal): Promise<void> {
   const { receivers, log } = spec;
-  /** By stream and receiver; at most MAX_RECEIVERS per stream. */
+  /** Senders by stream and receiver; at most MAX_RECEIVERS per stream. */
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   while (!drain.aborted) {
     try {

@@ -11,7 +11,7 @@ export interface Line {
   readonly session_id?: string | null;
   readonly device?: string;
   readonly locale?: string;
-  /** Parsed; lines have it as text. */
+  /** Parsed by `parseLine`; a queued line has it as text. */
   readonly payload?: unknown;
 }
 

@@ -3,7 +3,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Receivers } from './receivers.js';
 
-/** @returns reads and shows them; no stale values if Redis fails */
+/** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function receiverMetrics(
   registry: Registry,
   receivers: Receivers,

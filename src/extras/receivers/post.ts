@@ -1,4 +1,4 @@
-// Posts to a receiver; a redirect is a failure. `fetch` won't do, since each connection has to use `guardedLookup`.
+// Posts to a receiver. A redirect is a failure. We don't use `fetch`, since each connection must use `guardedLookup`.
 
 import {
   type ClientRequest,
@@ -85,7 +85,7 @@ export class Connection {
       try {
         return await answerOf(sent, body);
       } catch (error) {
-        // The receiver closed the connection just as we reused it: try another one.
+        // The receiver closed the connection just as we reused it, so try another connection.
         const { code } = error as NodeJS.ErrnoException;
         if (!sent.reusedSocket || code !== 'ECONNRESET' || this.#isClosed) throw error;
       }
@@ -111,7 +111,7 @@ function readRetryAfter(text = ''): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** Reads a short body, so that the connection can be reused. */
+/** Reads and drops a short body, so that the connection can be reused. Disconnects if the body is long. */
 function discard(answer: IncomingMessage): void {
   let bytes = 0;
   answer.on('error', () => {});

@@ -20,7 +20,7 @@ export interface QueueStatus {
 /** Fields of the state hash, plus `pending` and the next delivery's `dueAt`, or `Infinity`. */
 export type QueueState = Readonly<Record<string, string>>;
 
-/** An hour is twelve steps, plus the current one. */
+/** Counts are kept by steps of five minutes: an hour is twelve, plus the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
 
@@ -45,7 +45,7 @@ export function statusOf(states: readonly QueueState[]): QueueStatus {
   };
 }
 
-/** `[step, delivered, failures]`; skips slots with an older step. */
+/** Returns `[step, delivered, failures]` of each slot, without slots of an older step. */
 function stepsOfHour(state: QueueState): number[][] {
   const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
   const slots = Array.from({ length: STEPS }, (_, i) => (state[`recent${i}`] ?? '').split(' ').map(Number));

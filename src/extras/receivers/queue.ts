@@ -12,7 +12,7 @@ const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
 const SETTLE = loadScript<number>('extras/receivers/resolveDeliveries');
 
 const PAGE = 100;
-/** So many lines block Redis for a few milliseconds. */
+/** Lines per script call; 500 block Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
 
 export interface Taken {
@@ -23,7 +23,7 @@ export interface Taken {
 
 export interface Settled {
   readonly id: string;
-  /** `drop` and, for a dead letter, `forget`: the visitor was erased. */
+  /** The visitor was erased: `drop` for a delivery, `forget` for a dead letter. */
   readonly outcome: 'done' | 'again' | 'dead' | 'drop' | 'forget';
   readonly attempts?: number;
   readonly againInMs?: number;
@@ -76,7 +76,7 @@ export class DeliveryQueue {
     return (await this.#redis.xrange(this.#keys.queue, id, id)).length > 0;
   }
 
-  /** @returns since when every attempt has failed, milliseconds since 1970; 0 if the last one succeeded */
+  /** @returns since when every attempt has failed, in milliseconds since 1970; 0 if the last attempt succeeded */
   settle(settled: readonly Settled[]): Promise<number> {
     const { queue, taken, state, dead } = this.#keys;
     const args: ScriptArg[] = settled.flatMap(({ id, outcome, attempts = 0, againInMs = 0, why = '' }) => [

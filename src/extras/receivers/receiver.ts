@@ -16,19 +16,19 @@ export const DELIVERY_TYPES = [
 export const EVERY_TYPE = '*';
 export type ReceiverType = (typeof DELIVERY_TYPES)[number] | typeof EVERY_TYPE;
 
-/** Secrets are stored in plain text, since they have to sign. */
+/** Secrets are stored in plain text, since they sign deliveries. */
 export interface Receiver {
   readonly id: string;
   readonly url: string;
   readonly types: readonly ReceiverType[];
   readonly includePersonal: boolean;
   readonly isEnabled: boolean;
-  /** Set by `deliver`. */
+  /** Set by `deliver` when it disables the receiver. */
   readonly disabledWhy?: string | undefined;
   /** ISO 8601. */
   readonly createdAt: string;
   readonly secret: string;
-  /** Latest first. Each also signs until `until`, milliseconds since 1970. */
+  /** Earlier secrets, latest first. Each also signs until `until`, in milliseconds since 1970. */
   readonly previous: readonly { readonly secret: string; readonly until: number }[];
 }
 
@@ -45,7 +45,7 @@ export interface ReceiverChange {
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ROTATION_MS = 24 * 60 * 60_000;
-/** A caller may repeat a rotation whose answer was lost; the header stays small. */
+/** Enough for a caller that repeats a rotation whose answer was lost, and few enough for a small header. */
 const MAX_PREVIOUS = 4;
 
 export function createReceiver(

@@ -69,7 +69,7 @@ export class Receivers {
 
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
-    // Even without a receiver: an earlier removal may have failed here.
+    // Clear the queues even if there is no receiver: an earlier removal may have failed here.
     for (const queue of await this.queues(id)) await queue.clear();
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }

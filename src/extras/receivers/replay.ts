@@ -10,7 +10,7 @@ import { statusOf } from './queue-status.js';
 import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
-/** The condition on the time alone lets ClickHouse use the sorting key. */
+/** The first condition, on the time alone, lets ClickHouse use the sorting key. */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
     session_id, device, locale, origin, payload
   FROM events_stored AS events
@@ -18,7 +18,7 @@ const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occ
     AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})
     AND type IN {types: Array(String)} AND origin != 'import'
   ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
-/** Formats numbers as src/events/row.ts does. */
+/** Settings that format numbers as src/events/row.ts does. */
 const AS_LINES = {
   output_format_json_quote_decimals: 1,
   output_format_json_quote_64bit_integers: 0,
@@ -57,7 +57,7 @@ export async function replay({
   for (let [at, after] = [since, NO_EVENT]; ; ) {
     const receiver = await untilRoom(receivers, id, queue);
     const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
-    // Read first: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
+    // Read before the rows: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
     const erasures = await readErasures(store.client, store.keys);
     const answer = await clickhouse.query({
       query: QUERY,
@@ -74,7 +74,7 @@ export async function replay({
   }
 }
 
-/** Beyond the high-water mark deliveries would become dead letters. */
+/** Waits until the queue is half empty: beyond the high-water mark, deliveries would become dead letters. */
 async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
   for (;;) {
     const receiver = await receivers.get(id);

@@ -8,7 +8,7 @@ import { receiverBody, receiverChangeBody } from './schemas.js';
 const checkReceiver = compile<Omit<NewReceiver, 'includePersonal'> & Partial<NewReceiver>>(receiverBody);
 const checkReceiverChange = compile<ReceiverChange>(receiverChangeBody);
 
-/** @param faultOfUrl checks what a schema can't */
+/** @param faultOfUrl checks a URL further than a schema can */
 export function readReceiver(body: unknown, faultOfUrl: FaultOfUrl): NewReceiver {
   const { url, types, includePersonal = false } = checkReceiver(body, receiverFaults(body, faultOfUrl));
   return { url, types: [...new Set(types)], includePersonal };

@@ -1,5 +1,5 @@
-// Resolves host names with /etc/hosts, then c-ares and the search list of /etc/resolv.conf. With Node's dns.lookup,
-// which blocks one of few threads, a silent name server would delay all receivers.
+// Resolves host names with /etc/hosts, then c-ares and the search list of /etc/resolv.conf. Node's dns.lookup
+// blocks one of few threads, so a silent name server would delay all receivers.
 
 import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
@@ -12,7 +12,7 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 export interface ResolverOptions {
   readonly hostsFile?: string;
   readonly resolvConf?: string;
-  /** `address:port`, instead of those in /etc/resolv.conf. */
+  /** Name servers as `address:port`, instead of those in /etc/resolv.conf. */
   readonly servers?: readonly string[];
   /** Timeout of the first query; it doubles for the second. */
   readonly questionMs?: number;
@@ -78,7 +78,7 @@ function inHosts(lines: readonly string[], host: string): LookupAddress[] {
   });
 }
 
-/** See resolv.conf(5), `search` and `ndots`. */
+/** Returns the names to try for a host. See resolv.conf(5), `search` and `ndots`. */
 function candidates(lines: readonly string[], host: string): string[] {
   if (host.endsWith('.')) return [host];
   const words = lines.map((line) => line.trim().split(/\s+/));

@@ -1,4 +1,4 @@
-// Sends the deliveries of one receiver at one stream. If the process dies, another one resends when the lease ends.
+// Sends the deliveries of one receiver at one stream. If the process dies, another process resends when the lease ends.
 
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../../backoff.js';
@@ -9,7 +9,7 @@ import type { DeliveryQueue, Taken } from './queue.js';
 import type { Receiver } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
-/** Time for Redis calls before and after the request. */
+/** The part of a lease for Redis calls before and after the request. */
 const LEASE_GRACE_MS = 15_000;
 const POLL_MS = 200;
 /** A receiver is disabled after this long without a success. */
@@ -46,7 +46,7 @@ export class ReceiverSender {
     return this.#receiver;
   }
 
-  /** Applies to later attempts; ends if the receiver is disabled. */
+  /** Uses the changed receiver for later attempts, or ends if it is disabled. */
   update(receiver: Receiver): void {
     this.#receiver = receiver;
     if (!receiver.isEnabled) this.end();
@@ -132,7 +132,7 @@ export class ReceiverSender {
     return true;
   }
 
-  /** Another stream may have had a success. */
+  /** Asks for all streams first, since another stream may have had a success. */
   async #disableFailing(): Promise<void> {
     const { lastSuccessAt } = await this.#spec.receivers.statusOf(this.#receiver.id);
     if (Date.now() - lastSuccessAt > FAILING_MS) await this.#disable('no delivery succeeded for five days');
