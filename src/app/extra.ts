@@ -1,19 +1,23 @@
-// How an extra plugs into `serve`. The core imports no extra; src/extras/extras.ts lists them.
+// How an extra plugs into `serve`, and into `flush`, which is another process. The core imports no extra;
+// src/extras/extras.ts and src/extras/flush-extras.ts list them.
 
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Append } from '../events/appender.js';
+import type { HandOver } from '../flush/hand-over.js';
 import type { Operation } from '../http/operation.js';
 import type { Task } from '../http/task-metrics.js';
 import type { IdentityParts } from '../profiles/open.js';
 import type { Batcher } from '../redis/batcher.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
 import type { RequestStore } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import type { WishlistParts } from '../wishlist/open.js';
 import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
-import type { ServeConfig } from './settings.js';
+import type { FlushConfig, ServeConfig } from './settings.js';
 
 /** Times in milliseconds that tests set. */
 export interface Timing {
@@ -67,3 +71,13 @@ export type Extra = (host: Host) => {
   readonly itemIndex?: ItemIndex | undefined;
   plug(core: Core): Plug;
 };
+
+export interface FlushHost {
+  readonly config: FlushConfig;
+  readonly log: Logger;
+  readonly redis: RedisClient;
+  readonly keys: Keys;
+}
+
+/** A stream waits while an extra fails. */
+export type FlushExtra = (host: FlushHost) => HandOver;

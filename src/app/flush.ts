@@ -6,6 +6,7 @@ import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
 import { keepDaysTotalled } from '../clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/deployment.js';
+import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import {
   type KeptSettings,
   keepSettings,
@@ -16,13 +17,13 @@ import { migrate } from '../clickhouse/migrate.js';
 import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { StartupError } from '../errors.js';
 import { startFlusher } from '../flush/flusher.js';
-import type { OpenHandOver } from '../flush/hand-over.js';
 import { flushErasures } from '../flush/metrics.js';
 import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { DeploymentLostError } from '../redis/node-markers.js';
+import type { FlushExtra } from './extra.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
@@ -35,13 +36,13 @@ export interface Flushing extends Closeable {
 export interface FlushOptions {
   readonly clickhouseUrl?: string;
   readonly waiting?: Waiting | undefined;
-  readonly openHandOver?: OpenHandOver;
+  readonly extras?: readonly FlushExtra[];
 }
 
 export function flush(
   config: FlushConfig,
   log: Logger,
-  { clickhouseUrl = config.CLICKHOUSE_URL, waiting, openHandOver }: FlushOptions = {},
+  { clickhouseUrl = config.CLICKHOUSE_URL, waiting, extras = [] }: FlushOptions = {},
 ): Promise<Flushing> {
   return withClosers(async (onClose) => {
     let isOpen = false;
@@ -95,15 +96,22 @@ export function flush(
     if (fingerprint !== known)
       await asked(() => recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint));
     const streams = { redis: store.client, keys: store.keys, clickhouse, log };
-    const extra = openHandOver?.(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
+    const handOvers = extras.map((extra) => extra({ config, log, redis: store.client, keys: store.keys }));
     const flusher = startFlusher({
       ...streams,
-      handOver: extra?.handOver,
+      async handOver(...batch) {
+        for (const one of handOvers) await one.handOver(...batch);
+      },
       intervalMs: config.FLUSH_INTERVAL_MS,
       metrics,
     });
     onClose(() => flusher.close());
-    const erasing = { ...streams, cluster, ...flushErasures(metrics), eraseDeliveries: extra?.erase };
+    const erasing = {
+      ...{ ...streams, cluster, ...flushErasures(metrics) },
+      async eraseDeliveries(erased: ErasedUntil) {
+        for (const one of handOvers) await one.erase(erased);
+      },
+    };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(
       clickhouse,

@@ -1,9 +1,6 @@
 // How an extra takes part in flushing: it gets each batch before the batch leaves its stream, and each erasure.
 
-import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
-import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
 import type { Refused } from './group.js';
 
 export interface HandOver {
@@ -11,5 +8,3 @@ export interface HandOver {
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
   erase(erased: ErasedUntil): Promise<void>;
 }
-
-export type OpenHandOver = (redis: RedisClient, keys: Keys, highWater: number, log: Logger) => HandOver;

@@ -10,8 +10,8 @@ import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { readConfig } from '../../src/config.js';
 import { dashboard } from '../../src/extras/dashboard/dashboard.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
+import { FLUSH_EXTRAS } from '../../src/extras/flush-extras.js';
 import { deliver } from '../../src/extras/receivers/deliver.js';
-import { openHandOver } from '../../src/extras/receivers/hand-over.js';
 import { type CommandHere, runHere } from '../cli/in-process.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { putAt } from '../extras/alerts/fixtures.js';
@@ -146,7 +146,9 @@ eachRedis(t, async (t, redis) => {
     FLUSH_METRICS_PORT: '0',
   };
   const startFlush = async () => {
-    const flushing = await flush(readConfig({ ...envOf('flush'), ...flushEnv }), LOG, { openHandOver });
+    const flushing = await flush(readConfig({ ...envOf('flush'), ...flushEnv }), LOG, {
+      extras: FLUSH_EXTRAS,
+    });
     t.teardown(() => flushing.close());
     return flushing;
   };

@@ -49,7 +49,7 @@ export async function tracesOf(
     .filter(([key, value]) => !Array.isArray(value) && key !== erasures)
     .map(([key, value]) => [
       key,
-      isRequest.test(key) ? { ...(value as object), answer: '', places: '' } : value,
+      isRequest.test(key) ? { ...(value as object), answer: '', locations: '' } : value,
     ])
     .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
     .concat((await allKeys(redis, prefix)).filter((key) => !isLane.test(key)))

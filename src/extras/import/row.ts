@@ -58,7 +58,7 @@ export function readRow(
 
   const stock = truthOf(given('inventoryAvailable'));
   const source = given('source');
-  const body = {
+  const body: Record<'identity' | keyof ItemContent, unknown> = {
     // '-' passes the check of the body: a missing id is a fault already.
     identity:
       ids.customerId !== undefined ? { customerId: ids.customerId } : { sessionId: ids.sessionId ?? '-' },
