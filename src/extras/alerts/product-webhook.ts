@@ -1,5 +1,6 @@
 // Parses products of PUT /products and of Shopify's webhook. Shopify drops endpoints that answer errors, so the webhook
-// ignores bodies that aren't products, and variants without a price. A body may omit variants; `variant_gids` has all ids.
+// ignores bodies that aren't products, and variants without a price. A body may omit variants;
+// `variant_gids` has all ids.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../../errors.js';

@@ -18,7 +18,7 @@ const OWN = loadScript('extras/privacy/leaseRequests');
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 const POLL_MS = 5_000;
-/** Pause between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
+/** Pause between runs: a run reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 
@@ -44,7 +44,7 @@ export interface ComplianceWorkerParts {
 export class ComplianceWorker {
   readonly #parts: ComplianceWorkerParts;
   readonly #name = randomUUID();
-  /** By request id; `at` is when to retry. */
+  /** Failed requests by id; `at` is when to retry. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
   readonly #closing = new AbortController();
@@ -55,7 +55,7 @@ export class ComplianceWorker {
     this.#parts = parts;
   }
 
-  /** @returns a function that ends it after the current step */
+  /** Starts the worker. @returns a function that ends it after the current step */
   watch(): () => Promise<void> {
     const timer = setInterval(() => this.poke(), this.#parts.pollMs ?? POLL_MS);
     this.poke();
@@ -103,7 +103,7 @@ export class ComplianceWorker {
         const now = await this.#alone(one, () => this.#erase(one));
         if (now !== undefined) done.push(now);
       }
-      // Comes before the requests are updated, so that a crash repeats the erasure.
+      // Redact before the requests are updated, so that after a crash the erasure is repeated.
       await this.#redact(done);
       const erased: OpenRequest[] = [];
       for (const { open } of done) {
@@ -117,7 +117,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Reports errors except NotOwnerError, which it throws. */
+  /** Does the work of one request, unless its back-off lasts. Reports errors, but throws NotOwnerError. */
   async #alone<T>({ id }: OpenRequest, work: () => Promise<T>): Promise<T | undefined> {
     const { failures = 0, at = 0 } = this.#failed.get(id) ?? {};
     if (performance.now() < at) return undefined;
