@@ -190,7 +190,7 @@ t.test('a dry run says what would be done, and changes nothing', async (t) => {
 
 t.test('killed in the middle and run again, each item is there once', async (t) => {
   const file = join(await tempDir(t), 'old.csv');
-  const rows = Array.from({ length: 3_000 }, (_, i) => row(`k-${i % 1_000}`, `${Math.floor(i / 1_000)}`));
+  const rows = Array.from({ length: 12_000 }, (_, i) => row(`k-${i % 4_000}`, `${Math.floor(i / 4_000)}`));
   await writeFile(file, csv(...rows));
   const count = async (what = 'count()') =>
     Number(await ask(`SELECT ${what} FROM events WHERE customer_id LIKE 'k-%'`));
