@@ -179,7 +179,7 @@ local function remove(op, events)
   return count ~= '1' and '=' .. count, true, count ~= '' and count or '0'
 end
 
-local function tell(op, given)
+local function notify(op, given)
   local there = redis.pcall('HGET', op.items, op.field)
   if type(there) == 'table' then
     return answer_of(there)
@@ -188,9 +188,9 @@ local function tell(op, given)
   elseif given > space then
     return -3
   end
-  redis.call('HSET', op.items, op.field, op.told)
+  redis.call('HSET', op.items, op.field, op.notified)
   if op.facts[1] then
-    redis.call('HINCRBY', op.profile, 'itemBytes', #op.told - #there)
+    redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #there)
   end
   return nil, true
 end
@@ -226,9 +226,9 @@ local function next_op()
     op.is_new = line() == '1'
   elseif op.kind == 't' then
     op.field = line()
-    local first, second, content, told = line(), line(), line(), line()
+    local first, second, content, notified = line(), line(), line(), line()
     op.item = first .. '\n' .. second .. '\n' .. content
-    op.told = first .. '\n' .. told .. '\n' .. content
+    op.notified = first .. '\n' .. notified .. '\n' .. content
     op.has_event = line() == '1'
   else
     op.wanted = {} -- `names`: payload fields to copy from the item; if any, `event` is open-ended
@@ -272,7 +272,7 @@ while at <= #text do
     elseif op.kind == 'c' then
       answer, is_done, record = share(op, given)
     elseif op.kind == 't' then
-      answer, is_done = tell(op, given)
+      answer, is_done = notify(op, given)
     else
       local events = {}
       answer, is_done, record = remove(op, events)

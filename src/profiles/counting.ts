@@ -81,7 +81,7 @@ export class Counting {
     return (location) => this.#ask(location, { kind, handle, device }) as Promise<number | string>;
   }
 
-  /** Once per operation, even if the counts move. */
+  /** Counts once per operation, even if the counts move. */
   once(
     kind: 'count' | 'reset',
     handle: string,

@@ -16,7 +16,7 @@ import type { NamedVisitor } from './named-visitor.js';
 import { queueRows } from './queued-rows.js';
 import type { Redirects } from './redirects.js';
 
-const GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
+const ERASE_GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
 
 const ROUNDS = 16;
 
@@ -131,7 +131,7 @@ export class Eraser {
       itsKey,
       async (...one) => void indexed.push(one),
     );
-    const reply = await this.#parts.store.change(GUEST, touched, [
+    const reply = await this.#parts.store.change(ERASE_GUEST, touched, [
       requiredMember,
       own === profileId ? '' : profileId,
     ]);

@@ -22,18 +22,18 @@ import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import type { ProfileIds } from './profile-id.js';
 
-const LOOK = loadScript<string>('profiles/peekLink');
+const PEEK_LINK = loadScript<string>('profiles/peekLink');
 const LINK = loadScript<number>('profiles/linkIdentity');
-const JOIN = loadScript<number>('profiles/addMember');
-const OWN = loadScript<string>('profiles/assignOwner');
+const ADD_MEMBER = loadScript<number>('profiles/addMember');
+const ASSIGN_OWNER = loadScript<string>('profiles/assignOwner');
 
 /** A session's id may contain spaces and U+2028. */
 const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
-/** About 200 bytes each. */
+/** Links to remember; each takes about 200 bytes. */
 const REMEMBERED = 100_000;
 
 export interface Link {
-  /** As stored. */
+  /** The link as it is stored. */
   readonly field: string;
   readonly profileId: string;
   /** '' for a guest's home. */
@@ -97,7 +97,7 @@ export class Links {
   async peek(name: string): Promise<Found> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
-    return this.#foundOf(name, await this.#store.run(LOOK, [keys.identity(own), keys.profile(own)], []));
+    return this.#foundOf(name, await this.#store.run(PEEK_LINK, [keys.identity(own), keys.profile(own)], []));
   }
 
   async #foundOf(name: string, field: string): Promise<Found> {
@@ -139,7 +139,7 @@ export class Links {
     return (await this.#store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
-  /** Compare-and-set. */
+  /** Sets the link by compare-and-set. */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.defaultProfile(name);
@@ -153,7 +153,9 @@ export class Links {
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
     const { keys } = this.#store;
     const args = [generation, member, note];
-    return (await this.#store.change(JOIN, [keys.profile(profileId), keys.members(profileId)], args)) === 1;
+    return (
+      (await this.#store.change(ADD_MEMBER, [keys.profile(profileId), keys.members(profileId)], args)) === 1
+    );
   }
 
   /**
@@ -180,7 +182,7 @@ export class Links {
     const members = name === owner ? [] : [name];
     const leading = home === own ? '' : home;
     const args = [generation, linkTo(home, generation).field, owner, leading, ...members];
-    const link = linkIn(await this.#store.change(OWN, touched, args));
+    const link = linkIn(await this.#store.change(ASSIGN_OWNER, touched, args));
     this.remember(name, link);
     return link;
   }

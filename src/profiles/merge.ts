@@ -18,15 +18,15 @@ import { type Belonging, eachIndex, keyOf } from './belongings.js';
 import { type Link, type Links, linkTo } from './links.js';
 import type { Pending } from './pending.js';
 
-const TAKE = loadScript<string>('profiles/startMerge');
-const GIVE = loadScript<number>('profiles/applyMergePage');
+const START_MERGE = loadScript<string>('profiles/startMerge');
+const APPLY_MERGE_PAGE = loadScript<number>('profiles/applyMergePage');
 const FINISH = loadScript<number>('profiles/finishMerge');
-const RESTORE = loadScript<number>('profiles/undoMerge');
+const UNDO_MERGE = loadScript<number>('profiles/undoMerge');
 const CLEAR = loadScript<number>('profiles/clearMerge');
 
-/** Seconds: the visitor's next visit may finish the merge. */
+/** Seconds that notes are kept: the visitor's next visit may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
-/** In time-outs. A large merge continues without the request. */
+/** Time-outs that a request waits for its merge. A large merge then continues without the request. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;
@@ -70,7 +70,7 @@ export class Merger {
     await this.#parts.pending.begin(profileId, mergeOf(profileId, target));
     const touched = this.#movedKeys(profileId, generation === '');
     const args = [generation, `${into.field} ${mergeId}`, linkOf(target).field, name, owner];
-    const taken = await this.#parts.store.change(TAKE, touched, args);
+    const taken = await this.#parts.store.change(START_MERGE, touched, args);
     if (taken === fieldOf(target)) return this.finish(profileId, target);
     await this.#parts.pending.end(profileId, mergeOf(profileId, target));
     return false;
@@ -103,7 +103,7 @@ export class Merger {
     // Commands and `deliver` don't have GUEST_RETENTION_DAYS.
     const retentionS = await this.#parts.store.guestRetentionS();
     const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
-    if ((await this.#parts.store.change(RESTORE, touched, args)) !== 1) return false;
+    if ((await this.#parts.store.change(UNDO_MERGE, touched, args)) !== 1) return false;
     await this.#parts.pending.forget(mergeOf(profileId, target));
     return true;
   }
@@ -187,7 +187,7 @@ export class Merger {
       keys.members(profileId),
     ];
     const args = [generation, from, belonging.kind, UNFINISHED_S, mergeId, how, bytesIn, ...fields];
-    return (await this.#parts.store.change(GIVE, touched, args)) === 1;
+    return (await this.#parts.store.change(APPLY_MERGE_PAGE, touched, args)) === 1;
   }
 
   #movedKeys(profileId: string, isGuest: boolean): string[] {

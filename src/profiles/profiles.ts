@@ -9,7 +9,7 @@ import { type Emails, normaliseEmail } from './emails.js';
 import type { ProfileIds } from './profile-id.js';
 import type { Visitors } from './visitors.js';
 
-const KEEP = loadScript<string | number>('profiles/storeFacts');
+const STORE_FACTS = loadScript<string | number>('profiles/storeFacts');
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
 export function isPersonal({ email, firstName, lastName }: Identity): boolean {
@@ -60,7 +60,7 @@ export class Profiles {
       ...checkedAndEndingKeys(keys, location),
     ];
     const now = new Date().toISOString();
-    return this.#store.change(KEEP, touched, [
+    return this.#store.change(STORE_FACTS, touched, [
       link,
       generation,
       guestsS,

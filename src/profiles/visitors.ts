@@ -19,10 +19,10 @@ import type { Links } from './links.js';
 import type { Ask, Done, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
-/** Each failed round means a concurrent link. */
+/** Rounds until a request fails. Each failed round means that another request has linked an id. */
 const READ_ROUNDS = 8;
 
-/** Each failed round means a concurrent erasure. */
+/** Rounds until a request fails. Each failed round means a concurrent erasure. */
 const LINK_ROUNDS = 8;
 
 /** Throws to refuse a change before ids are linked for it. @param locations joined by the link */

@@ -9,7 +9,7 @@ import type { NOT_HERE, Sender } from './sender.js';
 
 /** `done` or `failed` is called once, maybe within `add`. */
 export interface Batched<Answer> {
-  /** Monotonic; set by the batcher. */
+  /** In monotonic time; the batcher sets it. */
   deadline: number;
   done(answer: Answer): void;
   failed(error: Error): void;
@@ -21,11 +21,11 @@ export interface BatchFormat<Op, Answer> {
   /** A batch may mix tags of one node. */
   readonly mixesTags: boolean;
   writes(op: Op): boolean;
-  /** Approximate characters; absent if few. */
+  /** Approximate number of characters; absent if they are few. */
   size?(op: Op): number;
   /** Adds arguments, and keys unless `mixesTags`, after the batcher's key and three arguments. */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
-  /** In order. An Error fails its operation. */
+  /** One answer per operation, in their order. An Error fails its operation. */
   decode(
     ops: readonly Op[],
     reply: unknown,
@@ -44,7 +44,7 @@ export interface BatchCallsOptions {
   readonly onBatch?: (size: number, ms: number) => void;
 }
 
-/** Seconds. The channel must outlive every copy of its batch. */
+/** Seconds that a channel is kept: it must outlive every copy of its batch. */
 const CHANNEL_MEMORY_S = 60;
 
 export class BatchCalls<Op extends Batched<Answer>, Answer> {

@@ -32,7 +32,7 @@ export interface BatcherOptions extends BatchCallsOptions {
 const CHANNELS_PER_GROUP = 4;
 const AGAIN_MS = 10;
 const MAX_BATCH = 512;
-/** Characters. Megabytes would block other callers. */
+/** Characters of a batch. Megabytes would block other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
 /** Part of the time-out. */
 const DEADLINE_SPREAD = 0.05;

@@ -23,7 +23,7 @@ const SOCKET_CODES = new Set([
   'ENETDOWN',
   'ENOTFOUND',
   'EAI_AGAIN',
-  'ENOENT', // a unix socket to come
+  'ENOENT', // a unix socket that does not exist yet
   'EADDRNOTAVAIL',
   'EMFILE',
   'ENFILE',
@@ -42,7 +42,7 @@ const CONNECTION_MESSAGE = new RegExp(
     'Too many Cluster redirections\\.',
     'Connection is (aborted|discarded because a new connection is made)',
     'Redis loading timed out',
-    'timeout$', // CLUSTER SLOTS was late
+    'timeout$', // the reply of CLUSTER SLOTS was late
   ].join('|')})`,
 );
 
@@ -60,7 +60,7 @@ const STATES: Readonly<Record<string, string>> = {
   NOPERM: 'the user of REDIS_URL lacks a permission; docs/operations.md has what each process needs',
 };
 
-/** Without a full stop. */
+/** The error's message, without a full stop. */
 export function inWords(error: Error): string {
   if (error instanceof ServiceError) return 'Redis does not answer';
   const fault = certificateFault(error);

@@ -6,7 +6,7 @@ import type { Store } from './store.js';
 const CHANGE = loadScript<number>('redis/changeField');
 const PAGE = 250;
 
-/** Contains all fields that exist throughout. */
+/** Yields at least the fields that exist during the whole read. */
 export async function readHash(store: Store, key: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   let cursor = '0';
@@ -24,7 +24,7 @@ export interface FieldChange {
   readonly field: string;
   /** '' if absent. */
   readonly before: string;
-  /** '' removes. */
+  /** '' removes the field. */
   readonly after: string;
   readonly most?: number;
 }

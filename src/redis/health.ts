@@ -38,7 +38,7 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** 100 bytes each. */
+/** Tags to remember; each takes 100 bytes. */
 const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
 const POLL_MS = 5;

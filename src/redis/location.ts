@@ -20,7 +20,7 @@ export function guestLocation(own: string): Location {
   return { profileId: own, generation: '', checked: own, link: '' };
 }
 
-/** More would be a circle in the data. */
+/** Redirects that are followed; more would mean a circle in the data. */
 export const MAX_HOPS = 16;
 
 export function countsOf(

@@ -7,7 +7,7 @@ export const LUA = {
   SUPERSEDED: -2,
   /** The stream is at its high-water mark. */
   FULL: -3,
-  /** Of products or items of the profile. */
+  /** The profile has its maximum of products or items. */
   TOO_MANY: -6,
   /** The stream is at another node, or its slot is migrating. */
   NO_STREAM: -7,

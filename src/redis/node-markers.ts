@@ -27,7 +27,7 @@ export class DeploymentLostError extends StartupError {
 
 export interface NodeMarker {
   readonly key: string;
-  /** 0 for `meta`. */
+  /** Number of the stream; 0 is in the slot of `meta`. */
   readonly stream: number;
   readonly slot: number;
   /** SHA-1 of `salt`. */

@@ -29,8 +29,8 @@ export interface NodeSpec {
 const PROBE = loadScript('redis/probeNode');
 /** Erasures await replication at `maxmemory`, too. */
 const PROBE_AT_MAXMEMORY = withFlags(PROBE, 'allow-oom');
-const LOOK_AGAIN_MS = 100;
-/** A replica counts for so long after it disconnects. */
+const RETRY_MS = 100;
+/** Milliseconds that a replica still counts after it has disconnected. */
 const REPLICA_MS = 15_000;
 
 export class RedisNode {
@@ -166,8 +166,8 @@ export class RedisNode {
         const written = write(this.#marker as NodeMarker);
         const waited = redis.wait(count, Math.max(1, ms)); // 0 waits for ever
         const [wrote, reached] = await Promise.all([written, waited]);
-        if (wrote !== undefined || ms <= LOOK_AGAIN_MS) return [wrote, reached];
-        await sleep(LOOK_AGAIN_MS);
+        if (wrote !== undefined || ms <= RETRY_MS) return [wrote, reached];
+        await sleep(RETRY_MS);
       }
     };
     const [wrote, reached] = await wait().finally(() => this.#spec.onReplicated?.(performance.now() - began));
@@ -188,7 +188,7 @@ export class RedisNode {
   async #prepare(redis: Redis): Promise<void> {
     const { stream } = redis;
     const isCurrent = () => this.#redis === redis && redis.stream === stream && redis.status === 'ready';
-    let told = '';
+    let reported = '';
     while (isCurrent()) {
       try {
         await this.clock.measure(redis);
@@ -197,9 +197,9 @@ export class RedisNode {
       } catch (error) {
         if (error instanceof DeploymentLostError || !isAway(error as Error)) break;
         const { message } = error as Error;
-        if (message !== told) this.#spec.onError(error as Error);
-        told = message;
-        await sleep(LOOK_AGAIN_MS);
+        if (message !== reported) this.#spec.onError(error as Error);
+        reported = message;
+        await sleep(RETRY_MS);
         if (!isReadOnly(error as Error) || !isCurrent()) continue;
         redis.disconnect(true);
         return;
@@ -233,7 +233,7 @@ export class RedisNode {
         // The marker may be at either node.
         if (redirection.kind === 'ASK') return true;
         this.#spec.onMoved(redirection.slot, redirection.address);
-        await sleep(LOOK_AGAIN_MS);
+        await sleep(RETRY_MS);
       }
       if (performance.now() >= deadline) throw new ServiceError('unavailable');
     }

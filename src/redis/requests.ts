@@ -34,9 +34,9 @@ const END = loadScript<string>('redis/endRequest');
 
 const IN_FLIGHT_GRACE_MS = 500;
 const POLL_MS = 10;
-/** Each failed round means a retry moved the operation. */
+/** Rounds until a request fails. Each failed round means that a retry has moved the operation. */
 const ROUNDS = 16;
-/** Not done, and never will be. */
+/** The operation was not done, and never will be. */
 const FENCED = '-';
 
 export interface RequestKey {
@@ -64,14 +64,14 @@ interface RequestRecord {
 interface RecordedOperation {
   readonly id: string;
   readonly at: number;
-  /** Separated by spaces, the latest last. */
+  /** Profiles, separated by spaces, the latest last. */
   readonly locations: string;
 }
 
 export class KeyedOperation {
   /** UUID v7. */
   readonly id: string;
-  /** Of the first request, milliseconds since 1970. */
+  /** Time of the first request, milliseconds since 1970. */
   readonly at: number;
   readonly #store: Store;
   readonly #record: RequestRecord;

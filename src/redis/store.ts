@@ -20,7 +20,7 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   /** For tests. */
   readonly buckets?: number;
-  /** Seconds until a guest expires; 0: never. Absent if the process creates none. */
+  /** Seconds until a guest expires; 0 means never. Absent if the process creates no guests. */
   readonly guestsS?: number;
   /** Replicas that must have a change before it is answered. */
   readonly replicas?: number;
@@ -33,7 +33,7 @@ export interface StoreOptions extends RedisConnection {
   readonly confirm?: (salt: string | undefined) => void;
 }
 
-/** Per batcher; about 2 KB each. */
+/** Pending operations of a batcher; each takes about 2 KB. */
 const MAX_PENDING = 20_000;
 
 const AGAIN_MS = 10;
@@ -157,7 +157,7 @@ export class Store {
     }
   }
 
-  /** From the `serve` that started last; 0: never. */
+  /** Seconds until a guest expires, from the `serve` that started last; 0 means never. */
   async guestRetentionS(): Promise<number> {
     return Number(await this.call((client) => client.hget(this.keys.meta, 'guestsS')));
   }

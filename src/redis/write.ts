@@ -17,7 +17,7 @@ export function writeKey(store: Store, key: string, write: Write) {
   return store.change(WRITE, [key], write);
 }
 
-/** For erasures and merges, which free memory. */
+/** Runs at `maxmemory`, for erasures and merges, which free memory. */
 export function writeAtMaxmemory(store: Store, key: string, write: Write) {
   return store.change(WRITE_AT_MAXMEMORY, [key], write);
 }

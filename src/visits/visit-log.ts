@@ -5,7 +5,7 @@ import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';
 
 export interface VisitLogOptions {
-  /** Pending bytes. */
+  /** Maximum pending bytes. */
   readonly highWater: number;
   readonly onNotLogged: (visits: number) => void;
 }

@@ -9,7 +9,7 @@ const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('wis
 /** Approximate. */
 const PAGE = 100;
 
-/** `variantId` null: any variant. */
+/** `variantId` null means any variant. */
 export interface ProductName {
   readonly productId: string;
   readonly variantId: string | null;

@@ -14,7 +14,7 @@ export interface ItemPage {
   readonly number: number;
   /** At least 1. */
   readonly pages: number;
-  /** Changes with the list. */
+  /** Differs after each change of the list. */
   readonly version: string;
   /** ISO 8601; '' for an empty list. */
   readonly changedAt: string;

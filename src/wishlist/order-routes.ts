@@ -27,7 +27,7 @@ const TOPICS = new Set([
   'orders/cancelled',
 ]);
 const PAID = 'orders/paid';
-/** Bytes: 500 lines take 1.2 MB. */
+/** Bytes of a body: 500 lines take 1.2 MB. */
 const MAX_ORDER = 4 * 1024 * 1024;
 /** Lines recorded concurrently; the limit leaves capacity to other requests. */
 const PAGE_SIZE = 1_000;
@@ -103,7 +103,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const bought = lines.filter(({ quantity }) => quantity > 0);
     const { answer } = await visitors.peek(who, false, (location) => purchases.find(location, bought));
     if (typeof answer === 'string') return;
-    // Before the removal: a retry would not find the items.
+    // Recorded before the removal, because a retry would not find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
     const change: Removal['change'] = (ask) => visitors.changeKnown(who, false, ask);

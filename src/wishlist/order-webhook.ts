@@ -209,7 +209,7 @@ function amountOf(given: number | string): bigint {
   return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
 }
 
-/** Limit of the column. */
+/** Amounts that fit the column. */
 const FITS = /^\d{1,16}\./;
 
 function centsOf(amount: bigint): string | null {

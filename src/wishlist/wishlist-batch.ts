@@ -60,17 +60,17 @@ interface Sharing extends Recorded {
 }
 
 /** Stores the reported state of a product. */
-export interface Telling extends Recorded {
-  readonly kind: 'tell';
+export interface Notification extends Recorded {
+  readonly kind: 'notify';
   readonly field: string;
-  /** As read, for the compare-and-set. */
+  /** The item as it was read, for the compare-and-set. */
   readonly item: string;
-  /** Its new second line. */
-  readonly told: string;
+  /** New second line of the item. */
+  readonly secondLine: string;
   readonly event?: PendingEvent | undefined;
 }
 
-export type Change = Addition | Import | Removal | Sharing | Telling;
+export type Change = Addition | Import | Removal | Sharing | Notification;
 
 /** Undefined: done. Else a code below with its value, or a redirect; see lua/wishlist/changeItems.lua. */
 export type WishlistAnswer = string | undefined;
@@ -84,7 +84,7 @@ interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly change: Change;
 }
 
-/** Of a profile; 0 is no limit. */
+/** Limits of a profile; 0 means no limit. */
 export interface ItemLimits {
   readonly maxItems: number;
   readonly maxBytes: number;
@@ -180,7 +180,7 @@ function tellEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: 
   if (first !== undefined && removed > 0) onRecorded(first.event.type, removed);
 }
 
-const LETTERS = { add: 'a', import: 'm', remove: 'r', share: 'c', tell: 't' } as const;
+const LETTERS = { add: 'a', import: 'm', remove: 'r', share: 'c', notify: 't' } as const;
 
 function linesOf(change: Change): string {
   switch (change.kind) {
@@ -190,8 +190,8 @@ function linesOf(change: Change): string {
       return `${change.field}\n${change.creationLine}\n${change.tried ?? ''}\n`;
     case 'share':
       return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
-    case 'tell':
-      return `${change.field}\n${change.item}\n${change.told}\n${change.event === undefined ? '' : 1}\n`;
+    case 'notify':
+      return `${change.field}\n${change.item}\n${change.secondLine}\n${change.event === undefined ? '' : 1}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
       // A complete line ends with its own newline.
@@ -205,7 +205,7 @@ function linesOf(change: Change): string {
 function sizeOf({ change }: WishlistEntry): number {
   if (change.kind === 'add' || change.kind === 'import')
     return change.creationLine.length + change.others.length + change.event.line.length;
-  if (change.kind === 'tell') return change.item.length + (change.event?.line.length ?? 0);
+  if (change.kind === 'notify') return change.item.length + (change.event?.line.length ?? 0);
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 

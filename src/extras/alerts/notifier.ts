@@ -121,7 +121,7 @@ export class Notifier {
     const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
     for (const { secondLine, type } of steps) {
       const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
-      const asked = { kind: 'tell', field, item, told: secondLine, event } as const;
+      const asked = { kind: 'notify', field, item, secondLine, event } as const;
       const answer = await wishlists.make(linkedLocation(profileId, generation ?? ''), asked);
       if (answer === OTHER_ITEM || isRedirect(answer)) return false;
       if (type !== undefined) counts[type]++;
