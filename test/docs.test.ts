@@ -58,11 +58,11 @@ t.test('the lists of settings are those of the code', async (t) => {
   }
 });
 
-t.test('the table of packages is that of package.json', async (t) => {
+t.test('the list of packages is that of package.json', async (t) => {
   const architecture = readFileSync('docs/architecture.md', 'utf8');
   const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
   const names = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
-  for (const name of names) t.ok(architecture.includes(`| \`${name}\``), name);
+  for (const name of names) t.ok(architecture.includes(`- \`${name}\``), name);
 });
 
 t.test('with a service', async (t) => {
