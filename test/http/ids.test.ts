@@ -323,7 +323,11 @@ t.test('injection', async (t) => {
       t.equal(counts[handle], String(count), shown([id, handle, read.text, counts]));
       await app.del(PATH, { identity, productHandle: handle }, TRUSTED);
       const facts = fieldsAt(await dumpRedis(redis, app.prefix), keys.profile(profileId));
-      t.match(facts, isCustomer ? { owner: String } : { registered: '1' }, 'it stays registered when its count goes');
+      t.match(
+        facts,
+        isCustomer ? { owner: String } : { registered: '1' },
+        'it stays registered when its count goes',
+      );
     });
     await fc.assert(property, { numRuns: RUNS, examples: NASTY.map((nasty) => [nasty, nasty, false]) });
     t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
