@@ -118,8 +118,7 @@ export class LinkedEraser {
       const applied = [...members.keys()]
         .filter(isProfile)
         .map((one) => keys.applied(profileId, generation, one));
-      await removeKeys(this.#parts.store, applied);
-      await removeKeys(this.#parts.store, [left]); // last: it names the others
+      await removeKeys(this.#parts.store, [...applied, left]); // `left` names the others
     }
     await this.#parts.pending.forget(erasureOf(profileId, generation));
   }

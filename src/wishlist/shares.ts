@@ -7,7 +7,7 @@ import type { Identity } from '../identity-rules.js';
 import { isRedirect, type Location, MAX_HOPS } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
-import { writeKey } from '../redis/write.js';
+import { removeKeys, writeKey } from '../redis/write.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
@@ -125,7 +125,7 @@ export class Shares {
       location = now;
     }
     if (Date.now() - Number(madeAt) < leastMs) return nowhere;
-    await this.#write(code, '');
+    await removeKeys(this.#store, [this.#store.keys.share(code)]);
     return { location: undefined, isGone: true };
   }
 
@@ -153,10 +153,8 @@ export class Shares {
     return (await this.#store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
   }
 
-  /** @param profileId '' removes */
   async #write(code: string, profileId: string): Promise<void> {
-    const key = this.#store.keys.share(code);
-    await writeKey(this.#store, key, profileId === '' ? ['UNLINK'] : ['SET', `${profileId} ${Date.now()}`]);
+    await writeKey(this.#store, this.#store.keys.share(code), ['SET', `${profileId} ${Date.now()}`]);
   }
 }
 

@@ -235,6 +235,18 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
     [],
   );
 
+  const ofGuest = keys.allOf(server.links.defaultProfile(identityName('s', 'guest-0')));
+  const calls = commands.filter(
+    (one) => /^eval/i.test(`${one[0]}`) && ofGuest.some((key) => one.includes(key)),
+  );
+  t.ok(calls.length > 0);
+  for (const call of calls)
+    t.same(
+      ofGuest.filter((key) => !call.includes(key)),
+      [],
+      'all keys of a visitor in one step: what a visit wrote in between would stay',
+    );
+
   const sizes = pagesOf(commands);
   t.ok(sizes.length > VISITORS / MOST_WORDS, `${sizes.length} pages`);
   t.same(
