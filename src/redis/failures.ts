@@ -79,6 +79,11 @@ export function isRefused(error: Error): boolean {
   return REFUSING_REPLY.test(error.message);
 }
 
+/** Until an operator changes the password or the rights. */
+export function isForbidden(error: Error): boolean {
+  return /^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message);
+}
+
 export function refusesWrites(error: Error): boolean {
   const { message } = error instanceof ServiceError && error.cause instanceof Error ? error.cause : error;
   return /^(OOM|MISCONF|NOREPLICAS) /.test(message);
@@ -112,7 +117,7 @@ export function toStartupError(error: Error): StartupError {
   const words = inWords(error).replace(/^./s, (letter) => letter.toUpperCase());
   // A start sends no visitors' data, so this may be shown: NOPERM names the command or key.
   const detail = words === message || certificateFault(error) !== undefined ? '' : ` (${message})`;
-  return isRefused(error) && !/^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message)
+  return isRefused(error) && !isForbidden(error)
     ? new AwayError(`${words}${detail}.`)
     : new StartupError(`${words}${detail}.`);
 }

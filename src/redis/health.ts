@@ -8,7 +8,7 @@ import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
 import { before } from './deadline.js';
-import { inWords, refusesWrites, toServiceError } from './failures.js';
+import { inWords, isForbidden, refusesWrites, toServiceError } from './failures.js';
 import type { Keys } from './keys.js';
 import { RedisNode } from './node.js';
 import { type DeploymentLostError, NodeMarkers, slotOf } from './node-markers.js';
@@ -127,11 +127,12 @@ export class RedisHealth {
     return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
-  /** Resolves when every master is probed, or after OPEN_MS. */
+  /** Resolves when every master is probed, or after OPEN_MS. @throws Redis's error if the user lacks a permission */
   async opened(): Promise<void> {
     const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
     const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;
     while (![...this.#nodes.values()].every(isOpen) && performance.now() < deadline) await sleep(POLL_MS);
+    for (const { trouble } of this.#nodes.values()) if (trouble && isForbidden(trouble)) throw trouble;
   }
 
   async untilUp(slot: number, deadline: number): Promise<RedisNode> {
