@@ -14,7 +14,7 @@ export async function flush(program: Program<'flush'>): Promise<number> {
   );
   if (flushing === undefined) return 0;
   const { close, lost } = flushing;
-  const stopped = untilStopped();
+  const stopped = untilStopped(); // before `ready`: the parent may stop it from then on
   log.info('flushing');
   ready({});
   try {
