@@ -25,14 +25,8 @@ export class OrderNotes {
 
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const fresh = `${now} ${whose}`;
-    const found = await writeKey(this.#store, this.#key(orderId), [
-      'SET',
-      fresh,
-      'EX',
-      REMEMBERED_S,
-      'NX',
-      'GET',
-    ]);
+    const set = ['SET', fresh, 'EX', REMEMBERED_S, 'NX', 'GET'] as const;
+    const found = await writeKey(this.#store, this.#key(orderId), set);
     const [firstAt, buyer, done] = String(found ?? fresh).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
   }

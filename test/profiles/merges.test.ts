@@ -97,6 +97,14 @@ t.test('a profile far above the caps is merged in pieces, and others go on meanw
   t.equal(await app.shop.count(CUSTOMER_IDS, `product-${PRODUCTS - 1}`), 2);
   t.equal(new Set((await app.shop.items(CUSTOMER_IDS)).map(({ itemId }) => itemId)).size, ITEMS);
   t.ok(parseItem((await client.hget(createKeys(app.prefix).items(answer.json.profileId), '1:')) as string));
+
+  // A guest without counts has a field of its own kind, which is not a customer's.
+  const profileOf = (profileId: string) => createKeys(app.prefix).profile(profileId);
+  const made = await app.shop.event({ sessionId: 'registered' });
+  t.equal(await client.hget(profileOf(made.profileId), 'registered'), '1');
+  const both = { ...CUSTOMER_IDS, sessionId: 'registered' };
+  t.match((await app.post('/profile/merge', { identity: both }, TRUSTED)).json, { merged: true });
+  t.equal(await client.hexists(profileOf(answer.json.profileId), 'registered'), 0);
 });
 
 eachRedis(t, async (t, redis) => {

@@ -45,7 +45,7 @@ t.test('the whole way', async (t) => {
     t.equal(code, 0, stderr);
     return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
   };
-  runWishmeter(t, { args: ['flush'], env: settings });
+  const flush = runWishmeter(t, { args: ['flush'], env: settings });
   const deliver = runWishmeter(t, { args: ['deliver'], env: settings });
   const tool = await startTool(t);
   const [{ id, secret }] = await ask('add', tool.url, 'add,remove,purchase');
@@ -101,6 +101,13 @@ t.test('the whole way', async (t) => {
       tool.delivered.splice(0).map(({ body }) => body.type),
       ['test'],
     );
+    await app.shop.add({ sessionId: 's-3' });
+    await until('both wait', async () => (await ask())[0].pending === 2);
+    await app.del('/profile', { identity: { customerId: null, sessionId: 's-3' } }, TRUSTED);
+    flush.child.kill();
+    await flush.ended;
+    runWishmeter(t, { args: ['flush'], env: settings }); // erases at its start
+    await until('flush removes what waits of an erased visitor', async () => (await ask())[0].pending === 1);
     t.match(await ask('resume', id), [{ id, isEnabled: true }]);
     await until('it arrives', () => tool.delivered.length === 1);
   });
