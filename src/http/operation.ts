@@ -19,7 +19,7 @@ export interface Answer {
 }
 
 export interface TextStream extends AsyncIterable<string> {
-  /** Is called even if nobody has begun to iterate. */
+  /** Called even if no iteration has begun. */
   close(): void;
 }
 

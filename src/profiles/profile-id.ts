@@ -1,5 +1,5 @@
 // An identity's default profile id: `<bucket>.<kind><hash>`, from SHA-256 of salt and name. Servers that race make the
-// same id, reads need no write, and nobody without the salt can compute it. (As good as HMAC, and a quarter cheaper: a
+// same id, reads need no write, and without the salt it can't be computed. (As good as HMAC, and a quarter cheaper: a
 // truncated digest has no length extension.)
 
 import { hash } from 'node:crypto';

@@ -219,7 +219,7 @@ export class Visitors {
       const { link } = await linker.link(customer, session);
       const made = await locations.runAt(link, '', ask);
       if (made !== undefined) return made;
-      // The profile was erased meanwhile: link again.
+      // The profile has been erased since: link again.
     }
     throw new ServiceError('unavailable');
   }

@@ -185,7 +185,7 @@ export function readFlag(query: Query, name: string): boolean {
   throw new ServiceError('invalid_request', undefined, [fault]);
 }
 
-/** @param loggedIn the storefront's customer, if the query names nobody */
+/** @param loggedIn the storefront's customer, if the query has no id */
 export function readVisitQuery(query: Query, loggedIn: string | null): VisitRequest {
   const faults: Issue[] = [];
   const customerId = given(query, 'customerId', faults);

@@ -11,7 +11,7 @@ import { admitDelivery, authenticBody, SIGNATURE, TOPIC } from '../http/webhook.
 import type { Identity } from '../identity-rules.js';
 import type { Profiles } from '../profiles/profiles.js';
 import type { FoundProfile, Visitors } from '../profiles/visitors.js';
-import { orderBody } from '../validation/schemas.js';
+import { orderBody } from '../validation/order-schema.js';
 import type { OrderNotes } from './order-notes.js';
 import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
 import type { Purchases, Removal } from './purchases.js';

@@ -7,10 +7,10 @@ import { ServiceError } from '../../errors.js';
 import { inCents, parseAmount } from '../../events/amount.js';
 import { isId, trimmed } from '../../identity-rules.js';
 import { optionalId, printable, readId } from '../../validation/requests.js';
-import { productBody, shopifyProductBody } from '../../validation/schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from '../../validation/shopify.js';
 import { compile } from '../../validation/validator.js';
 import type { Product, Variant } from './alert.js';
+import { productBody, shopifyProductBody } from './schemas.js';
 
 interface Named<Variants> {
   readonly productHandle: string;

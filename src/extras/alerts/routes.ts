@@ -15,9 +15,9 @@ import {
   TOPIC,
 } from '../../http/webhook.js';
 import type { RequestStore } from '../../redis/requests.js';
-import { productBody, shopifyProductBody } from '../../validation/schemas.js';
 import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
+import { productBody, shopifyProductBody } from './schemas.js';
 
 /** Bytes of a body: fits 2,048 variants, Shopify's maximum. */
 const MAX_PRODUCT = 512 * 1024;

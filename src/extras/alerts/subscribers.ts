@@ -1,6 +1,6 @@
 // An index from product variants to their subscribers. It has every profile whose wishlist has the item: an entry is
 // added before its item, and kept for GRACE_MS even if the item is absent. The product's next change removes stale
-// entries. An erasure ignores GRACE_MS, so an item added meanwhile may lack its entry until it is added again.
+// entries. An erasure ignores GRACE_MS, so an item that is added during one may lack its entry until it is added again.
 
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';

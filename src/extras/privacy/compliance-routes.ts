@@ -14,14 +14,13 @@ import {
   SIGNATURE,
 } from '../../http/webhook.js';
 import { type Emails, normaliseEmail } from '../../profiles/emails.js';
-import { complianceBody } from '../../validation/schemas.js';
 import {
   COMPLIANCE_KINDS,
   type Compliance,
   type ComplianceKind,
   type ComplianceRequest,
 } from './compliance.js';
-import { readCompliance } from './compliance-webhook.js';
+import { complianceBody, readCompliance } from './compliance-webhook.js';
 import type { ComplianceWorker } from './compliance-worker.js';
 
 const SHOP = { shop_id: 954889, shop_domain: 'shop.myshopify.com' };

@@ -38,7 +38,7 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId the line's, or the one that it was merged into */
+/** @param profileId the line's profile, or its merge's target */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
   const data = dataOf(line, timestamp, profileId);

@@ -17,7 +17,7 @@ const ours = ({ React }) => ({
       const operationProps = props.operationProps.update('summary', plain).updateIn(['op', 'summary'], plain);
       return React.createElement(Original, { ...props, operationProps });
     },
-    // Its padlock is closed where no credential is needed. Who may call stands in the description.
+    // Its padlock is closed even if no credential is needed. The description says who may call.
     authorizeOperationBtn: () => () => null,
   },
   statePlugins: {

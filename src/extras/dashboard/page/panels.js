@@ -93,7 +93,7 @@ function drawFunnel({ rows: [row] }) {
         name,
         size,
         value: number.format(size),
-        // Cart and purchase are shares of wishers: buyers may skip the cart.
+        // Carts and purchases are both divided by wishers, because a buyer may skip the cart.
         share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
       })),
     ),
