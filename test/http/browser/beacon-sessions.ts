@@ -81,11 +81,14 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
     const page = await shownTo(visitor, '30');
     const tab = await visitor.open(shoe);
     const before = await sessionOf(page);
+    await tab.evaluate("heard = []; addEventListener('storage', (event) => heard.push(event.newValue))");
     const next = await page.evaluate<string>('wishmeter.forget()');
     t.not(next, before);
     t.equal(await sessionOf(page), next);
     // Tabs are processes, and hear of each other's storage a moment later.
-    await eventually(t, () => sessionOf(tab), next);
+    await eventually(t, () => tab.evaluate('heard.length > 0'), true);
+    t.equal(await sessionOf(tab), next);
+    t.match(await tab.evaluate('heard'), [`${next} customer 30x`], 'with no moment of no session in between');
     t.equal(await page.evaluate(STORED), `${next} customer 30x`);
     await shownTo(visitor, '', page);
     t.not(await sessionOf(page), next, 'so a logout ends it');

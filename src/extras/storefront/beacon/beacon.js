@@ -55,7 +55,9 @@
       'robot');
   // data-customer until it has been compared with the stored session; then undefined
   let present = customer;
-  // The session if localStorage is forbidden.
+  // forget() was called: the stored session is not kept.
+  let renewed = false;
+  // The session if localStorage is forbidden or full
   let memory = '';
   let given = consent === undefined;
   const waiting = [];
@@ -70,13 +72,22 @@
     }
   };
 
-  const store = (value) => {
-    memory = value;
+  const remove = () => {
+    memory = '';
     try {
       delete localStorage.wishmeter_session;
-      if (value) localStorage.wishmeter_session = value;
-      memory = '';
     } catch (_) {}
+  };
+
+  // A new session overwrites the one before: between a removal and a write, another tab would begin a session, too.
+  const store = (value) => {
+    try {
+      localStorage.wishmeter_session = value;
+      memory = '';
+    } catch (_) {
+      remove();
+      memory = value;
+    }
   };
 
   // Throws before Shopify's API is loaded: then nothing is decided.
@@ -89,7 +100,7 @@
   const decide = () => {
     try {
       const refusal = refused();
-      if (refusal) store('');
+      if (refusal) remove();
       const why = refusal || (!given && 'wishmeter.consent(true) is awaited');
       if (why) say(`nothing is sent: ${why}`);
       else if (isShown()) for (const go of waiting.splice(0)) go();
@@ -104,11 +115,12 @@
   };
 
   const identify = () => {
-    const before = stored();
+    const before = renewed ? '' : stored();
     const [id, owner = ''] = before.split(BLANK);
     // Compared only once per page: another tab may have logged out since.
     const now = present === undefined ? owner : present.trim();
     present = undefined;
+    renewed = false;
     const next = ((!owner || owner === now) && id) || randomId();
     const value = now ? `${next} ${now}` : next;
     if (value !== before) store(value);
@@ -163,13 +175,16 @@
     counts: soon(counts),
     session: soon(session),
     forget() {
-      store('');
+      renewed = true;
       present = customer;
-      return api.session();
+      const sessionId = api.session();
+      if (renewed) remove();
+      renewed = false;
+      return sessionId;
     },
     async consent(yes) {
       given = yes;
-      if (!yes) store('');
+      if (!yes) remove();
       decide();
     },
   };
