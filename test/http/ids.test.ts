@@ -13,13 +13,13 @@ import { type Dump, dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { eventsOf, rowsOf } from '../harness/stream.js';
-import { itemOf, without } from './wishlist.js';
+import { itemOf } from './wishlist.js';
 
 /** Of Shopify's test notification; JSON.parse reads it as …500. */
 const ROUNDED = '{"identity":{"customerId":820982911946154508},"productHandle":"x"}';
 const redis = await startTestRedis(t);
 const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
-const { add, event, exported, items, remove, share, visit } = app.shop;
+const { add, event, exported, items, remove, visit } = app.shop;
 const post = async (path: string, body: unknown) => {
   const answer = await app.post(path, body, TRUSTED);
   t.equal(answer.status, 200, `${path} ${JSON.stringify(body)}: ${answer.text}`);
@@ -189,17 +189,6 @@ for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries())
       }
     },
   );
-t.test('an item may have no image, and its share page has none either', async (t) => {
-  const identity = { sessionId: 'no-image' };
-  await post('/item/add', without(itemOf(identity), 'image'));
-  t.equal((await items(identity))[0].image, null);
-  const page = await app.get(`/wishlist/share/${(await share(identity)).code}`);
-  t.equal(page.status, 200);
-  t.notMatch(page.text, /<img|og:image/);
-  await remove(identity, { variantId: 2002, event: 'moveToCart' });
-  const moved = (await eventsOf(redis, app, identity)).at(-1);
-  t.match(JSON.parse(String(moved?.['payload'])), { productId: '1001', image: null });
-});
 t.test('control characters in titles become spaces', async (t) => {
   const identity = { sessionId: 'titles' };
   await add(identity, { productTitle: 'Red\tshoe\u0000\u0085', variantTitle: '4\r\n2' });

@@ -295,42 +295,6 @@ eachRedis(t, async (t, redis) => {
     t.match(tooLarge, { status: 413, json: { code: 'payload_too_large', issues } });
     t.same(await dumpRedis(redis, app.prefix), before);
   });
-
-  t.test('wrong bodies of each operation are 400, name every fault, and change nothing', async (t) => {
-    const identity = { sessionId: 'good' };
-    await add(identity);
-    const removal = { identity, ...PRODUCT };
-    const all =
-      'compareAt identity inventoryAvailable price productHandle productId productTitle quantity source';
-    const cases: [path: string, body: unknown, paths: string[]][] = [
-      [
-        '/item/add',
-        { identity: {}, price: 1, quantity: 0, source: 'x' },
-        all.split(' ').map((name) => `/${name}`),
-      ],
-      ['/item/remove', { ...removal, productId: '' }, ['/productId']],
-      ['/item/remove', { ...removal, variantId: -2002, event: 'add' }, ['/event', '/variantId']],
-    ];
-    for (const path of ['/item/add', '/item/remove', '/item/list']) {
-      const good = { ...itemOf(identity), ...removal };
-      cases.push([path, { ...good, identity: undefined }, ['/identity']]);
-      cases.push([
-        path,
-        { ...good, identity: { sessionId: 'null', device: 1 } },
-        ['/identity/device', '/identity/sessionId'],
-      ]);
-      cases.push([path, 'null', ['']]);
-    }
-    const before = await dumpRedis(redis, app.prefix);
-    for (const [path, body, paths] of cases) {
-      const { status, json } = await app.post(path, body, TRUSTED);
-      t.equal(status, 400, path);
-      t.same(json.issues.map((issue: { path: string }) => issue.path).sort(), paths, JSON.stringify(body));
-    }
-    for (const path of ['/item/add', '/item/remove', '/item/list'])
-      t.match(await app.post(path, '{', TRUSTED), { status: 400, json: { code: 'invalid_json' } });
-    t.same(await dumpRedis(redis, app.prefix), before);
-  });
 });
 
 eachRedis(t, async (t, redis) => {
@@ -375,19 +339,6 @@ eachRedis(t, async (t, redis) => {
       { productId: '3', variantId: null, itemId: null },
     ]);
     t.match(await check(guest, [{ productId: '33', variantId: null }]), [{ itemId: longer }]);
-  });
-
-  t.test('a login: the customer’s list is checked, and nothing is linked', async (t) => {
-    const [guest, customer] = [{ sessionId: 'logs-in' }, { customerId: '7' }];
-    const itemId = await add(guest, '1', '11');
-    await add(customer, '2', '21');
-    const products = [{ productId: '1', variantId: '11' }, { productId: '2' }];
-    const before = await dumpRedis(redis, app.prefix);
-    t.match(await check({ ...guest, ...customer }, products), [{ itemId: null }, { itemId: /./ }]);
-    t.match(await check({ sessionId: 'nobody' }, products), [{ itemId: null }, { itemId: null }]);
-    t.same(await dumpRedis(redis, app.prefix), before, 'nobody is known by it');
-    await app.shop.login({ ...guest, ...customer });
-    t.match(await check(guest, products), [{ itemId }, { itemId: /./ }]);
   });
 
   t.test('of a long list exact variants cost one read, and any variant reads bounded pages', async (t) => {

@@ -4,6 +4,7 @@
 import t, { type Test } from 'tap';
 import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
+import type { Document } from '../harness/openapi.js';
 import { startTestRedis } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 
@@ -130,6 +131,55 @@ t.test('wrong requests', async (t) => {
       });
     });
   }
+
+  t.test('every operation with a body refuses what is no object of JSON, and changes nothing', async (t) => {
+    const { paths }: Document = (await app.get('/openapi.json')).json;
+    await changesNothing(t, async () => {
+      for (const [path, methods] of Object.entries(paths))
+        for (const [method, { requestBody }] of Object.entries(methods)) {
+          if (requestBody === undefined || path.startsWith('/webhook/')) continue;
+          const send = (body: unknown) =>
+            app.send(method.toUpperCase(), path.replace('{id}', 'x'), body, TRUSTED);
+          for (const [body, paths, why] of NOT_OBJECTS)
+            expectIssues(t, await send(body), paths, `${method} ${path}: ${why}`);
+          t.match(await send('{'), { status: 400, json: { code: 'invalid_json' } }, `${method} ${path}`);
+        }
+    });
+  });
+
+  t.test('wrong fields are named, and change nothing', async (t) => {
+    const identity = { sessionId: 'good' };
+    const item = { identity, productId: '1001', variantId: '2002' };
+    const [ids, wrongIds] = [{ identity: { sessionId: 'null', device: 1 } }, ['/device', '/sessionId']];
+    const required =
+      'compareAt inventoryAvailable price productHandle productId productTitle quantity source';
+    const cases: [path: string, body: object, paths: string[]][] = [
+      [
+        '/item/add',
+        { identity: {}, price: 1, quantity: 0, source: 'x' },
+        ['/identity', ...required.split(' ').map((name) => `/${name}`)],
+      ],
+      ['/item/add', { ...ITEM, ...ids }, wrongIds.map((name) => `/identity${name}`)],
+      ['/item/remove', { ...item, ...ids }, wrongIds.map((name) => `/identity${name}`)],
+      ['/item/remove', { ...item, productId: '' }, ['/productId']],
+      ['/item/remove', { ...item, variantId: -2002, event: 'add' }, ['/event', '/variantId']],
+      ['/item/list', {}, ['/identity']],
+      ['/share', {}, ['/identity']],
+      ...['link', 'WhatsApp', 1, ['Link']].map((channel): [string, object, string[]] => [
+        '/share',
+        { identity, channel },
+        ['/channel'],
+      ]),
+      ['/profile/guest', { sessionId: null, customerId: '5' }, ['/sessionId']],
+      ['/profile/guest', { sessionId: 'g', email: 'none' }, ['/email']],
+      ['/profile/merge', { identity: {} }, ['/identity/customerId', '/identity/sessionId']],
+      ['/profile/merge', { identity: { sessionId: 'm', customerId: 'guest' } }, ['/identity/customerId']],
+    ];
+    await changesNothing(t, async () => {
+      for (const [path, body, paths] of cases)
+        expectIssues(t, await app.post(path, body, TRUSTED), paths, `${path} ${JSON.stringify(body)}`);
+    });
+  });
 
   t.test('GET and DELETE by query: each fault is named by its parameter, and changes nothing', async (t) => {
     const [sessionId, productHandle] = ['good', 'x'];

@@ -34,21 +34,6 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.equal(await page.locator('#chart canvas').count(), 1);
   });
 
-  await t.test('codes are words, and each figure says what it counts', async (t) => {
-    const names = await page.locator('[data-panel="sources"] .name').allTextContents();
-    t.same(names, ['Product page', 'Collection page', 'E-mail', 'Smart Save', 'Wishlist']);
-    const firstWishes = await page.locator('[data-panel="sources"] strong').allTextContents();
-    t.same(firstWishes, ['3', '1', '1', '1', '0'], 'of which the bought ones are a part');
-    t.match(await page.locator('[data-panel="sources"] .body').textContent(), /1 bought.*First wishes/s);
-    t.same(await page.locator('.tile .name').allTextContents(), [
-      ...['Visits', 'Added to a wishlist', 'Moved to the cart', 'Orders', 'Revenue in EUR'],
-    ]);
-    t.same((await page.locator('[data-panel="products"] th').allTextContents()).slice(4), [
-      `Wishers in the 7 days to ${MONTH.to}`,
-      'More than in the 7 before',
-    ]);
-  });
-
   await t.test('today is not over: it is marked, and left out of comparisons', async (t) => {
     const [from, to] = [dateOf(4), dateOf(6)];
     const { page, open } = await newPage(t, browser, url);

@@ -1,8 +1,5 @@
 // The page of receivers, over HTTP and in a browser: it shows no secret, and it works without Redis and without ClickHouse.
 
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { readConfig } from '../../../src/config.js';
@@ -173,36 +170,6 @@ export async function receiversPage(t: Test, { redis, browser }: PageFixtures): 
     await card.getByText('it answered 500, which counts as a failure').waitFor(WAIT_LIMIT);
     t.same(said, []);
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
-  });
-
-  await t.test('another page of the same browser, at another port, can send none', async (t) => {
-    tool.delivered.length = 0;
-    // Same-site, so that its requests have the cookie.
-    const target = `${url}/receivers/${id}/test`;
-    const evil = createServer((_, res) =>
-      res
-        .writeHead(200, { 'content-type': 'text/html' })
-        .end(`<iframe name="f"></iframe><form method="post" action="${target}" target="f"></form>`),
-    );
-    evil.listen(0, '127.0.0.1');
-    await once(evil, 'listening');
-    t.teardown(() => void evil.close());
-    const page = await context.newPage();
-    await page.goto(`http://127.0.0.1:${(evil.address() as AddressInfo).port}/`);
-    // Its answer is kept from the page, which sees a failure.
-    const attack = `fetch('${target}', { method: 'POST', mode: 'no-cors', credentials: 'include' })`;
-    await page.evaluate(`${attack}.catch(() => {})`);
-    const answered = page.waitForResponse(target, WAIT_LIMIT);
-    await page.evaluate('document.forms[0].submit()');
-    const answer = await answered;
-    t.equal(answer.status(), 403);
-    const { cookie } = await answer.request().allHeaders();
-    t.match(cookie, /wishmeter_dashboard=/, 'the browser has sent the cookie');
-    t.same(tool.delivered, []);
-  });
-
-  await t.test('it says in which zone its times are', async (t) => {
-    t.match(await page.locator('main').textContent(), 'Times are those of UTC.');
   });
 
   await t.test('a refresh leaves the focus where it is', async (t) => {

@@ -430,22 +430,4 @@ t.test('an evil page', 'missing' in chromium ? needs(chromium.missing) : {}, asy
     );
     t.equal(await written(), '0\n');
   });
-
-  t.test('a form of another site is refused', async (t) => {
-    const url = await evil(`<!doctype html>
-      <form method="post" enctype="text/plain" action="${relay}/">
-        <input name="${WRITE} --" value="x">
-      </form><script>document.forms[0].submit()</script>`);
-    const page = await browser.newPage();
-    const answered = page.waitForResponse((answer) => answer.url().startsWith(relay), WAIT_LIMIT);
-    await page.goto(url).catch(() => {}); // its own navigation may go before
-    t.equal((await answered).status(), 403);
-    t.equal(await written(), '0\n');
-  });
-
-  t.test('the address bar of the machine’s own browser reads', async (t) => {
-    const page = await browser.newPage();
-    t.match(await (await page.goto(read.replace('TSVRaw', 'JSON')))?.text(), 'session-4711');
-    t.equal((await page.goto(write))?.status(), 403);
-  });
 });

@@ -154,26 +154,6 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await becomes(page, 'saved', 7);
   });
 
-  await t.test('a heart is 44 px before the script is there, and nothing shifts', async (t) => {
-    const page = await (await visit(t, fixtures)).open(
-      shop.show(
-        '/shift',
-        `${ROOM}<script>window.shift = 0; new PerformanceObserver((list) => {
-        for (const entry of list.getEntries()) shift += entry.value; }).observe({ type: 'layout-shift', buffered: true });</script>
-        <p>before ${heartTag(1)} after<p>below${kit}`,
-      ),
-    );
-    await becomes(page, '');
-    t.same(
-      await page
-        .locator('wishlist-heart')
-        .boundingBox()
-        .then((box) => [box?.width, box?.height]),
-      [44, 44],
-    );
-    t.equal(await page.evaluate('shift'), 0);
-  });
-
   await t.test('before consent nothing is sent or stored; its end empties all', async (t) => {
     const visitor = await visit(t, fixtures);
     const page = await visitor.open(

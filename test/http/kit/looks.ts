@@ -191,40 +191,6 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     },
   );
 
-  await t.test('the keyboard alone saves, removes, undoes and shares', async (t) => {
-    const page = await (await visit(t, fixtures)).open(
-      shop.show('/keys', `${ROOM}${heartTag(1)}${heartTag(2)}<wishlist-page></wishlist-page>${kit}`),
-    );
-    const focused = () =>
-      page.evaluate<string>(`(() => {
-        const { activeElement } = document.activeElement.shadowRoot;
-        return activeElement.ariaLabel || activeElement.textContent;
-      })()`);
-    await becomes(page, '', 2);
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Space');
-    t.equal(await focused(), 'Wishlist: Shoe 1', 'focus stays at a toggle');
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Enter');
-    await becomes(page, 'saved', 2);
-    await rows(page).nth(1).waitFor();
-    for (const name of ['Shoe 2', 'Remove: Shoe 2', 'Shoe 1', 'Remove: Shoe 1', 'Share']) {
-      await page.keyboard.press('Tab');
-      t.equal(await focused(), name);
-    }
-    await page.keyboard.press('Shift+Tab');
-    await page.keyboard.press('Space');
-    await becomes(page, '', 1);
-    t.equal(await focused(), 'Remove: Shoe 2', 'the last row has no next one');
-    for (const name of ['Share', 'Undo']) {
-      await page.keyboard.press('Tab');
-      t.equal(await focused(), name);
-    }
-    await page.keyboard.press('Enter');
-    t.equal(await focused(), 'Remove: Shoe 1');
-    await becomes(page, 'saved', 1);
-  });
-
   await t.test('a service that is away for 30 s, and a browser without a connection', async (t) => {
     const visitor = await visit(t, fixtures, {});
     let isAway = true;

@@ -66,15 +66,6 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await eventually(t, async () => (await app.shop.items({ sessionId })).length, 3);
   });
 
-  await t.test('the page shows what a heart adds', async (t) => {
-    const page = await (await visit(t, fixtures)).open(url);
-    await page.getByText('Your wishlist is empty').waitFor();
-    await press(page, 9);
-    await rows(page).filter({ hasText: 'Shoe 9' }).waitFor();
-    await press(page, 9);
-    await page.getByText('Your wishlist is empty').waitFor();
-  });
-
   await t.test('a list that a click has overtaken on its way is asked for again', async (t) => {
     const visitor = await visit(t, fixtures, {});
     let isAsked = false;
