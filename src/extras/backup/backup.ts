@@ -1,6 +1,6 @@
 // Backs up a running deployment: Redis first, then ClickHouse. An event stays in Redis until ClickHouse confirms it, so
-// the backup has it from one or both, and its id makes it one row. In the other order an event flushed in between
-// would be missing. The backup has everything acknowledged before it began; later data may be incomplete.
+// the backup has each event from one or both; its id makes it one row. In the other order, an event flushed in between
+// would be missing. The backup has everything that was acknowledged before it began; later data may be incomplete.
 
 import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -30,12 +30,12 @@ export interface Databases {
   readonly keys: Keys;
   readonly prefix: string;
   readonly clickhouse: ClickHouseClient;
-  /** Without a database, which may not exist yet. */
+  /** A client without a default database: `database` may not exist yet. */
   readonly server: ClickHouseClient;
   readonly database: string;
 }
 
-/** @param folder new or empty @throws StartupError, database and disk errors */
+/** @param folder must be new or empty @throws StartupError, database and disk errors */
 export async function backUp(
   { redis, keys, prefix, clickhouse, server, database }: Databases,
   folder: string,

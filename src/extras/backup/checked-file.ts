@@ -9,7 +9,6 @@ import { createGunzip, createGzip } from 'node:zlib';
 
 export interface FileSum {
   readonly bytes: number;
-  /** Hexadecimal. */
   readonly sha256: string;
 }
 
@@ -20,7 +19,7 @@ export interface CheckedFile {
   close(): Promise<FileSum>;
 }
 
-/** The file must not exist. Methods throw the disk's error. */
+/** Methods throw the disk's error. @param path must not exist yet */
 export function createChecked(path: string): CheckedFile {
   const hash = createHash('sha256');
   let bytes = 0;

@@ -1,9 +1,9 @@
-// Dumps all keys while the service runs. It uses SCAN, DUMP and scripts: a managed Redis has no PSYNC.
+// Dumps all keys while the service runs, by SCAN and DUMP, because a managed Redis has no PSYNC.
 //
 //   each profile, atomically ──▶ again: profiles that a merge changed (merged-dump.ts) ──▶ all other keys
 //
-// A profile is consistent. Across slots the data looks as after a failover that lost some slots' last minutes, which
-// src/profiles/links.ts repairs. Share links and indexes are written before their profile, so they are read after it.
+// Each profile is consistent in itself. Across slots, the data looks as if a failover had lost the last minutes of some
+// slots; `serve` repairs that. Share codes and indexes are written before their profile, so they are read after it.
 
 import { dirname } from 'node:path';
 import pLimit from 'p-limit';
@@ -32,8 +32,8 @@ export interface DumpedKeys {
 }
 
 /**
- * @param paths new files, as `readDump` takes them
- * @throws StartupError if cluster slots moved; Redis's or the disk's error
+ * @param paths files to create, which `readDump` takes in this order
+ * @throws StartupError if cluster slots moved; errors of Redis and the disk
  */
 export async function dumpRedis(
   client: RedisClient,
@@ -79,7 +79,7 @@ class Dump {
     this.#parts = parts;
   }
 
-  /** @returns sources of merges that were pending before it read a profile */
+  /** Dumps each profile. @returns sources of the merges that were pending before the first one was read */
   async profiles(spool: Spool): Promise<Set<string>> {
     const pending = new Set<string>();
     for await (const key of this.#names()) {
@@ -175,7 +175,7 @@ class Dump {
     await work();
   }
 
-  /** Atomic. @returns per key its expiry, and its payload or null */
+  /** Reads keys of one slot atomically. @returns each key's expiry, then its payload or null */
   async #read(names: readonly string[]): Promise<unknown[]> {
     const list = [names.length, ...names];
     try {
@@ -198,7 +198,7 @@ class Dump {
   }
 }
 
-/** Milliseconds since 1970, by the slowest clock. */
+/** @returns milliseconds since 1970, by the slowest master's clock */
 async function earliestTime(client: RedisClient): Promise<number> {
   const times = await Promise.all(mastersOf(client).map((node) => node.time()));
   return Math.min(...times.map(([seconds]) => Number(seconds) * 1_000));

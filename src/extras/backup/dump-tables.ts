@@ -1,12 +1,12 @@
-// Dumps a ClickHouse table: a line of column names, then a line per row. A restore could not split Native into inserts
-// below 64 MiB, the embedded ClickHouse's limit.
+// Dumps a ClickHouse table: a line of column names, then a line per row. A restore can split lines, but not the format
+// Native, into inserts below 64 MiB, the embedded ClickHouse's limit.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../../errors.js';
 import { createChecked, type FileSum } from './checked-file.js';
 import type { OnProgress } from './dump-redis.js';
 
-/** Ends a complete answer. No row contains it, since values are escaped. */
+/** The last line of a complete answer. No row contains it, since values are escaped. */
 const END = '\\wishmeter end of table\n';
 const LINE_FEED = 0x0a;
 
@@ -26,7 +26,7 @@ export async function dumpTable(
       clickhouse_settings: {
         format_custom_escaping_rule: 'Escaped',
         format_custom_result_after_delimiter: END,
-        // Rows that replace each other share a partition, since its key begins their sort key.
+        // Rows that replace each other are in one partition, because the partition key begins the sort key.
         do_not_merge_across_partitions_select_final: 1,
         max_execution_time: 0,
         max_result_rows: '0',
@@ -40,7 +40,7 @@ export async function dumpTable(
       lines += await write(bytes.subarray(0, ready));
       held = bytes.subarray(ready);
     }
-    // A late error can't change the status, and not every ClickHouse closes the connection.
+    // ClickHouse can't change the status after a late error, and not every version closes the connection.
     if (held.toString('latin1') !== END)
       throw new StartupError(
         `ClickHouse broke off its answer with the rows of ${table}: there is no backup.`,

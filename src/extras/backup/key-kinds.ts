@@ -1,4 +1,4 @@
-// Parses key names, which src/redis/keys.ts makes.
+// Parses the key names that src/redis/keys.ts makes.
 
 import { PROFILE_KINDS } from '../../redis/keys.js';
 
@@ -9,7 +9,7 @@ export interface KeyKind {
 
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
-/** Replies that a process waits for; useless after a restore. */
+/** Replies that a running process waits for. After a restore nobody does, so a backup leaves them out. */
 const SENDER_CHANNEL = /^\{[^}]+\}:channel:/;
 
 /** @param name without `<prefix>:` @returns undefined if a backup leaves the key out */

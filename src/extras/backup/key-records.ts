@@ -1,5 +1,5 @@
-// The files of Redis keys. The second one has profiles that were dumped again; a record with the profile's id and no
-// payload precedes each dump.
+// The two files of Redis keys. The second one has the profiles that were dumped again. A record with the profile's id
+// and without a payload precedes each of its dumps.
 
 import { StartupError } from '../../errors.js';
 import { type CheckedFile, readChecked } from './checked-file.js';
@@ -7,12 +7,12 @@ import { kindOf } from './key-kinds.js';
 
 export interface KeyRecord {
   readonly key: string;
-  /** Milliseconds since 1970; -1 if never. */
+  /** The expiry, in milliseconds since 1970; -1 if the key doesn't expire. */
   readonly endsAt: number;
   readonly payload: Buffer;
 }
 
-/** Name length, payload length, expiry. */
+/** The lengths of name and payload, and the expiry. */
 const HEAD_BYTES = 4 + 4 + 8;
 
 export async function writeRecord(file: CheckedFile, { key, endsAt, payload }: KeyRecord): Promise<void> {
@@ -28,7 +28,7 @@ export function writeDumpOf(file: CheckedFile, profileId: string): Promise<void>
   return writeRecord(file, { key: profileId, endsAt: -1, payload: Buffer.alloc(0) });
 }
 
-/** Yields each key once, from its profile's last dump. @param prefix includes the colon */
+/** Yields each key once, as in the last dump of its profile. @param prefix includes the colon */
 export async function* readDump(
   [all, again]: readonly [string, string],
   prefix: string,
@@ -49,7 +49,7 @@ export async function* readDump(
   }
 }
 
-/** @throws StartupError if the last record is incomplete; the disk's error */
+/** @throws StartupError if the last record is incomplete; errors of the disk */
 async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   let parts: Buffer[] = [];
   let size = 0;

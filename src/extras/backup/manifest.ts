@@ -1,5 +1,5 @@
-// Describes a backup, with each file's checksum. It is written last, after all files were read back: a folder without
-// it isn't a backup.
+// The manifest describes a backup and has each file's checksum. It is written last, after all files were read back, so
+// a folder without a manifest isn't a backup.
 
 import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ export interface BackupFile extends FileSum {
 export interface Manifest {
   readonly format: typeof FORMAT;
   readonly wishmeter: string;
-  /** ISO 8601. The backup has everything that was acknowledged before. */
+  /** The backup has everything that was acknowledged before this time. */
   readonly beganAt: string;
   readonly endedAt: string;
   readonly keyPrefix: string;
@@ -26,7 +26,7 @@ export interface Manifest {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** By kind; each dump of a key counts. */
+    /** Dumped keys of each kind. A key that was dumped twice counts twice. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {
@@ -43,7 +43,7 @@ export type Contents = Omit<Manifest, 'format'>;
 
 const digestOf = (manifest: unknown) => createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
 
-/** Reads the files back. @throws StartupError if a checksum differs */
+/** Reads the backup's files first. @throws StartupError if a checksum differs */
 export async function writeManifest(folder: string, contents: Contents): Promise<Manifest> {
   const manifest: Manifest = { format: FORMAT, ...contents };
   await checkFiles(folder, manifest);

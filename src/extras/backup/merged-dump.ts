@@ -1,12 +1,12 @@
-// Dumps profiles again that a merge changed during the first pass. That pass may have read source and target at
-// different stages of the merge, so that both or neither have the moved data. Here a source is dumped before its
-// target: the data is then in the target, or in the source's journal, from which the restored deployment resumes the
-// merge. If a target has received another source since, it is dumped after that one. The last dump of a profile counts.
+// Dumps again those profiles that a merge changed during the first pass, which may have read source and target at
+// different stages of the merge: then both or neither have the moved data. Here a source is dumped before its target,
+// so the data is in the target, or in the source's journal, from which the restored deployment resumes the merge. If
+// another source was merged into the target meanwhile, that source is dumped first, too. A profile's last dump counts.
 
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 
-/** Covers clock skew, and the time from a merge's id to its entry in `pending`. */
+/** Covers clock skew, and the time from the creation of a mergeId to its entry in `pending`. */
 const MARGIN_MS = 60_000;
 const PAGE_SIZE = 250;
 const IS_PROFILE = /^[0-9a-z]+\.[^:]+$/;
@@ -17,9 +17,9 @@ export interface ProfileDump {
 }
 
 export interface FirstPass {
-  /** By the slowest node's clock. */
+  /** Milliseconds since 1970, by the slowest master's clock. */
   readonly began: number;
-  /** Sources of merges that were pending then. */
+  /** Sources of merges that were pending when the first pass began. */
   readonly wasPending: ReadonlySet<string>;
 }
 
@@ -27,12 +27,12 @@ export class MergedDump {
   readonly #client: RedisClient;
   readonly #keys: Keys;
   readonly #dump: ProfileDump;
-  /** An older merge ended before the first pass, unless it was pending then. */
+  /** A merge that began before this time also ended before the first pass, unless it is in `#wasPending`. */
   readonly #since: number;
   readonly #wasPending: ReadonlySet<string>;
-  /** Sources dumped since their merge began; about 100 bytes each. */
+  /** Sources that were dumped after their merge began. Each takes about 100 bytes. */
   readonly #settled = new Set<string>();
-  /** Targets that have to be dumped after their source. */
+  /** Targets that must be dumped after their sources. */
   readonly #targets = new Set<string>();
   readonly #open = new Set<string>();
 
@@ -50,7 +50,7 @@ export class MergedDump {
     return target.startsWith('!') || this.#isRecent(source, mergeId);
   }
 
-  /** @param mergeId begins with the merge's time once it is applied */
+  /** @param mergeId begins with the merge's time once the merge is applied */
   #isRecent(source: string, mergeId: string): boolean {
     const [, time] = /^(\d+)\./.exec(mergeId) ?? [];
     return time === undefined || Number(time) >= this.#since || this.#wasPending.has(source);
@@ -81,7 +81,8 @@ export class MergedDump {
       const [before, settled] = [sources, this.#settled.size];
       sources = await this.#sourcesOf(profileId);
       for (const source of sources) await this.source(source);
-      // Read again: `values` may have data of a source that was dumped later, or lack a new source's note.
+      // Read the profile again, because `values` may have data of a source that was dumped later, or lack the note of a
+      // new source.
       if (this.#settled.size > settled || ![...sources].every((source) => before.has(source))) continue;
       await this.#dump.write(profileId, names, values);
       this.#targets.delete(profileId);
@@ -90,7 +91,7 @@ export class MergedDump {
     }
   }
 
-  /** Profiles whose merge, direct or not, the first pass may have missed. */
+  /** @returns profiles merged into this one, directly or not, whose merge the first pass may have missed */
   async #sourcesOf(profileId: string): Promise<Set<string>> {
     const sources = new Set<string>();
     for (const key of [this.#keys.members(profileId), this.#keys.journal('g', profileId)])

@@ -1,8 +1,8 @@
-// Restores keys into an empty Redis with any number of nodes. `meta` comes last, so that no half-restored deployment
-// runs: without it `flush` fails, and a `serve` creates its own, which makes the restore fail.
+// Restores keys into an empty Redis with any number of nodes. `meta` comes last, so that a half-restored deployment
+// can't run: without `meta`, `flush` fails, and a `serve` creates its own, which makes the restore fail.
 //
-// The backup read pending operations after the profiles, so some may be missing: each merge or erasure that a profile
-// shows is added, and the first `serve` completes it.
+// The backup may lack pending operations, because it read them after the profiles. So each merge or erasure that a
+// profile shows is listed as pending, and the first `serve` completes it.
 
 import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
@@ -31,7 +31,7 @@ export interface RestoreOfKeys {
   readonly onProgress: OnProgress;
 }
 
-/** @throws StartupError if another program writes to this Redis or it is older than the backup's */
+/** @throws StartupError if another program writes to this Redis, or if its version is older than the backup's */
 export async function restoreRedis(spec: RestoreOfKeys): Promise<void> {
   const { client, keys, prefix, onProgress } = spec;
   let meta: KeyRecord | undefined;
@@ -91,7 +91,7 @@ async function eachRecord(
   };
   for await (const record of readDump(paths, `${prefix}:`)) {
     const taken = limit(take, record);
-    taken.catch(() => {}); // `settle` throws it
+    taken.catch(() => {}); // `settle` throws the error
     page.push(taken);
     bytes += record.payload.length;
     if (page.length >= MAX_CONCURRENT * 8 || bytes >= MOST_BYTES) await settle();

@@ -1,4 +1,4 @@
-// Restores a backup's tables into an empty, migrated database, whose views fill the other tables.
+// Restores a backup's tables into an empty database after all migrations. Materialized views fill the other tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { localTable, onCluster } from '../../clickhouse/cluster.js';
@@ -19,7 +19,7 @@ export async function restoreTable(
   { table, path, cluster }: TableDump,
   onProgress: OnProgress,
 ): Promise<void> {
-  // The restored visits have filled it with the current time, which would reopen every day.
+  // Restoring the visits has filled this table with the current time, which would reopen every day.
   if (table === 'visit_hours')
     await client.command({ query: `TRUNCATE TABLE ${localTable(table, cluster)}${onCluster(cluster)}` });
   let columns: readonly string[] | undefined;

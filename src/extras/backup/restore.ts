@@ -1,5 +1,5 @@
-// Restores a backup into empty databases, ClickHouse first: `flush` refuses to run until Redis has its `meta`, which
-// comes last. After an interruption empty the databases and start again.
+// Restores a backup into empty databases: ClickHouse, then Redis, and its key `meta` last, because `flush` doesn't run
+// without `meta`. After an interruption, the databases must be emptied again.
 
 import { join } from 'node:path';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../../clickhouse/deployment.js';
@@ -17,7 +17,7 @@ import { answerOf, anyTable, countRows, FED_AS_WELL, TABLES } from './tables.js'
 export interface Restored {
   readonly manifest: Manifest;
   readonly keys: number;
-  /** Keys that expired since the backup. */
+  /** Number of keys that have expired since the backup. */
   readonly ended: number;
 }
 

@@ -1,10 +1,10 @@
-// The tables of a backup, in the order of dump and restore. Tables that materialized views fill (merges, steps,
-// purchases) are left out: inserting the source rows fills them again. Two such tables are included, since they hold
-// more than the source rows: products of erased events, and when an hour's last row was inserted.
+// The tables of a backup, in the order of dump and restore. Tables that only materialized views fill (merges, steps,
+// purchases) are left out, because inserting the source rows fills them again. Products and hours are filled by views,
+// too, but have more than the source rows: products of erased events, and the time when an hour's last row was inserted.
 //
-// - Products follow events and hours follow visits, so that they cover those rows; views add the rest in the restore.
-// - Days follow visits: visits are deleted after their day is sealed, so a dump that lacks them has the seal.
-// - Totals follow days: a day's row is written after its totals.
+// - Products come after events and hours after visits, so that they cover those rows. In a restore, views add the rest.
+// - Days come after visits: visits are deleted after their day is sealed, so a dump without them has the seal.
+// - Totals come after days: a day's row is written after its totals.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 
@@ -19,13 +19,13 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** A restore may give these more rows than the backup has. */
+/** After a restore, these may have more rows than in the backup. */
 export const FED_AS_WELL: ReadonlySet<string> = new Set(['products_stored', 'visit_hours'] satisfies Table[]);
 
-/** Only views fill these. */
+/** Filled by materialized views only. */
 const FED = ['profile_merges_stored', 'steps_stored', 'purchases_stored'] as const;
 
-/** Counts repeated rows once. */
+/** Repeated rows count once. */
 export async function countRows(client: ClickHouseClient, table: string): Promise<number> {
   return Number(await answerOf(client, `SELECT count() FROM ${table} FINAL`));
 }

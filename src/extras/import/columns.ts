@@ -1,5 +1,5 @@
-// Maps a file's columns to fields. Case and separators are ignored. Ambiguous names (`name`, `customer`, `country`) are
-// left out on purpose.
+// Maps a file's columns to fields by their names, whose case and separators are ignored. Ambiguous names (`name`,
+// `customer`, `country`) are left out on purpose.
 
 import type { ListedItem } from '../../wishlist/item-fields.js';
 
@@ -7,10 +7,10 @@ export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email
 
 export type Values<Field extends string> = { [F in Field]?: unknown };
 
-/** Column names in lower case, without separators. If a file has several of a field's, the first in its list counts. */
+/** Each field's column names, in lower case, without separators. If a file has several of them, the first one counts. */
 export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
 
-// Names in Swym's API are `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts`, `cby`.
+// `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts` and `cby` are names in Swym's API.
 export const IMPORT_NAMES: Names<ImportField> = {
   customerId: ['customerid', 'shopifycustomerid', 'userid'],
   sessionId: ['sessionid', 'guestid', 'visitorid', 'anonymousid'],
@@ -36,7 +36,7 @@ export const IMPORT_NAMES: Names<ImportField> = {
   ],
 };
 
-/** Columns of the file of --emails. */
+/** Columns of the file that `--emails` names. */
 export const EMAIL_NAMES = {
   email: IMPORT_NAMES.email,
   customerId: [...IMPORT_NAMES.customerId, 'id'],

@@ -13,7 +13,7 @@ export const NO_CUSTOMERS: CustomerOf = (email) => ({
   fault: `only an e-mail address names the visitor, ${email}: --emails <file> says whose it is`,
 });
 
-/** An address that two customers share leads to neither. Uses 150 B of memory per address. @throws StartupError */
+/** An address that two customers share leads to neither. Each address takes 150 B of memory. @throws StartupError */
 export async function readEmails(input: Input): Promise<CustomerOf> {
   const customers = new Map<string, string | undefined>();
   const records = readRecords(input, EMAIL_NAMES, ({ found }) => {

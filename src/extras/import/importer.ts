@@ -3,7 +3,7 @@
 //   file ──▶ records ──▶ rows, or faults ──▶ spool      changes nothing
 //   spool ──▶ a visitor's rows in sequence ──▶ lua/wishlist/changeItems.lua, item and event in one step
 //
-// Each imported item is marked as such, so an import can be repeated after an abort.
+// Each imported item is marked, so that an import may be repeated after an abort.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import pLimit from 'p-limit';
@@ -21,13 +21,13 @@ import { type Input, readRecords } from './records.js';
 import { type ImportRow, readRow } from './row.js';
 import { Spool } from './spool.js';
 
-/** Visitors imported concurrently; their items fill about one script call. */
+/** Visitors imported concurrently. Their items fill about one script call. */
 const MAX_CONCURRENT = 500;
-/** Small parts of the spool are combined up to this many rows. */
+/** Parts of the spool are imported together once they have this many rows. */
 const ROWS_PER_PASS = 20_000;
-/** Visitors between two checks for erasures. */
+/** Number of visitors imported between two checks for erasures. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
-/** Milliseconds to wait for Redis or the stream of events. */
+/** Milliseconds to wait while Redis doesn't answer or the stream of events is full. */
 const PATIENCE_MS = 300_000;
 const WAITING_MS = 2_000;
 
@@ -42,7 +42,7 @@ export interface ImportSpec {
   /** A row with a fault is left out. */
   readonly onFault: (line: number, fault: string) => void;
   readonly onUnused: (columns: readonly string[]) => void;
-  /** @param total all rows; known only in the second pass */
+  /** @param total number of all rows, in the second pass */
   readonly onRow: (pass: 'read' | 'imported', rows: number, total?: number) => void;
   readonly onWait: (why: string) => void;
 }
@@ -56,7 +56,10 @@ export interface ImportCounts extends Record<ImportOutcome, number> {
 
 type StoredRow = ImportRow & { readonly visitor: string; readonly field: string };
 
-/** If aborted, returns the counts so far. @throws StartupError; finished rows stay, and another import skips them */
+/**
+ * Returns the counts so far if it is aborted.
+ * @throws StartupError: items imported so far stay, and another import skips them
+ */
 export async function importWishlists(input: Input, spec: ImportSpec): Promise<ImportCounts> {
   const counts: ImportCounts = {
     ...{ rows: 0, new: 0, there: 0, again: 0, gone: 0 },
@@ -103,7 +106,7 @@ async function readFile(input: Input, spec: ImportSpec, spool: Spool, counts: Im
   }
 }
 
-/** @throws StartupError if all rows lack a field */
+/** @throws StartupError if the file has no column for a required field */
 function assertRequired(name: string, { found, unused }: Columns<ImportField>): void {
   const needed: readonly (readonly ImportField[])[] = [
     ['customerId', 'sessionId', 'email'],

@@ -1,5 +1,5 @@
 // Streams a file's records: CSV (commas, semicolons or tabs) or NDJSON. An invalid record has a fault. A file is
-// refused if reading can't go on: it isn't UTF-8, or a quote stays open.
+// refused if the rest can't be read: it isn't UTF-8, or a quote stays open.
 
 import { isUtf8 } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -17,15 +17,15 @@ export interface FileRecord<Field extends string> {
   /** First line of the record, from 1. */
   readonly line: number;
   readonly values: Values<Field>;
-  /** If set, there are no values. */
+  /** If set, `values` is empty. */
   readonly fault?: string;
 }
 
-/** Most characters of a record; without a limit, an open quote would take the rest of the file. */
+/** Longest record, in characters. Without a limit, a record with an open quote would have the rest of the file. */
 const MAX_RECORD = 1024 * 1024;
 
 /**
- * @param onColumns called with a CSV file's columns; may throw
+ * @param onColumns called with the columns of a CSV file; throws to refuse them
  * @throws StartupError if the file can't be read or has another format
  */
 export async function* readRecords<Field extends string>(
@@ -87,7 +87,7 @@ function linesBeforeFault(chunk: Buffer): number {
   let lines = 0;
   for (let from = 0; from < chunk.length; lines++) {
     const stop = chunk.indexOf(0x0a, from);
-    // The first line isn't checked alone: it may begin within a character that the previous chunk began.
+    // The chunk's first line isn't checked, because it may begin within a character of the previous chunk.
     if (lines > 0 && !isUtf8(chunk.subarray(from, stop < 0 ? undefined : stop))) return lines;
     if (stop < 0) break;
     from = stop + 1;
@@ -155,7 +155,8 @@ async function* readCsv<Field extends string>(
     record_delimiter: ['\r\n', '\n', '\r'],
     max_record_size: MAX_RECORD,
     info: true,
-    // A wrong number of values is only that record's fault. A quote within a value, as in 19", is a character.
+    // If a record has a wrong number of values, only that record is left out. A quote within a value, as in 19", is a
+    // character.
     relax_column_count: true,
     relax_quotes: true,
     skip_empty_lines: true,

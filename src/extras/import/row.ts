@@ -1,5 +1,5 @@
-// Converts a record to an item of a visitor, or lists its faults. Normalises values of exports (`19.9`, `yes`,
-// `2024-03-01 10:15:00 +0100`), then checks them like POST /item/add.
+// Converts a record to a visitor's item, or lists the record's faults. It normalises values as other apps export them
+// (`19.9`, `yes`, `2024-03-01 10:15:00 +0100`), then checks them like POST /item/add.
 
 import { ServiceError } from '../../errors.js';
 import { fitsBytes, type Identity, isBlank } from '../../identity-rules.js';
@@ -10,19 +10,19 @@ import type { ImportField, Values } from './columns.js';
 
 export interface ImportRow {
   readonly line: number;
-  /** Has one id: the customer's if the row has both. */
+  /** Has one id: the customer id if the row has both ids. */
   readonly identity: Identity;
-  /** Milliseconds since 1970. */
+  /** When the item was added, in milliseconds since 1970. */
   readonly at: number;
   readonly content: ItemContent;
   readonly isStockKnown: boolean;
 }
 
-/** Bytes of an item's properties, as in POST /item/add. */
+/** Maximum bytes of an item's properties, as in POST /item/add. */
 const MAX_PROPERTIES = 16 * 1024;
-/** How far in the future a row's time may be, because clocks differ. */
+/** A row's time may be so far in the future, because clocks differ. */
 const AHEAD_MS = 60_000;
-/** A long id that a spreadsheet has rounded, such as 6.94E+12. */
+/** Matches a long id that a spreadsheet has rounded, such as 6.94E+12. */
 const LOST_DIGITS = /^\d([.,]\d+)?E\+?\d+$/i;
 
 /** @returns the faults if there are any */
@@ -59,7 +59,7 @@ export function readRow(
   const stock = truthOf(given('inventoryAvailable'));
   const source = given('source');
   const body: Record<'identity' | keyof ItemContent, unknown> = {
-    // '-' passes the check of the body: a missing id is a fault already.
+    // If there is no id, '-' passes the check of the body: the missing id is already among the faults.
     identity:
       ids.customerId !== undefined ? { customerId: ids.customerId } : { sessionId: ids.sessionId ?? '-' },
     productId: id('productId'),
@@ -101,7 +101,7 @@ const TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i;
 const NOT_A_TIME = 'addedAt must be a time of ISO 8601, like "2026-03-02T10:15:00Z"';
 
-/** A time without a zone is UTC. @returns milliseconds since 1970, or a fault */
+/** Reads a time without a zone as UTC. @returns milliseconds since 1970, or a fault */
 function timeOf(value: unknown): number | string {
   if (value === undefined) return 'addedAt is required';
   const isCount = /^\d{13}$/.test(String(value));
@@ -122,7 +122,7 @@ function parseTime(text: string): number | undefined {
   return new Date(Date.parse(day)).toISOString().startsWith(day) ? at : undefined;
 }
 
-/** Formats with two decimals, unless an amount has more. A comma before one or two last digits is a decimal point. */
+/** Formats an amount with two decimals, unless it has more. A comma before the last one or two digits is a point. */
 function amountOf(value: unknown): unknown {
   if (typeof value !== 'string' && typeof value !== 'number') return value;
   const [, whole, point, comma] =

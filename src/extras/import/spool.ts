@@ -1,14 +1,14 @@
-// Divides lines into parts by key, so that data of any size is processed visitor by visitor in bounded memory. Parts
-// overflow into unlinked files, which vanish with the process.
+// Divides lines into parts by key, so that data of any size can be processed visitor by visitor in bounded memory. Long
+// parts go to unlinked files, which vanish with the process.
 
 import { hash } from 'node:crypto';
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Number of parts; those of a file of 10 GB have 40 MB each. */
+/** Number of parts. Those of a file of 10 GB have 40 MB each. */
 const PARTS = 256;
-/** Characters of a part that are held in memory. */
+/** Characters of a part that are held in memory, before they go to its file. */
 const HELD = 64 * 1024;
 
 interface Part {

@@ -44,7 +44,7 @@ const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; examp
   },
 };
 
-/** @param shopifySecrets any of them may have signed a webhook; empty if the shop isn't on Shopify */
+/** @param shopifySecrets any of which may have signed a webhook; none if the shop isn't on Shopify */
 export function complianceOperations(
   compliance: Compliance,
   worker: ComplianceWorker,

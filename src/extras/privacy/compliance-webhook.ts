@@ -1,12 +1,11 @@
 // Parses compliance webhooks. https://shopify.dev/docs/apps/build/compliance/privacy-law-compliance
 //
-// Any object is accepted, since Shopify repeats a webhook until it is answered 200.
+// Accepts any object, because Shopify repeats a webhook until it is answered 200.
 
 import { isCustomerId } from '../../identity-rules.js';
 import { type Fields, idOf, isFields, parseExactly } from '../../validation/shopify.js';
 import { compile } from '../../validation/validator.js';
 
-/** All fields are optional. */
 export const complianceBody = { type: 'object', additionalProperties: true, properties: {} } as const;
 
 const checkDelivery = compile<Fields>(complianceBody);
@@ -14,7 +13,7 @@ const checkDelivery = compile<Fields>(complianceBody);
 export interface ComplianceDelivery {
   readonly shop: string | null;
   readonly customerId: string | null;
-  /** Not validated. */
+  /** As sent, of any type. */
   readonly email: unknown;
   readonly orders: number;
   readonly dataRequestId: string | null;

@@ -1,6 +1,6 @@
-// Executes the erasures of open requests. Every `serve` has a worker; one worker holds the lease. A failed request is
-// retried with a back-off and doesn't delay others. A request stays open until the flusher has erased its visitor's
-// rows. If a worker pauses for longer than its lease, two may work: at worst a visitor who returns in between is erased
+// Executes the erasures of open requests. Every `serve` has a worker; the one with the lease works. A failed request is
+// retried with a back-off and doesn't delay others. A request stays open until `flush` has erased its visitor's rows.
+// If a worker pauses for longer than its lease, two may work: at worst, a visitor who returns in between is erased
 // twice.
 
 import { randomUUID } from 'node:crypto';
@@ -18,13 +18,13 @@ const OWN = loadScript('extras/privacy/leaseRequests');
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 const POLL_MS = 5_000;
-/** Pause between runs: a run reads all open requests, and thousands of webhooks may arrive in a row. */
+/** Milliseconds between runs: each reads all open requests, and thousands of webhooks may arrive in a row. */
 const REST_MS = 1_000;
 const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 
 interface Erased {
   readonly open: OpenRequest;
-  /** Milliseconds since 1970. */
+  /** When the erasure ended, in milliseconds since 1970. */
   readonly at: number;
 }
 
@@ -44,7 +44,7 @@ export interface ComplianceWorkerParts {
 export class ComplianceWorker {
   readonly #parts: ComplianceWorkerParts;
   readonly #name = randomUUID();
-  /** Failed requests by id; `at` is when to retry. */
+  /** Failed requests by id. `at` is the time of the next try, by `performance.now()`. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
   readonly #closing = new AbortController();
@@ -103,7 +103,7 @@ export class ComplianceWorker {
         const now = await this.#alone(one, () => this.#erase(one));
         if (now !== undefined) done.push(now);
       }
-      // Redact before the requests are updated, so that after a crash the erasure is repeated.
+      // Data requests are redacted before the erasures are recorded, so that a crash repeats both.
       await this.#redact(done);
       const erased: OpenRequest[] = [];
       for (const { open } of done) {
@@ -117,7 +117,7 @@ export class ComplianceWorker {
     }
   }
 
-  /** Does the work of one request, unless its back-off lasts. Reports errors, but throws NotOwnerError. */
+  /** Does the work of one request, unless its back-off lasts. Reports errors, except NotOwnerError, which it throws. */
   async #alone<T>({ id }: OpenRequest, work: () => Promise<T>): Promise<T | undefined> {
     const { failures = 0, at = 0 } = this.#failed.get(id) ?? {};
     if (performance.now() < at) return undefined;

@@ -1,5 +1,5 @@
-// Stores the requests of compliance webhooks, each once. A data request is open until `wishmeter requests done`,
-// an erasure until ClickHouse has no row left.
+// Stores each request of a compliance webhook once. A data request stays open until `wishmeter requests done`, an
+// erasure until ClickHouse has none of the visitor's rows.
 
 import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../../redis/hash.js';
@@ -11,22 +11,22 @@ const TAKE = loadScript('extras/privacy/storeRequest');
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
-/** Seconds that a webhook's id is remembered; Shopify repeats it for some hours. */
+/** Seconds that a webhook's id is remembered, far longer than Shopify repeats a webhook. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
-/** The field that holds the last request id. */
+/** The hash's field with the newest request id. */
 const LAST = '#';
 
 export interface ComplianceRequest {
   readonly kind: ComplianceKind;
-  /** Milliseconds since 1970. */
+  /** When the webhook arrived, in milliseconds since 1970. */
   readonly at: number;
   readonly shop: string | null;
   readonly customerId: string | null;
-  /** Keyed digest, see Emails. */
+  /** Keyed digest of the e-mail address; see Emails. */
   readonly email: string | null;
   readonly orders: number;
   readonly dataRequestId: string | null;
-  /** Profiles that an erasure has erased or will erase; see EVERY_PROFILE. */
+  /** Profiles that the erasure has erased or will erase. May be EVERY_PROFILE. */
   readonly profiles?: readonly string[];
   /** True if the visitor is erased from Redis. */
   readonly erased?: boolean;
@@ -44,13 +44,13 @@ export class Compliance {
   readonly #store: Store;
   readonly #onUnreadable: (error: Error) => void;
 
-  /** @param onUnreadable called for a request that can't be parsed; it is skipped but stays */
+  /** @param onUnreadable called for a request that can't be parsed, which is skipped but stays stored */
   constructor(store: Store, onUnreadable: (error: Error) => void) {
     this.#store = store;
     this.#onUnreadable = onUnreadable;
   }
 
-  /** Stores a webhook once. @param request undefined if there is nothing to do */
+  /** Stores a webhook's request once. @param request undefined if there is nothing to do */
   async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.#store.keys;
     const digest = createHash('sha256').update(deliveryId).digest('base64url');
@@ -71,7 +71,7 @@ export class Compliance {
       .flatMap(([id, text]) => this.#read(id, text));
   }
 
-  /** @param changed undefined closes the request @returns undefined if `open` is outdated */
+  /** @param changed undefined to close the request @returns undefined if `open` is outdated */
   async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
     const { compliance } = this.#store.keys;

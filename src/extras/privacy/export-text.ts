@@ -1,12 +1,12 @@
 // Joins visitors' JSON into the text of an export.
 
-/** The export's text in pieces. If iterating throws, the text so far isn't valid JSON. */
+/** The pieces of an export's JSON. If iterating throws, the text so far isn't valid JSON. */
 export interface Export extends AsyncIterable<string> {
   /** Ends the queries. Call it even if nothing was read. */
   close(): void;
 }
 
-/** A JSON object without its last brace. */
+/** The pieces of a JSON object without its last brace. */
 export type Visitor = AsyncIterable<string>;
 
 /** Continues an iteration after its first step. */

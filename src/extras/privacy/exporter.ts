@@ -1,6 +1,6 @@
 // Exports a visitor's data from Redis, and the ClickHouse rows of the visitor's profiles and identities. It streams
-// JSON, since the rows may not fit into memory. No text goes out before ClickHouse has answered for the first table, so
-// that an unreachable ClickHouse is an error and not half an export.
+// JSON, since the rows may not fit into memory. It sends nothing before ClickHouse has answered for the first table, so
+// that an unreachable ClickHouse means an error and not half an export.
 
 import { isIdentityName } from '../../clickhouse/erased-rows.js';
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
@@ -26,14 +26,14 @@ export type ReadRows = (
 
 interface Run {
   readonly signal: AbortSignal;
-  /** Profiles exported so far: an e-mail address may lead to the same profile twice. */
+  /** Profiles exported so far. An e-mail address may lead to a profile twice. */
   readonly profiles: Set<string>;
 }
 
 interface Given {
   readonly name: string;
   readonly exists: boolean;
-  /** The default profile of an identity without a link. */
+  /** The guest's home (see links.ts) of an identity without a link. */
   readonly own: string | undefined;
 }
 
@@ -65,7 +65,7 @@ export class Exporter {
     );
   }
 
-  /** Exports an array. @param digest see Emails */
+  /** Exports an array of visitors. @param digest of the e-mail address; see Emails */
   async exportRequested(customerId: string | null, digest: string | null): Promise<Export> {
     const of = async function* (this: Exporter, run: Run) {
       if (customerId !== null) yield* this.#ofNames([identityName('c', customerId)], run);
@@ -109,7 +109,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param names identities whose rows the first visitor's export includes */
+  /** @param names identities whose rows the first visitor's export has, too */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
     for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
@@ -135,7 +135,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param given identities whose rows are included @returns undefined if the profile has moved */
+  /** @param given identities whose rows the export has, too @returns undefined if the profile has moved */
   async #exportAt(location: Location, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
     const { keys } = this.#parts.store;
     const { profileId } = location;
@@ -155,7 +155,7 @@ export class Exporter {
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
     const known = new Set([...given.filter(({ exists }) => exists).map(({ name }) => name), ...leading]);
-    // Ids of over 62 bytes are left out, because only their digests are stored.
+    // Ids of more than 62 bytes are left out, because Redis has only their digests.
     const idsOf = (prefix: string) =>
       [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
     const ofRedis = {
@@ -224,7 +224,7 @@ export class Exporter {
     return given;
   }
 
-  /** ClickHouse may have rows of identities that Redis lacks, from orders or expired profiles. */
+  /** True if ClickHouse has rows of the identity. Redis may lack it: it is from an order, or its profile has expired. */
   async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
     const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
     for (const table of ROW_TABLES)
@@ -233,7 +233,7 @@ export class Exporter {
     return false;
   }
 
-  /** Skips identities that have moved, such as a session that is another customer's now. */
+  /** @returns names whose link leads to the profile: a session may have become another customer's */
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
@@ -241,7 +241,7 @@ export class Exporter {
     return leading;
   }
 
-  /** Adds pending erasures, so that rows which ClickHouse still has are left out. */
+  /** Adds queued erasures, so that the export leaves out rows that ClickHouse hasn't deleted yet. */
   async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
     const erased = await findErasures(this.#parts.store, [EVERY_PROFILE, ...profiles, ...names]);
     return { profiles, names, erased };

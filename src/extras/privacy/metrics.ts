@@ -1,4 +1,4 @@
-// Metrics of open compliance requests, which each scrape reads from Redis.
+// Metrics of open compliance requests. Each scrape reads them from Redis.
 
 import { Gauge, type Registry } from 'prom-client';
 import { COMPLIANCE_KINDS, type Compliance } from './compliance.js';

@@ -1,6 +1,6 @@
-// Erases every visitor of the shop, in idempotent steps of a few milliseconds: it queues the erasure of all rows, scans
-// and deletes keys twice, since SCAN may miss data that moves, and queues the rows again. Visitors who arrive in
-// between may be erased, too. Concurrent operations notice that the profile's generation is missing.
+// Erases every visitor of the shop in idempotent steps of a few milliseconds: queues the erasure of all rows, scans and
+// deletes keys twice, since SCAN may miss data that moves, and queues the erasure of all rows again. Visitors who arrive
+// in between may be erased, too. Concurrent operations find that the profile's generation is missing.
 
 import type { Redis } from 'ioredis';
 import pLimit from 'p-limit';
@@ -15,7 +15,7 @@ import { together } from '../../together.js';
 
 const PAGE = 200;
 const MAX_CONCURRENT = 16;
-/** Keys of a visitor; see src/redis/keys.ts. */
+/** Matches a visitor's keys; see src/redis/keys.ts. */
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:j?[${PROFILE_KINDS.join('')}]:([^:]+)$`);
 const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
 const OF_VISITORS = /^\{(?:request|email|share|wish):/;
