@@ -10,70 +10,7 @@ export interface StreamKeys {
   eventsDead(stream: number): string;
 }
 
-export interface Keys extends StreamKeys {
-  /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
-  readonly meta: string;
-  readonly settings: string;
-  /** hash: a guest's product handle -> count, or a link, see links.ts */
-  identity(profileId: string): string;
-  /** hash: product handle -> count, if linked */
-  counts(profileId: string): string;
-  /**
-   * hash: facts; owner and generation if linked; `registered` if nothing else exists. After a merge only `target`, with
-   * `!` before it while pending
-   */
-  profile(profileId: string): string;
-  /** hash: `<product>:<variant>` -> item */
-  items(profileId: string): string;
-  /**
-   * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
-   * profile -> mergeId; until applied '', or `+<generation> <owner>` of a linked one
-   */
-  members(profileId: string): string;
-  /** hash: see lua/profiles/applyMergePage.lua */
-  applied(profileId: string, generation: string, from: string): string;
-  /** hash: members of an erased generation, until nothing leads to it */
-  leftovers(profileId: string, generation: string): string;
-  erased(profileId: string, generation: string): string;
-  /** sorted set per node: pending multi-step operations -> start, milliseconds */
-  pending(stream: number): string;
-  /** string: an operation record, see requests.ts */
-  operation(profileId: string, operationId: string): string;
-  /** hash: see requests.ts */
-  request(digest: string): string;
-  /** string: see src/wishlist/order-notes.ts */
-  order(digest: string): string;
-  /** string: `<profile> <milliseconds since 1970>` */
-  share(code: string): string;
-  ofKind(kind: ProfileKind, profileId: string): string;
-  journal(kind: ProfileKind, profileId: string): string;
-  allOf(profileId: string): string[];
-  /** string: see lua/includes/senderChannel.lua */
-  senderChannel(tag: string, id: string): string;
-  /** hash: profiles -> up to when; see EVERY_PROFILE */
-  readonly erasures: string;
-  /** hash: `#` -> last number; number -> request, JSON */
-  readonly compliance: string;
-  /** sorted set: digests of their webhooks -> expiry, seconds */
-  readonly complianceTaken: string;
-  /** string: the process with the lease */
-  readonly complianceOwner: string;
-  /** string: expires when the next sweep is due */
-  readonly sweep: string;
-  /** sorted set: profiles of an e-mail address -> last time, milliseconds */
-  email(digest: string): string;
-  /** hash: profiles that may have saved a variant -> time */
-  subscribers(digest: string): string;
-  /** hash: see lua/extras/alerts/journalProduct.lua */
-  readonly products: string;
-  /** sorted set: products -> last version, milliseconds since 1970 */
-  readonly productVersions: string;
-  nodeMarker(stream: number): string;
-  readonly visits: StreamKeys;
-  /** hash: id -> receiver, JSON */
-  readonly receivers: string;
-  deliveries(stream: number, receiver: string): DeliveryKeys;
-}
+export type Keys = ReturnType<typeof createKeys>;
 
 /** Identity, counts, profile, items, members. */
 export const PROFILE_KINDS = ['v', 'r', 'p', 'i', 'g'] as const;
@@ -100,56 +37,88 @@ export function tagOf(key: string): string {
 }
 
 /** @param prefix without braces */
-export function createKeys(prefix: string): Keys {
+export function createKeys(prefix: string) {
   const ofProfile = (kind: string) => (profileId: string) => {
     const dot = profileId.indexOf('.');
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
-  const streamTag = (stream: number) => (stream === 0 ? `${prefix}:meta` : String(stream));
+  const ofStream = (kind: string) => (stream: number) =>
+    `${prefix}:{${stream === 0 ? `${prefix}:meta` : stream}}:${kind}`;
   const streamKeys = (kind: string): StreamKeys => ({
-    events: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}`,
-    eventsState: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:state`,
-    eventsDead: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:dead`,
+    events: ofStream(kind),
+    eventsState: ofStream(`${kind}:state`),
+    eventsDead: ofStream(`${kind}:dead`),
   });
   const applied = ofProfile('x');
   const leftovers = ofProfile('zg');
   const journals = PROFILE_KINDS.filter((kind) => kind !== 'v').map((kind) => `j${kind}`);
   const ofProfiles = [...PROFILE_KINDS, ...journals].map(ofProfile);
   return {
+    /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
-    profile: ofProfile('p'),
+    /** hash: a guest's product handle -> count, or a link, see links.ts */
     identity: ofProfile('v'),
+    /** hash: product handle -> count, if linked */
     counts: ofProfile('r'),
+    /**
+     * hash: facts; owner and generation if linked; `registered` if nothing else exists. After a merge only `target`,
+     * with `!` before it while pending
+     */
+    profile: ofProfile('p'),
+    /** hash: `<product>:<variant>` -> item */
     items: ofProfile('i'),
+    /**
+     * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
+     * profile -> mergeId; until applied '', or `+<generation> <owner>` of a linked one
+     */
     members: ofProfile('g'),
-    applied: (profileId, generation, from) => `${applied(profileId)}:${generation}:${from}`,
-    leftovers: (profileId, generation) => `${leftovers(profileId)}:${generation}`,
-    erased: (profileId, generation) => `${prefix}:{${bucketOf(profileId)}}:e:${generation}`,
-    pending: (stream) => `${prefix}:{${streamTag(stream)}}:pending`,
-    operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
-    share: (code) => `${prefix}:{share:${code}}`,
-    request: (digest) => `${prefix}:{request:${digest}}`,
-    order: (digest) => `${prefix}:{order:${digest}}`,
-    ofKind: (kind, profileId) => ofProfile(kind)(profileId),
-    journal: (kind, profileId) => ofProfile(`j${kind}`)(profileId),
-    allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
-    senderChannel: (tag, id) => `${prefix}:{${tag}}:channel:${id}`,
+    /** hash: see lua/profiles/applyMergePage.lua */
+    applied: (profileId: string, generation: string, from: string) =>
+      `${applied(profileId)}:${generation}:${from}`,
+    /** hash: members of an erased generation, until nothing leads to it */
+    leftovers: (profileId: string, generation: string) => `${leftovers(profileId)}:${generation}`,
+    erased: (profileId: string, generation: string) => `${prefix}:{${bucketOf(profileId)}}:e:${generation}`,
+    ofKind: (kind: ProfileKind, profileId: string) => ofProfile(kind)(profileId),
+    journal: (kind: ProfileKind, profileId: string) => ofProfile(`j${kind}`)(profileId),
+    allOf: (profileId: string) => ofProfiles.map((keyOf) => keyOf(profileId)),
+    /** sorted set per node: pending multi-step operations -> start, milliseconds */
+    pending: ofStream('pending'),
+    /** string: an operation record, see requests.ts */
+    operation: (profileId: string, recordId: string) => `${prefix}:{${bucketOf(profileId)}}:k:${recordId}`,
+    /** hash: see requests.ts */
+    request: (digest: string) => `${prefix}:{request:${digest}}`,
+    /** string: see src/wishlist/order-notes.ts */
+    order: (digest: string) => `${prefix}:{order:${digest}}`,
+    /** string: `<profile> <milliseconds since 1970>` */
+    share: (code: string) => `${prefix}:{share:${code}}`,
+    /** sorted set: profiles of an e-mail address -> last time, milliseconds */
+    email: (digest: string) => `${prefix}:{email:${digest}}`,
+    /** hash: profiles that may have saved a variant -> time */
+    subscribers: (digest: string) => `${prefix}:{wish:${digest}}`,
+    /** string: see lua/includes/senderChannel.lua */
+    senderChannel: (tag: string, id: string) => `${prefix}:{${tag}}:channel:${id}`,
+    /** hash: profiles -> up to when; see EVERY_PROFILE */
     erasures: `${prefix}:erasures`,
+    /** hash: `#` -> last number; number -> request, JSON */
     compliance: `${prefix}:{compliance}:open`,
+    /** sorted set: digests of their webhooks -> expiry, seconds */
     complianceTaken: `${prefix}:{compliance}:taken`,
+    /** string: the process with the lease */
     complianceOwner: `${prefix}:{compliance}:owner`,
+    /** string: expires when the next sweep is due */
     sweep: `${prefix}:{sweep}`,
-    email: (digest) => `${prefix}:{email:${digest}}`,
-    subscribers: (digest) => `${prefix}:{wish:${digest}}`,
+    /** hash: see lua/extras/alerts/journalProduct.lua */
     products: `${prefix}:{products}:open`,
+    /** sorted set: products -> last version, milliseconds since 1970 */
     productVersions: `${prefix}:{products}:versions`,
-    nodeMarker: (stream) => `${prefix}:{${streamTag(stream)}}:marker`,
+    nodeMarker: ofStream('marker'),
     ...streamKeys('events'),
     visits: streamKeys('visits'),
+    /** hash: id -> receiver, JSON */
     receivers: `${prefix}:receivers`,
-    deliveries: (stream, receiver) => {
-      const keyOf = (kind: string) => `${prefix}:{${streamTag(stream)}}:${kind}:${receiver}`;
+    deliveries: (stream: number, receiver: string): DeliveryKeys => {
+      const keyOf = (kind: string) => ofStream(`${kind}:${receiver}`)(stream);
       return { queue: keyOf('dq'), taken: keyOf('dt'), state: keyOf('ds'), dead: keyOf('dd') };
     },
   };

@@ -54,8 +54,6 @@ export interface Done {
   readonly record: string;
 }
 
-const NOTHING: readonly (Done | undefined)[] = [];
-
 interface RequestRecord {
   readonly key: string;
   readonly rememberedS: number;
@@ -85,61 +83,49 @@ export class KeyedOperation {
     this.#locations = locations;
   }
 
-  recordId(part = 0): string {
-    return recordIdOf(this.id, this.#locations.split(' ').length, part);
-  }
-
-  /**
-   * Call before the operation is done there. @returns each part that was done at an earlier location, else undefined
-   */
-  async arriveAt(location: string, parts = 1): Promise<readonly (Done | undefined)[]> {
-    for (;;) {
-      const locations = this.#locations === '' ? [] : this.#locations.split(' ');
-      const isLast = locations.at(-1) === location;
-      const earlier = isLast ? locations.slice(0, -1) : locations;
-      const done = earlier.length === 0 ? NOTHING : await this.#doneAt(earlier, parts);
-      if (isLast || (earlier.length > 0 && done.every((part) => part !== undefined))) return done;
-      await this.#relocate([...locations, location].join(' '));
-    }
-  }
-
-  /** Call after a FENCED answer. If the fencing try died before it recorded another location, records `location`. */
-  async moveOn(location: string): Promise<void> {
-    const { client } = this.#store;
-    const known = this.#locations;
-    this.#locations = (await this.#store.call(() => client.hget(this.#record.key, 'locations'))) ?? '';
-    if (this.#locations === known) await this.#relocate(`${known} ${location}`);
-  }
-
-  /** Does a part once, wherever it was tried. @param act only answers if `done` is given */
+  /** Is done once, wherever it was tried. @param act only answers if `done` is given */
   async doAt<Answer>(
     location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,
     isFenced: (answer: Answer) => boolean,
-    [part, parts] = [0, 1],
   ): Promise<Answer> {
     for (let round = 0; round < ROUNDS; round++) {
-      const done = await this.arriveAt(location, parts);
-      const answer = await act(this.recordId(part), done[part]);
+      const done = await this.#arriveAt(location);
+      const answer = await act(this.#recordId(this.#locations.split(' ').length), done);
       if (!isFenced(answer)) return answer;
-      await this.moveOn(location);
+      // If the fencing try died before it recorded another location, this one is recorded.
+      const before = this.#locations;
+      const record = this.#record.key;
+      this.#locations = (await this.#store.call((client) => client.hget(record, 'locations'))) ?? '';
+      if (this.#locations === before) await this.#relocate(`${before} ${location}`);
     }
     throw new ServiceError('unavailable');
   }
 
-  async #doneAt(locations: readonly string[], parts: number): Promise<(Done | undefined)[]> {
-    const { keys } = this.#store;
-    const done = new Array<Done | undefined>(parts).fill(undefined);
+  async #arriveAt(location: string): Promise<Done | undefined> {
+    for (;;) {
+      const locations = this.#locations === '' ? [] : this.#locations.split(' ');
+      const isLast = locations.at(-1) === location;
+      const done = await this.#doneAt(isLast ? locations.slice(0, -1) : locations);
+      if (isLast || done !== undefined) return done;
+      await this.#relocate([...locations, location].join(' '));
+    }
+  }
+
+  /** Fences locations at which it was not done. */
+  async #doneAt(locations: readonly string[]): Promise<Done | undefined> {
+    const fence = ['SET', FENCED, 'EX', this.#record.rememberedS, 'NX', 'GET'] as const;
+    let done: Done | undefined;
     for (const [i, location] of locations.entries()) {
-      const touched = done.map((_, part) => keys.operation(location, recordIdOf(this.id, i + 1, part)));
-      const fence = ['SET', FENCED, 'EX', this.#record.rememberedS, 'NX', 'GET'] as const;
-      const records = await Promise.all(touched.map((key) => writeKey(this.#store, key, fence)));
-      for (const [part, found] of records.entries()) {
-        const record = String(found ?? FENCED);
-        if (record !== FENCED) done[part] ??= { location, record };
-      }
+      const key = this.#store.keys.operation(location, this.#recordId(i + 1));
+      const record = String((await writeKey(this.#store, key, fence)) ?? FENCED);
+      if (record !== FENCED) done ??= { location, record };
     }
     return done;
+  }
+
+  #recordId(location: number): string {
+    return `${this.id}.${location}`;
   }
 
   async #relocate(wanted: string): Promise<void> {
@@ -148,10 +134,6 @@ export class KeyedOperation {
     if (locations === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
     this.#locations = locations;
   }
-}
-
-function recordIdOf(id: string, location: number, part: number): string {
-  return `${id}.${location}.${part}`;
 }
 
 export class RequestStore {
