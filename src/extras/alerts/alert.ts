@@ -1,6 +1,6 @@
-// Decides which alerts a product's change means for a saved item. It compares the product with its last reported state,
-// or with the item if there is none. A price drop also requires a price below the item's. The reported state changes
-// atomically with the alert's event, so each alert is sent once.
+// Decides which alerts a product's change means for a saved item. The product is compared with the state that the
+// item's subscriber was last notified of, or else with the item. A price drop also needs a price below the item's. The
+// reported state changes atomically with the alert's event, so each alert is sent once.
 
 import { parseAmount } from '../../events/amount.js';
 import { itemField } from '../../wishlist/item.js';
@@ -12,9 +12,9 @@ export type AlertType = (typeof ALERT_TYPES)[number];
 export interface Variant {
   readonly variantId: string | null;
   readonly price: string;
-  /** Upper case; null for the shop's currency. */
+  /** In upper case; null means the shop's currency. */
   readonly currencyCode: string | null;
-  /** Null if unknown: then stock counts as unchanged. */
+  /** Null if unknown: then the stock counts as unchanged. */
   readonly inventoryAvailable: boolean | null;
 }
 
@@ -22,7 +22,7 @@ export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
-  /** If false, no alerts are sent, and items keep their reported states. */
+  /** If false, no alerts are sent, and items keep their reported prices and stock. */
   readonly isPublished: boolean;
   readonly isWhole: boolean;
   readonly variants: readonly Variant[];
@@ -55,7 +55,7 @@ export interface Step {
   readonly type: AlertType | undefined;
 }
 
-/** `<updated at> <customer and session id, JSON> <reported price, stock, version>` */
+/** An item's second line: `<updated at> <customer and session id, JSON> <reported price, stock, version>` */
 const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
 
 export function readWish(stored: string): Wish {
@@ -76,7 +76,7 @@ export function readWish(stored: string): Wish {
   };
 }
 
-/** Maps items' fields to variants. An item without a variant follows all variants. */
+/** Maps each item's field to its variants. An item without a variant follows all variants of the product. */
 export function variantsByField(product: Product): Map<string, readonly Variant[]> {
   const { productId, isWhole, variants } = product;
   const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
@@ -86,8 +86,9 @@ export function variantsByField(product: Product): Map<string, readonly Variant[
 }
 
 /**
- * Returns the lowest price in the item's currency, in stock if any variant is. Unknown currencies are never equal.
- * @param shopCurrency for items and variants without a currency
+ * Returns the lowest price in the item's currency, and whether any variant is in stock. Prices are not comparable if a
+ * currency is unknown.
+ * @param shopCurrency of items and variants without a currency
  */
 export function offerOf(
   { item }: Wish,
@@ -110,10 +111,10 @@ export function offerOf(
 }
 
 /**
- * @param now the current offer; undefined if it is unknown
- * @param version the product's; items with a newer reported version are skipped
- * @param since unchanged items with an older reported version are stamped, too, so that a process that still alerts for
- *   an older version skips them
+ * @param now the current offer; undefined if there is none, or if the product isn't published
+ * @param version of the product; items with a newer reported version are skipped
+ * @param since unchanged items with a reported version before this one are stamped with `version`, too, so that a
+ *   process that still sends alerts of an older version skips them
  */
 export function stepsOf(
   { item, start, reported }: Wish,

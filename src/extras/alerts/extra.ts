@@ -52,7 +52,7 @@ function openProducts(core: Core, subscribers: Subscribers, onFuture: () => void
   const products = new Products({
     ...{ store, wishlists, subscribers, shopCurrency, onFuture, scanMs: timing.productScanMs },
     locate: (profileId) => identity.redirects.locate(profileId),
-    // A product has no profile: its row goes to the first bucket's stream.
+    // A product has no profile, so its row goes to the stream of the first bucket.
     record: (product, version) =>
       appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),
     onError: (error) => onFailed('product', error),

@@ -1,5 +1,5 @@
-// Sends the alerts of a product's change to its subscribers. It may be interrupted, repeated and run concurrently: an
-// item stores the reported state and changes by compare-and-set.
+// Sends the alerts of a product's change to its subscribers. This may be interrupted, repeated and run concurrently,
+// because an item has the reported state and changes by compare-and-set.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../../errors.js';
@@ -20,7 +20,7 @@ import {
 } from './alert.js';
 import type { Subscribers } from './subscribers.js';
 
-/** The pause after a page, as a multiple of the page's duration, so that visits have priority. */
+/** Pause after a page of subscribers, as a multiple of the time that it took, so that visits have priority. */
 const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
 const ROUNDS = MAX_HOPS;
@@ -37,10 +37,10 @@ export interface NotifierSpec {
   readonly store: Store;
   readonly wishlists: WishlistBatch;
   readonly subscribers: Subscribers;
-  /** Follows merges. */
+  /** @returns where a profile is after merges; undefined if it doesn't exist */
   readonly locate: (profileId: string) => Promise<Location | undefined>;
   readonly shopCurrency: string | null;
-  /** Tests stop the process here. */
+  /** Called before each subscriber's item is read. Tests stop the process here. */
   readonly onSubscriber?: ((profileId: string) => Promise<void> | void) | undefined;
 }
 
@@ -70,7 +70,7 @@ export class Notifier {
         const settled = await Promise.allSettled(
           profiles.map((profileId) => this.#notifyOne(profileId, { field, variants }, change, counts)),
         );
-        // A failed item keeps the product in the journal; the others continue.
+        // After a failure the other subscribers are notified, and the product stays in the journal.
         for (const one of settled) if (one.status === 'rejected') failed ??= one.reason;
         if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
         pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
@@ -101,7 +101,7 @@ export class Notifier {
     throw new ServiceError('unavailable');
   }
 
-  /** @returns false if the item has changed */
+  /** @returns false if the item was changed or moved meanwhile */
   async #notifyItem(
     wish: Wish & { readonly profileId: string },
     { field, variants }: ChangedItem,

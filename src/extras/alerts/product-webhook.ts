@@ -1,6 +1,6 @@
 // Parses products of PUT /products and of Shopify's webhook. Shopify drops endpoints that answer errors, so the webhook
-// ignores bodies that aren't products, and variants without a price. A body may omit variants;
-// `variant_gids` has all ids.
+// ignores bodies that aren't products, and variants without a price. Its body may lack variants; `variant_gids` has the
+// ids of all.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../../errors.js';
@@ -50,7 +50,7 @@ export function readProduct(body: unknown): Product {
 
 export interface ShopifyProduct {
   readonly product: Product;
-  /** Milliseconds since 1970. */
+  /** In milliseconds since 1970; undefined if the body has no valid time. */
   readonly updatedAt: number | undefined;
 }
 
@@ -93,7 +93,7 @@ function readVariant(given: Fields): Variant[] {
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** Also true if the variant is sold without stock or not tracked. Null if the API version omits these fields. */
+/** Also true if the variant is sold without stock, or its stock isn't tracked. Null if the body lacks these fields. */
 function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
   if (inventory_policy === 'continue' || inventory_management === null) return true;
   return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;

@@ -1,6 +1,6 @@
-// Product updates and their alerts. An update stays in the journal until all its alerts are sent; if a process dies,
-// another one finishes an entry that it sees in two consecutive scans. PUT is answered after the alerts are sent,
-// a webhook before. The newest version of a product wins: Shopify's `updated_at`, else the time of arrival.
+// Product updates and their alerts. An update stays in the journal until all its alerts are sent. If a process dies,
+// another one finishes an entry that it finds in two consecutive scans. PUT is answered after the alerts are sent, a
+// webhook before. A product's newest version wins: it is Shopify's `updated_at`, or else the time of arrival.
 
 import { backoffMs, pause } from '../../backoff.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -9,17 +9,17 @@ import type { Product } from './alert.js';
 import { type Change, type Counts, Notifier, type NotifierSpec } from './notifier.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
-/** How long a version is remembered: longer than Shopify repeats a webhook. */
+/** Milliseconds that a version is remembered, longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
 const PAGE = 100;
 const MOST = 1_000;
 const SCAN_MS = 30_000;
 
 export interface ProductsSpec extends NotifierSpec {
-  /** Called before the alerts are sent, and again if they are retried. */
+  /** Records the product's row. Called before the alerts are sent, and again if they are retried. */
   readonly record: (product: Product, version: number) => Promise<unknown>;
   readonly onError: (error: Error) => void;
-  /** Called for a version that is later than Redis's clock; the version then becomes the current time. */
+  /** Called if a version was in the future by Redis's clock, and was replaced by the current time. */
   readonly onFuture: () => void;
   readonly scanMs?: number | undefined;
 }
@@ -30,9 +30,9 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #notifier: Notifier;
   readonly #closing = new AbortController();
-  /** Ids of products to alert for, at most MOST. A later scan finds the rest. */
+  /** Ids of products whose alerts this process sends, at most MOST. A later scan finds the rest. */
   readonly #wanted = new Set<string>();
-  /** Journaled versions -> monotonic time of the first scan that found them. */
+  /** `<version> <product id>` of journaled updates -> when a scan first found them, by `performance.now()`. */
   #seen: ReadonlyMap<string, number> = new Map();
   #running: Promise<void> | undefined;
 
@@ -43,7 +43,7 @@ export class Products {
   }
 
   /**
-   * Idempotent. If it fails after journaling the update, the alerts are sent later.
+   * Journals the update and sends its alerts. Idempotent. If it fails after journaling, the alerts are sent later.
    * @throws ServiceError `overloaded`
    */
   async put(product: Product): Promise<Counts> {
@@ -51,7 +51,7 @@ export class Products {
     return this.#notify({ product, version, since });
   }
 
-  /** Journals the update; its alerts are sent later. @param updatedAt milliseconds since 1970 */
+  /** Journals the update. Its alerts are sent later. @param updatedAt milliseconds since 1970 */
   async take(product: Product, updatedAt: number | undefined): Promise<void> {
     const [version] = await this.#write(product, updatedAt ?? '');
     if (version === undefined) return;
@@ -59,7 +59,7 @@ export class Products {
     this.#want(product.productId);
   }
 
-  /** `oldestMs` is how long this process has seen the oldest entry. */
+  /** @returns the number of journaled products, and how long this process has seen the oldest one */
   async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
     const { products } = this.#store.keys;
     const count = await this.#store.call((client) => client.hlen(products));
@@ -107,7 +107,7 @@ export class Products {
   async #work(): Promise<void> {
     const { signal } = this.#closing;
     let failures = 0;
-    // Lets the caller set `#running` first.
+    // The caller must set `#running` before this function clears it.
     await undefined;
     for (let [id] = this.#wanted; id !== undefined && !signal.aborted; [id] = this.#wanted) {
       this.#wanted.delete(id);

@@ -19,9 +19,9 @@ import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
 import { productBody, shopifyProductBody } from './schemas.js';
 
-/** Bytes of a body: fits 2,048 variants, Shopify's maximum. */
+/** Maximum bytes of a body, which fit 2,048 variants, Shopify's maximum. */
 const MAX_PRODUCT = 512 * 1024;
-/** A shop's own server sends no topic. */
+/** The topic is empty if a shop's own server sends the product. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
 export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];

@@ -11,7 +11,7 @@ import {
   variantId,
 } from '../../field-schemas.js';
 
-/** Shopify's maximum per product. */
+/** Shopify's maximum. */
 const MAX_VARIANTS = 2_048;
 
 export const productBody = {
@@ -47,7 +47,7 @@ export const productBody = {
   },
 } as const;
 
-/** The required parts of Shopify's Product. */
+/** The fields of Shopify's Product that we require. */
 export const shopifyProductBody = {
   type: 'object',
   additionalProperties: true,

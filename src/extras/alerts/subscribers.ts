@@ -1,6 +1,6 @@
-// An index from product variants to their subscribers. It has every profile whose wishlist has the item: an entry is
+// An index from product variants to their subscribers. It has every profile with the item on its wishlist: an entry is
 // added before its item, and kept for GRACE_MS even if the item is absent. The product's next change removes stale
-// entries. An erasure ignores GRACE_MS, so an item that is added during one may lack its entry until it is added again.
+// entries. An erasure ignores GRACE_MS, so an item that is added during it may lack its entry until it is added again.
 
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
@@ -12,13 +12,13 @@ import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
-/** Longer than an addition takes. */
+/** Longer than it takes to add an entry and its item. */
 const GRACE_MS = 60_000;
-/** A page blocks the event loop for a millisecond or two. */
+/** Profiles per page, which block the event loop for a millisecond or two. */
 const PAGE = 16;
 const MAX_CONCURRENT = 50;
 const SCANNED = 500;
-/** Characters of a digest, 132 bits. */
+/** Characters of a field's digest: 132 bits. */
 const DIGITS = 22;
 
 interface Entry extends Batched<undefined> {
@@ -38,7 +38,7 @@ export class Subscribers implements ItemIndex {
     this.#graceMs = graceMs;
   }
 
-  /** Call before the item is written. */
+  /** Adds a profile to the subscribers of an item. Call before the item is written. */
   add(field: string, profileId: string): Promise<void> {
     return this.#additions.run({ index: this.#indexOf(field), profileId });
   }
@@ -47,12 +47,12 @@ export class Subscribers implements ItemIndex {
     await Promise.all(fields.map((field) => this.add(field, profileId)));
   }
 
-  /** Removes entries of an erased or merged profile. */
+  /** Removes entries of an erased or merged profile, however new. */
   remove(fields: readonly string[], profileId: string): Promise<void> {
     return this.#removeFrom(fields, profileId, 0);
   }
 
-  /** Call after items were removed. Keeps entries of existing items. Never rejects. */
+  /** Removes entries of absent items. Call after items were removed. Never rejects. */
   async forget(fields: readonly string[], profileId: string): Promise<void> {
     const items = this.#store.keys.items(profileId);
     try {
@@ -67,7 +67,7 @@ export class Subscribers implements ItemIndex {
     }
   }
 
-  /** May yield a profile twice. */
+  /** Yields the subscribers of an item, perhaps some of them twice. */
   pages(field: string): AsyncGenerator<readonly string[]> {
     return this.#pagesOf(this.#indexOf(field));
   }
@@ -83,7 +83,7 @@ export class Subscribers implements ItemIndex {
     } while (cursor !== '0');
   }
 
-  /** Removes profiles that don't exist, except recent entries. @returns their number */
+  /** Removes entries of profiles that don't exist, except entries newer than `graceMs`. @returns their number */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
     const index = keys.subscribers(digest);

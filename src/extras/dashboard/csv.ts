@@ -1,6 +1,7 @@
-// Writes CSV (RFC 4180). Texts come from storefronts: an apostrophe keeps spreadsheets from running one as a formula.
+// Writes CSV (RFC 4180). Texts come from storefronts, so a text that a spreadsheet would run as a formula gets an
+// apostrophe before it.
 
-/** Spreadsheets may ignore invisible characters before a formula. */
+/** Matches a formula, also after invisible characters, which spreadsheets may ignore. */
 const FORMULA = /^[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]*[=+\-@]|^[\t\r\n]/u;
 
 export function csvOf(names: readonly string[], rows: readonly (readonly unknown[])[]): string {
@@ -11,7 +12,7 @@ function cell(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (typeof value !== 'string')
     return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value));
-  // NFKC: East Asian spreadsheets read full-width signs as plain ones.
+  // NFKC, because East Asian spreadsheets read full-width signs as plain ones.
   return quoted(FORMULA.test(value.normalize('NFKC')) ? `'${value}` : value);
 }
 

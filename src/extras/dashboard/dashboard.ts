@@ -1,4 +1,4 @@
-// The command `dashboard`. The first request for receivers opens Redis; other pages work without it.
+// The command `dashboard`. The first request for receivers connects to Redis; other pages don't need Redis.
 
 import type { Logger } from 'pino';
 import { type Closeable, withClosers } from '../../app/opening.js';
@@ -16,7 +16,7 @@ export interface Dashboard extends Closeable {
   readonly refused: Promise<never>;
 }
 
-/** Listens before ClickHouse answers. @throws StartupError if it can't listen on its port */
+/** Doesn't wait for ClickHouse. @throws StartupError if it can't listen on its port */
 export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waiting): Promise<Dashboard> {
   return withClosers(async (onClose) => {
     const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
@@ -64,7 +64,7 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
 
 const REDIS_MS = 2_000;
 
-/** Opens at the first `get`, and again after a failure. */
+/** Calls `open` at the first `get`, and after a failure again at the next one. */
 function openWhenAsked<T extends Closeable>(open: () => Promise<T>): Closeable & { get(): Promise<T> } {
   let opened: Promise<T> | undefined;
   return {

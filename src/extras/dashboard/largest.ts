@@ -3,9 +3,9 @@
 const LARGEST = 20;
 
 /**
- * The last row, for all others, has NULL in `word`.
- * @param word column that names a row @param by column to compare
- * @param columns aggregate of each other column
+ * Wraps a statement. In its last row, which stands for all other rows, `word` is NULL.
+ * @param word column that names a row @param by column that says which rows are largest
+ * @param columns each other column's name and aggregate
  */
 export function largestOf(
   sql: string,

@@ -1,5 +1,5 @@
-// A browser exchanges the token for a session cookie. Sessions are in memory only. Wrong tokens never delay the right
-// one; their delay only keeps the log short.
+// A browser exchanges the token for a session cookie. Sessions are in memory only. The answer to a wrong token is
+// delayed to keep the log short; the right token is never delayed.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { isSameSecret } from '../../key-ring.js';
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
 const WRONG_MS = 1_000;
-/** Maximum of waiting wrong tokens; others are refused without delay. */
+/** Maximum number of wrong tokens whose answer is delayed. Others are refused without delay. */
 const WAITING = 20;
 const MAX_SESSIONS = 1_000;
 
@@ -18,7 +18,7 @@ export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
 export class Login {
   readonly #token: string;
   readonly #wrongMs: number;
-  /** Session id -> end, in milliseconds since 1970. */
+  /** Session id -> when it ends, in milliseconds since 1970. */
   readonly #sessions = new LRUCache<string, number>({ max: MAX_SESSIONS });
   #waiting = 0;
   #wrong = 0;
@@ -42,14 +42,14 @@ export class Login {
     return 'wrong';
   }
 
-  /** @param now milliseconds since 1970 @param secure true for https @returns `Set-Cookie` */
+  /** @param now milliseconds since 1970 @param secure true for https @returns the header `Set-Cookie` */
   begin(now: number, secure: boolean): string {
     const id = randomBytes(32).toString('base64url');
     this.#sessions.set(id, now + LASTS_S * 1_000);
     return `${COOKIE}=${id}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
   }
 
-  /** @returns `Set-Cookie` */
+  /** @returns the header `Set-Cookie` */
   end(cookies: string): string {
     for (const id of idsIn(cookies)) this.#sessions.delete(id);
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;

@@ -1,10 +1,10 @@
-// The pages and their files: frame.html around `page/<file>.html`, with the script `page/<file>.js`.
+// The pages and their files. A page is frame.html around `page/<file>.html`, with the script `page/<file>.js`.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { CSS, HTML, JAVASCRIPT } from '../../http/own-pages.js';
 
 interface Page {
-  /** One segment: relative links must work behind a proxy's path. */
+  /** A single segment, so that relative links work if a proxy puts a path before it. */
   readonly path: string;
   readonly file: string;
   readonly title: string;
@@ -22,7 +22,7 @@ export interface File {
   readonly content: Buffer;
 }
 
-// Relative to dist/src/extras/dashboard/: browser files are not compiled.
+// The path leads from dist/src/extras/dashboard/ to the sources, because browser files are not compiled.
 const OURS = new URL('../../../../src/extras/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 
@@ -31,7 +31,7 @@ export interface Deployment {
   readonly basePath: string;
 }
 
-/** Files by path. Pages still contain `{time_zone}`. */
+/** Reads all files, by path. Pages still contain `{time_zone}`. */
 export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));

@@ -11,9 +11,9 @@ export interface Panel {
   readonly title: string;
   /** `{from:Date}`, `{to:Date}`: first and last day. `{last_day}`: last complete day. `{time_zone}`: SHOP_TIMEZONE. */
   readonly sql: string;
-  /** Compared with the period before; one row per day. */
+  /** If true, the panel has one row per day, and the page also asks for the period before. */
   readonly isCompared?: true;
-  /** Names `{<name>:String}` in the statement. */
+  /** Names of the parameters, which the statement has as `{<name>:String}`. */
   readonly parameters?: readonly string[];
 }
 
@@ -63,7 +63,7 @@ ORDER BY day, currency`,
   {
     name: 'products',
     title: 'Most wished',
-    // wish_rate and momentum in one: reading the steps once takes two thirds of the time.
+    // One statement for wish_rate and momentum, since it reads the steps only once: two thirds of the time of two.
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
     sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change,
@@ -148,7 +148,7 @@ LIMIT 100`,
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const LONGEST = 1_100;
-/** ClickHouse's Date must hold the period before, too. */
+/** A range may be this early and late, so that ClickHouse's type Date also holds the period before it. */
 const [EARLIEST, LATEST] = [Date.UTC(1975, 0), Date.UTC(2147, 11, 31)];
 
 export interface Range {
@@ -189,7 +189,7 @@ function lastDayOver(to: string, timeZone: string): string {
 
 const PARAMETER_BYTES = 255;
 
-/** undefined if one is missing, empty or too long */
+/** @returns undefined if a parameter is missing, empty or too long */
 export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
   const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
   return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)
@@ -197,7 +197,7 @@ export function readParameters({ parameters = [] }: Panel, query: URLSearchParam
     : undefined;
 }
 
-/** For display only: ClickHouse gets parameters. */
+/** Puts parameters into a statement for display. ClickHouse gets them separately. */
 export function shownWith(sql: string, parameters: Readonly<Record<string, string>>): string {
   return Object.entries(parameters).reduce(
     (text, [name, value]) =>

@@ -111,7 +111,7 @@ CROSS JOIN
     name: 'product_prices',
     title: 'Price and stock of a product, as wishes told them',
     parameters: HANDLE,
-    // The last wish of a day, if price or stock differs from the wish before.
+    // Shows the last wish of a day, if its price or stock differs from that of the day before.
     sql: `SELECT day, variant_id, price, currency, in_stock
 FROM
 (

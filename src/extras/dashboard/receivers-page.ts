@@ -1,4 +1,5 @@
-// Data for the page of receivers. A browser gets only the host of a URL: many tools have a secret in the path.
+// Data for the page of receivers. The browser gets only the host of a receiver's URL, because many tools have a secret
+// in the path.
 
 import type { Logger } from 'pino';
 import { ServiceError } from '../../errors.js';

@@ -7,7 +7,7 @@ export interface Rows {
   readonly rows: readonly (readonly unknown[])[];
 }
 
-/** @throws ClickHouseError if ClickHouse refuses; another error if it does not answer or the signal aborts */
+/** @throws ClickHouseError if ClickHouse refuses the query, another error if it doesn't answer or the signal aborts */
 export async function readRows(
   clickhouse: ClickHouseClient,
   query: string,
@@ -20,7 +20,7 @@ export async function readRows(
     format: 'JSONCompactEachRowWithNames',
     abort_signal: signal,
   });
-  // The client ignores the signal once the answer has begun.
+  // ClickHouse's client ignores the signal once the answer has begun.
   const close = () => answer.close();
   if (signal.aborted) close();
   signal.addEventListener('abort', close);

@@ -1,5 +1,5 @@
 // The dashboard's HTTP server. Pages and their files are public; data needs a log-in. POSTs from other origins are
-// refused: SameSite=Strict doesn't cover pages at another port of this machine.
+// refused, because SameSite=Strict lets in pages at another port of the same machine.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -28,21 +28,21 @@ const HEADERS = {
 
 const LOGIN_BYTES = 1_024;
 const PANEL_MS = 60_000;
-/** Milliseconds to receive a request. */
+/** Milliseconds in which a request must arrive. */
 const REQUEST_MS = 10_000;
 
 export interface DashboardOptions extends Deployment {
   readonly timeZone: () => Promise<string>;
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   readonly port: number;
   readonly token: string;
-  /** Its default database has the views. */
+  /** A client whose default database has the views. */
   readonly clickhouse: ClickHouseClient;
   /** Opens Redis on first use. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
-  /** A reason without a full stop. */
+  /** @returns the reason, without a full stop; undefined if ClickHouse answers */
   readonly whyNotReady?: () => Promise<string | undefined>;
   /** Milliseconds before a wrong token is answered. */
   readonly wrongMs?: number;
@@ -187,7 +187,7 @@ class Requests {
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
       await this.#timeZone(),
     );
-    // The browser disconnects, e.g. if the user chooses other days.
+    // Aborts the query when the browser disconnects, as when the user chooses other days.
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     const began = performance.now();
@@ -201,7 +201,7 @@ class Requests {
       }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
-      // Without a byte order mark spreadsheets assume their country's code page.
+      // Without a byte order mark, spreadsheets assume the code page of their country.
       const body = Buffer.from(`\ufeff${csvOf(names, rows)}`);
       response.writeHead(200, {
         ...HEADERS,
@@ -211,7 +211,7 @@ class Requests {
       response.end(body);
     } catch (error) {
       if (response.destroyed) return;
-      // Only for the log: ClickHouse's message may contain visitors' data.
+      // ClickHouse's message may contain visitors' data, so only the log has it.
       this.#log.warn({ panel: name, err: error }, 'a panel was not answered');
       const why =
         error instanceof ClickHouseError
@@ -223,8 +223,8 @@ class Requests {
 }
 
 /**
- * True also without a page, as for curl. Browsers send Sec-Fetch-Site only to https and localhost, otherwise Origin
- * decides: only its host, because a proxy may have added the https.
+ * True also if no page sent the request, but curl, for instance. Browsers send Sec-Fetch-Site only to https and
+ * localhost. Otherwise the host of Origin decides, without the scheme, because a proxy may have added https.
  */
 function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host, 'sec-fetch-site': site } = headers;

@@ -1,4 +1,4 @@
-// Supervises one child process: starts it, waits until it is ready, restarts it after a crash.
+// Supervises a child process: starts it, waits until it is ready, and restarts it after a crash.
 //
 //   starting ──ready──▶ ready ──dies──▶ died ──back-off──▶ starting …
 //   any state ──stop()──▶ SIGTERM ──deadline──▶ SIGKILL ──▶ stopped
@@ -6,7 +6,7 @@
 // The child ends with this process, even after kill -9: GUARD starts a watcher, which reads from a pipe that only this
 // process holds. A line means that the child has ended; at end of file the watcher kills the child.
 //
-// Each child has its own process group: Ctrl-C reaches only this process, which stops its children in order.
+// Each child has a process group of its own, so Ctrl-C reaches only this process, which stops its children in order.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,13 +29,13 @@ seconds=$1; shift
 exec "$@" 3<&-
 `;
 
-/** Milliseconds from SIGTERM to SIGKILL. */
+/** Milliseconds between SIGTERM and SIGKILL. */
 const STOP_MS = 10_000;
-/** Milliseconds after which the child of a killed parent has ended. */
+/** If the parent is killed, its child has ended after so many milliseconds. */
 export const GONE_MS = STOP_MS + 2_000;
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
-/** Prefix of a Redis log line: `<pid>:M <time> # `. Greedy, to keep only the last line. */
+/** The prefix of a Redis log line, `<pid>:M <time> # `, and all before it: greedy, so that only the last line stays. */
 const BEFORE_REDIS_REASON = /^.*\b\d+:[A-Z] [^#*|]{15,30} [#*] /s;
 
 export interface Command {
@@ -53,12 +53,12 @@ export type ChildState =
 
 export interface ChildSpec<Ready> {
   readonly name: string;
-  /** @param last result of the previous `ready` */
+  /** @param last result of the previous start's `ready` */
   readonly command: (last: Ready | undefined) => Command;
-  /** @param ended aborts when the child ends or is late */
+  /** Resolves once the child is ready. @param ended aborts when the child has ended or takes too long */
   readonly ready: (child: ChildProcess, ended: AbortSignal) => Promise<Ready>;
   readonly ipc?: boolean;
-  /** Keeps the end of the output for errors instead of showing it. */
+  /** If set, the output isn't shown, and its end is part of errors. */
   readonly output?: 'tail';
   readonly restart?: boolean | undefined;
   readonly readyMs?: number;
@@ -69,7 +69,7 @@ export interface ChildSpec<Ready> {
 export interface Child<Ready> {
   readonly pid: number | undefined;
   readonly ready: Ready;
-  /** Resolves when the process has ended. Idempotent. */
+  /** Resolves once the process has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -90,7 +90,7 @@ export function nodeCommand(module: URL, args: readonly string[], env = process.
 
 const NEEDED = /^(PATH|TMPDIR|TZ|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH)$/;
 
-/** Has no secrets: SQL can read environment variables. */
+/** @returns an environment without secrets, because SQL can read environment variables */
 export function bareEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => NEEDED.test(name)));
 }
@@ -119,7 +119,7 @@ class Run {
     }
     const guard = this.process.stdio[3] as Duplex;
     guard.on('error', () => {});
-    guard.resume(); // else `close` is not emitted
+    guard.resume(); // otherwise there is no event `close`
     const end = (reason: string) => {
       this.#reason ||= reason;
       this.#ended.abort();

@@ -1,8 +1,8 @@
 // Embedded Redis for `start` and the tests: redis-server or valkey-server as a child process.
 //
-// It listens on a unix socket in its folder or, if the socket's path is too long, on a loopback port with a random
-// password. A socket that accepts connections means that another server uses the folder. (`start` locks the folder, so
-// two simultaneous starts are impossible.)
+// It listens on a unix socket in its folder, or, if the socket's path is too long, on a loopback port with a random
+// password. If the socket accepts connections before, another server uses the folder. (`start` locks the folder, so
+// there are no two simultaneous starts.)
 
 import { randomBytes, randomInt } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
@@ -16,17 +16,17 @@ import { bareEnvironment, type ChildState, GONE_MS, startChild } from './child.j
 
 const PROGRAMS = ['redis-server', 'valkey-server'];
 const SOCKET = 'redis.sock';
-/** Port and password: on a command line `ps` would show them. */
+/** The file with port and password, which `ps` would show on a command line. */
 const LISTEN = 'listen.conf';
 const SOCKET_PATH_BYTES = 100;
-// A stream entry is a batch: 14 KB for 27 events. With default nodes of 4 KB the allocator's rounding costs 55 B per
-// pending event, now 9 B. Nodes keep the default of 100 entries: Redis walks a node at each claim, and with 1,000
-// entries 500 claims took 23 ms instead of 2.
+// A stream entry is a batch: 14 KB for 27 events. In default nodes of 4 KB, the allocator's rounding costs 55 B per
+// pending event; in nodes of 512 KB it costs 9 B. A node has at most 100 entries, the default, because Redis walks
+// through a node at each claim: with 1,000 entries, 500 claims took 23 ms instead of 2.
 const STREAM_NODES = { 'stream-node-max-bytes': '524288' };
 
 export interface RedisSpec {
   readonly dir: string;
-  /** Loopback port, instead of the socket. */
+  /** A loopback port to listen on instead of the socket. */
   readonly port?: number;
   readonly fsync?: 'everysec' | 'always';
   readonly restart?: boolean;
@@ -115,7 +115,8 @@ export function findRedis(): string {
   );
 }
 
-// Below the ephemeral ports (Linux: from 32,768): an outgoing connection could take one before Redis starts.
+// These ports are below the ephemeral ones (on Linux from 32,768), which an outgoing connection could take before Redis
+// starts.
 const FIRST_PORT = 31_000;
 const PORTS = 1_700;
 
@@ -133,7 +134,7 @@ async function freePort(): Promise<number> {
 }
 
 async function isInUse(dir: string): Promise<boolean> {
-  // The Redis of a killed parent syncs before it exits.
+  // Waits, because the Redis of a killed parent syncs before it exits.
   const deadline = performance.now() + GONE_MS;
   const link = await mkdtemp(join(tmpdir(), 'wm-'));
   try {
@@ -156,7 +157,7 @@ export async function untilLoaded(address: Address, ended: AbortSignal): Promise
   }
 }
 
-/** @returns the replies; undefined if nothing accepts connections */
+/** @returns the server's replies; undefined if nothing accepts connections */
 function ping(address: Address): Promise<string | undefined> {
   const password = 'password' in address ? address.password : undefined;
   return new Promise((done) => {

@@ -9,7 +9,7 @@ import { DAY, iso, today } from './shared.js';
 
 const listeners = [];
 
-/** Called after `go`, "back" and "forward". */
+/** @param listener called after `go`, "back" and "forward" */
 export function onAddress(listener) {
   listeners.push(listener);
 }
@@ -20,7 +20,7 @@ addEventListener('popstate', notify);
 
 export const parameter = (name) => new URLSearchParams(location.search).get(name) ?? undefined;
 
-/** @param changes undefined removes a parameter @returns true if the address has changed */
+/** @param changes parameters and their new values; undefined removes one @returns true if the address has changed */
 export function go(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -33,7 +33,7 @@ export function go(changes) {
   return true;
 }
 
-/** Midnights in UTC of the first and last day, in milliseconds. */
+/** @returns first and last day: their midnights in UTC, in milliseconds */
 export function range() {
   const [from, to] = ['from', 'to'].map((name) => Date.parse(parameter(name) ?? ''));
   return Number.isNaN(from + to) ? lastDays(28) : { from, to };

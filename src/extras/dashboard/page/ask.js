@@ -3,9 +3,9 @@
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
-/** The days are invalid, for all panels. */
+/** The server refused the days, or a panel's parameters. */
 export class BadRange extends Error {}
-/** `name` does not answer: retry. */
+/** `name` doesn't answer; the page asks again later. */
 export class Away extends Error {
   constructor(name) {
     super(`${name} does not answer.`);
@@ -13,7 +13,7 @@ export class Away extends Error {
   }
 }
 
-/** Concurrent requests. A browser opens six connections per server; two stay free for the next page. */
+/** Maximum of concurrent requests. A browser opens six connections to a server; two stay free for the next page. */
 const MAX_CONCURRENT = 4;
 let underWay = 0;
 const waiting = [];
@@ -30,7 +30,7 @@ async function inTurn(act) {
   }
 }
 
-/** @param who name for Away, if the response has `away` */
+/** @param who doesn't answer if the response has `away` */
 export async function askFor(path, who, signal) {
   const away = (error) => {
     if (signal.aborted) throw error;
@@ -47,7 +47,7 @@ export async function askFor(path, who, signal) {
   return body;
 }
 
-/** @returns rows as objects, the statement, its milliseconds, and the URL of the CSV */
+/** @returns the rows as objects, the statement, how many milliseconds it took, and the URL of the rows as CSV */
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
   const body = await askFor(`panels/${panel}?${query}`, 'ClickHouse', signal);

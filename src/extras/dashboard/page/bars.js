@@ -2,7 +2,7 @@
 
 import { make } from './shared.js';
 
-/** @param items {name, size, value, share}: `value` and `share` are texts; `share` is optional */
+/** @param items {name, size, value, share}: `size` is the bar's length; `value` and the optional `share` are texts */
 export function bars(items) {
   const most = items.reduce((largest, { size }) => Math.max(largest, size), 1);
   const list = make('ol', { class: 'bars' });

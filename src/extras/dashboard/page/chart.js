@@ -1,5 +1,5 @@
-// A chart by day with the period before. Its legend shows the values of the chosen day. A range of one day is shown as
-// a bar.
+// A chart of a value per day, with the period before. The legend shows the values of the chosen day. A range of one day
+// is shown as bars.
 
 import { bars } from './bars.js';
 import { before, DAY, iso, make, number, sum, today } from './shared.js';
@@ -14,9 +14,9 @@ const resized = new ResizeObserver((entries) => {
 });
 
 /**
- * @param holder must be in the page, for its width @param now one value per day
- * @param was the period before; shorter if `range` includes today
- * @param isSum false if days don't add up, as with visitors
+ * @param holder must be in the page, because the chart takes its width @param now one value per day
+ * @param was values of the period before, which has one day less if `range` includes today
+ * @param isSum false if the days' values don't add up, like visitors
  */
 export function drawChart(holder, range, { name, now, was, text, isSum = true }) {
   const hadFocus = holder.contains(document.activeElement);
@@ -31,7 +31,7 @@ export function drawChart(holder, range, { name, now, was, text, isSum = true })
     return holder.replaceChildren(bars(items));
   }
   const days = now.map((_, i) => (range.from + i * DAY) / 1_000);
-  // Today is incomplete: a separate line from yesterday on.
+  // Today is incomplete, so a separate line leads from yesterday to it.
   const unfinished = (today() - range.from) / DAY;
   const hasToday = unfinished >= 0 && unfinished < now.length;
   const finished = hasToday ? now.map((n, i) => (i < unfinished ? n : null)) : now;
@@ -87,7 +87,7 @@ function createLegend(lines, text) {
   );
   return {
     element: make('div', { class: 'legend', 'aria-hidden': 'true' }, make('ul', {}, ...items), day),
-    /** @returns text for screen readers */
+    /** @returns the values as text for screen readers */
     show(i, date) {
       const shown = lines.map(({ at }) => (i === undefined ? null : at(i)));
       day.textContent = date ?? '';
@@ -151,7 +151,7 @@ function options(width, lines, show) {
       },
       {
         ...axis,
-        // At least 48: the first date is centred on this axis.
+        // At least 48, because the first date is centred below this axis.
         size: (_, values) => Math.max(48, 14 + 8 * Math.max(...(values ?? []).map(({ length }) => length))),
         values: (_, splits) => splits.map((n) => (n === Math.round(n) ? number.format(n) : '')),
       },

@@ -3,7 +3,7 @@
 import { drawChart } from './chart.js';
 import { $, change, compared, DAY, iso, make, money, number, sum, within } from './shared.js';
 
-/** All count events, repeats included. */
+/** Each figure counts every event, a visitor's repeats, too. */
 const FIGURES = [
   { key: 'visits', name: 'Visits' },
   { key: 'wishes', name: 'Added to a wishlist' },
@@ -13,7 +13,7 @@ const FIGURES = [
 ];
 let figure = 'visits';
 
-/** 0 for days without a row. */
+/** @returns a value per day, 0 for a day without a row */
 export function series({ from, to }, rows, key) {
   const byDay = new Map();
   for (const row of rows) byDay.set(row.day, (byDay.get(row.day) ?? 0) + Number(row[key]));
@@ -22,7 +22,7 @@ export function series({ from, to }, rows, key) {
   return values;
 }
 
-/** The currency with the most orders. */
+/** @returns the currency with the most orders */
 function mainCurrency(rows) {
   const orders = new Map();
   for (const { currency, orders: n } of rows) orders.set(currency, (orders.get(currency) ?? 0) + Number(n));
@@ -43,7 +43,7 @@ function revenueName(currency, currencies) {
   return more ? `${name} (also ${more})` : name;
 }
 
-/** Rows include the period before. @returns true if anything happened in `range` */
+/** @param days @param revenue rows, also of the period before @returns true if `range` has anything to show */
 export function drawFigures(range, days, revenue) {
   const revenueNow = within(range, revenue);
   const currency = mainCurrency(revenueNow) ?? mainCurrency(revenue);

@@ -1,5 +1,5 @@
-// What all pages share. A section `data-panel="<name>"` is requested for the days of the address, visible sections
-// first; `aria-busy` until its answer is drawn.
+// Shared by all pages. For each section with `data-panel="<name>"`, visible ones first, the page asks for the panel of
+// the address's days; the section is `aria-busy` until the answer is drawn.
 
 import { onAddress, range } from './address.js';
 import { Away, ask as askPanel, BadRange, LoggedOut } from './ask.js';
@@ -11,21 +11,21 @@ import * as silence from './silence.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
-/** If no 401 comes by then, the page is shown without data. */
+/** Milliseconds until the page is shown without data, unless the answer is a 401. */
 const REVEAL_MS = 1_000;
 
 let page;
 let asking = new AbortController();
 let again;
 let late;
-/** A refresh was skipped while the page was hidden. */
+/** True if a refresh was skipped while the page was hidden. */
 let isDue = false;
 let shown;
 
 /**
- * @param draw panel -> (answer, range, needed) => children of its `.body`, or undefined if it has drawn them; `needed`:
- *   the answers of the panels in `data-needs`
- * @param parameters () => further parameters of each panel
+ * @param draw panel -> (answer, range, needed) => children of its `.body`, or undefined if it has drawn them itself;
+ *   `needed` has the answers of the panels that `data-needs` names
+ * @param parameters () => more parameters of each panel's request
  */
 export function openPage({ draw, parameters = () => ({}), done = () => {}, ask = askPanel }) {
   page = { draw, parameters, done, ask };
@@ -80,7 +80,7 @@ async function showAll() {
   for (const section of sections) {
     section.setAttribute('aria-busy', 'true');
     answers[section.dataset.panel] = page.ask(section.dataset.panel, chosen, page.parameters(), signal);
-    // may reject before `show` awaits it
+    // The request may fail before `show` awaits it.
     answers[section.dataset.panel].catch(() => {});
   }
   try {

@@ -22,7 +22,7 @@ function showEmpty(range, isEmpty) {
   $('#beacon-tag').textContent = `<script defer src="${beacon()}" data-product-handle="red-shoe"></script>`;
 }
 
-/** On other machines only the operator knows the host. */
+/** @returns the beacon's URL, with a placeholder if the dashboard is opened from another machine */
 function beacon() {
   const { servicePort, basePath } = document.documentElement.dataset;
   const isHere = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
@@ -36,7 +36,7 @@ openPage({
   draw: {
     ...DRAW,
     days({ rows }, range, { revenue }) {
-      // Show the page first: the chart takes its width from it.
+      // The page must be visible first, because the chart takes its width from it.
       showEmpty(range, false);
       showEmpty(range, !drawFigures(range, rows, revenue.rows));
     },

@@ -41,7 +41,7 @@ const inWords = (code) => {
 
 const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
-/** Adds up codes with the same label; the largest first. */
+/** Adds up rows whose codes have the same label. @returns the largest first */
 function byWord(rows, name, size) {
   const words = new Map();
   for (const row of rows) {
@@ -54,7 +54,7 @@ function byWord(rows, name, size) {
   return [...words.values()].toSorted((a, b) => b[size] - a[size]);
 }
 
-/** @param explained a line below that says what is counted @param more text after the share */
+/** @param explained text below the bars that says what is counted @param more text after a share */
 const shares =
   (name, size, none, explained, more = () => '') =>
   ({ rows: codes }) => {
@@ -93,7 +93,7 @@ function drawFunnel({ rows: [row] }) {
         name,
         size,
         value: number.format(size),
-        // Carts and purchases are both divided by wishers, because a buyer may skip the cart.
+        // Carts and purchases are divided by wishers, because a buyer may skip the cart.
         share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
       })),
     ),
@@ -171,7 +171,7 @@ const product = {
 };
 export const yesOrNo = (is) => (is === null ? '–' : is ? 'yes' : 'no');
 export const price = (n, { currency }) => (n === null ? '–' : money(Number(n), currency));
-/** The last complete day. */
+/** @returns the last complete day */
 const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - DAY);
 
 export const DRAW = {

@@ -1,4 +1,4 @@
-// The page of a product; `handle` is in the address.
+// The page of the product whose `handle` is in the address.
 
 import { parameter } from './address.js';
 import { drawChart } from './chart.js';
@@ -54,7 +54,7 @@ function drawDays({ rows }, range) {
       now: series(range, rows, key),
       was: times === undefined ? [] : series(times.was, rows, key),
       text: number.format,
-      // A visitor of two days counts once.
+      // A visitor who came on two days is one visitor.
       isSum: key !== 'visitors',
     });
 }

@@ -4,7 +4,7 @@ import { askFor } from './ask.js';
 import { openPage } from './frame.js';
 import { make, number, timeOf } from './shared.js';
 
-/** Receiver id -> result of its last test. */
+/** Receiver id -> text about its last test. */
 const tests = new Map();
 
 function draw({ receivers }) {
@@ -17,7 +17,7 @@ function draw({ receivers }) {
         make('code', {}, 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase'),
       ),
     ];
-  // Restores the focus: the button is drawn again.
+  // The focused button is drawn again, so the new one gets the focus.
   const focused = document.activeElement?.closest('[data-receiver]')?.dataset.receiver;
   queueMicrotask(() => document.querySelector(`[data-receiver="${focused}"] button`)?.focus());
   return [make('ul', { class: 'receivers' }, ...receivers.map(drawReceiver))];

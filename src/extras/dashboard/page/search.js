@@ -69,7 +69,7 @@ async function suggest() {
     suggested = text;
     show(rows);
   } catch {
-    // The page itself shows the error.
+    // The page's own requests show the error.
     if (!signal.aborted) close();
   }
 }

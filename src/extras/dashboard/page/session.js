@@ -6,7 +6,7 @@ const BEHIND_LOGIN = ['nav', '#search', '#range', '#logout', 'main', 'footer'];
 
 let loggedIn;
 
-/** Uses and removes the token in the address. @param onLoggedOut aborts requests */
+/** Logs in by the token in the address, and removes it there. @param onLoggedOut aborts requests */
 export function beginSession(onLoggedIn, onLoggedOut) {
   loggedIn = onLoggedIn;
   $('#login').addEventListener('submit', (event) => {

@@ -9,11 +9,11 @@ export const percent = new Intl.NumberFormat('en', {
   minimumFractionDigits: 1,
   maximumFractionDigits: 1,
 });
-/** undefined above 1: after an import, or with hearts on category pages, wishers can outnumber visitors. */
+/** @returns undefined above 1: after an import, or with hearts on category pages, wishers can outnumber visitors */
 export const shareText = (rate) => (rate === null || rate > 1 ? undefined : percent.format(rate));
 export const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
 export const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
-/** Keeps each date in one line. */
+/** @returns nodes of which each date stays on one line */
 export const unbroken = (text) =>
   text
     .split(/(\d{4}-\d\d-\d\d)/)
@@ -22,23 +22,23 @@ export const count = (n) => number.format(Number(n));
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 
 const { timeZone } = document.documentElement.dataset;
-// Swedish: ISO 8601 dates, 24 hours.
+// The Swedish locale has ISO 8601 dates and 24 hours.
 const calendar = new Intl.DateTimeFormat('sv', { timeZone });
 const clock = new Intl.DateTimeFormat('sv', { timeZone, hour: '2-digit', minute: '2-digit' });
 
-/** The shop's date as midnight in UTC. */
+/** @returns midnight in UTC of the shop's current date */
 export const today = () => Date.parse(calendar.format(new Date()));
 
-/** In the shop's time zone; the date only if it isn't today. */
+/** @returns a time in the shop's time zone, with the date if it isn't today */
 export function timeOf(ms) {
   const [day, time] = [calendar.format(ms), clock.format(ms)];
   return day === calendar.format(new Date()) ? time : `${day} ${time}`;
 }
 
-/** The period of the same length before. */
+/** @returns the period before, of the same length */
 export const before = ({ from, to }) => ({ from: from - (to - from) - DAY, to: from - DAY });
 
-/** The complete days, and as many before; undefined if there is only today. */
+/** @returns the range's complete days, and as many days before; undefined if the range is only today */
 export function compared({ from, to }) {
   const now = { from, to: Math.min(to, today() - DAY) };
   return now.to < from ? undefined : { now, was: before(now) };
@@ -58,7 +58,7 @@ export function change(now, was) {
 
 export const within = ({ from, to }, rows) => rows.filter(({ day }) => day >= iso(from) && day <= iso(to));
 
-/** Strings become text nodes: no escaping. */
+/** @param children strings need no escaping, because they become text nodes */
 export function make(name, more = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(more)) {
@@ -69,7 +69,7 @@ export function make(name, more = {}, ...children) {
   return element;
 }
 
-/** A paragraph below a panel, or in its place. */
+/** Makes a paragraph below a panel's figures, or in their place. */
 export const note = (text) => make('p', { class: 'none' }, text);
 
 const twoDigits = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 });

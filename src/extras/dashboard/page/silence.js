@@ -1,15 +1,16 @@
-// The notice while no answer comes: which days are shown, as of when, and the seconds without an answer.
+// The notice that is shown while no answer comes. It says which days are shown, as of when, and for how many seconds
+// there has been no answer.
 
 import { $, inDays, number, timeOf } from './shared.js';
 
 const SILENT_MS = 5_000; // most statements take less
 
-/** Time of the oldest unanswered request, or of a later answer. */
+/** Time of the oldest unanswered request, or of a newer answer. */
 let since;
 let chosen;
 let name = 'ClickHouse';
 let timer;
-/** Section -> its range and time. */
+/** Section -> the range that it shows, and when it was drawn. */
 const drawn = new WeakMap();
 
 export function asked(range) {
@@ -42,7 +43,7 @@ function say() {
   box.hidden = ms < SILENT_MS;
   if (box.hidden) return;
   const words = `${whatIsShown()}; ${name} has not answered`;
-  // Otherwise a screen reader would repeat it every second.
+  // Unchanged words are left alone, because a screen reader would repeat them every second.
   if ($('#silence-words').textContent !== words) $('#silence-words').textContent = words;
   $('#silence-seconds').textContent = ` for ${number.format(Math.round(ms / 1_000))} s`;
 }

@@ -1,4 +1,4 @@
-// A sortable table. The page's address says how it is sorted. If it is wider than its panel, it scrolls sideways.
+// A sortable table. The page's address says how it is sorted. A table that is wider than its panel scrolls sideways.
 
 import { onAddress, sortBy, sorting } from './address.js';
 import { make, number, unbroken } from './shared.js';
@@ -14,7 +14,7 @@ const whole = new Set();
 
 const sortValue = (row, { key, order }) => (order ? order(row) : row[key]);
 
-/** null is last in both directions. */
+/** Null is last in both directions. */
 function compare(x, y, isDown) {
   if (x === null || y === null) return (x === null) - (y === null);
   const sign = typeof x === 'string' ? x.localeCompare(y) : Number(x) - Number(y);
@@ -23,12 +23,12 @@ function compare(x, y, isDown) {
 
 /**
  * @param columns {key, name, show, order}: `show(value, row)` returns a cell's text or a list of children; `order(row)`
- *   is the sort key if it isn't the value
- * @param name in the address @param title for screen readers
+ *   returns the sort key if it isn't the value
+ * @param name of the table in the address @param title for screen readers
  */
 export function table(columns, rows, name, title) {
   const body = make('tbody');
-  // Statements with LIMIT also return the total.
+  // `all_rows` is the number of rows without the statement's LIMIT.
   const all = Number(rows[0]?.all_rows ?? rows.length);
   const showsMore =
     all > rows.length

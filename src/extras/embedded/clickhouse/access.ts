@@ -1,7 +1,8 @@
 // Writes chDB's configuration: users, roles, grants, fixed settings.
 //
-// Grants are an allow list: none for SOURCES (FILE, URL, S3, REMOTE, …), other engines, dictionaries, functions, named
-// collections, backups or users. statement.ts refuses statements for which ClickHouse has no grants.
+// Grants are an allow list. There is none for SOURCES (FILE, URL, S3, REMOTE, …), other engines, dictionaries,
+// functions, named collections, backups or users. If ClickHouse has no grant for a kind of statement, statement.ts
+// refuses it.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,8 +24,8 @@ const SERVICE_GRANTS = [
 ];
 
 /**
- * No caller may change these: they name files or addresses, contain expressions, run text as a query, or choose another
- * parser than statement.ts expects. ClickHouse does not check settings of subqueries; statement.ts does.
+ * Settings that no caller may change: they name files or addresses, contain expressions, run text as a query, or choose
+ * another parser than statement.ts expects. ClickHouse doesn't check the settings of subqueries, so statement.ts does.
  */
 export const FIXED_SETTINGS = [
   'additional_result_filter',
@@ -55,7 +56,7 @@ export function writeAccess(dir: string, readable: Readable | undefined): string
   const config = join(folder, 'config.xml');
   const options = { mode: 0o600 };
   writeFileSync(users, usersXml(readable), options);
-  // `executable` finds no program there.
+  // The table function `executable` finds no program in this folder.
   const noScripts = '<user_scripts_path>/dev/null/</user_scripts_path>';
   writeFileSync(
     config,

@@ -1,7 +1,5 @@
-// chDB's native addon: ClickHouse in this process. We use the addon because the package's Session has only one
-// connection.
-//
-// A connection costs 0.15 ms, runs one operation at a time, and must be idle when it is closed.
+// chDB's native addon: ClickHouse in this process. The package's own Session isn't used, because it has only one
+// connection. Opening a connection takes 0.15 ms. It runs one operation at a time, and must be idle when it is closed.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -21,10 +19,10 @@ export interface ChdbResult {
 }
 
 export interface Chdb {
-  /** The first connection opens the folder. @param args as for clickhouse-local */
+  /** The first connection opens the folder. @param args options, as of clickhouse-local */
   CreateConnection(dir: string, args: readonly string[]): ChdbConnection;
   CloseConnection(connection: ChdbConnection): void;
-  /** Blocks a libuv thread; the result is held in memory, except with INTO OUTFILE. */
+  /** Blocks a libuv thread. The result is held in memory, unless the statement has INTO OUTFILE. */
   QueryAsyncConnection(connection: ChdbConnection, sql: string, format: string): Promise<ChdbResult>;
 }
 

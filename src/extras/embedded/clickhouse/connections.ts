@@ -1,4 +1,4 @@
-// Gives each request its own chDB connection: settings, parameters and database end with it.
+// Gives each request a chDB connection of its own, so that settings, parameters and database end with the request.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Chdb, ChdbConnection } from './chdb.js';
@@ -7,13 +7,13 @@ import { literal } from './statement.js';
 import { roleOf, type User } from './users.js';
 
 const CONNECTION = ['--implicit_select=0'];
-/** For the whole process. */
+/** Options of the first connection, which hold for the whole process. */
 const PROCESS = ['--max_server_memory_usage_to_ram_ratio=0.5'];
 
-/** Tags a statement for KILL QUERY, because chDB takes no query id. The setting has no other effect. */
+/** A setting that has no effect here, and marks a statement for KILL QUERY, because chDB takes no query id. */
 const NUMBER = 'http_headers_progress_interval_ms';
 
-/** KILL has no effect before the statement has begun. */
+/** KILL QUERY is repeated after so many milliseconds, because it has no effect before the statement has begun. */
 const KILL_AGAIN_MS = 200;
 
 export type Bounds = Readonly<Record<string, number>>;
@@ -22,9 +22,9 @@ export interface Scope {
   readonly user: User;
   readonly database: string | undefined;
   readonly settings: ReadonlyMap<string, string>;
-  /** With TSV escapes. */
+  /** Values have TSV escapes. */
   readonly params: ReadonlyMap<string, string>;
-  /** 1: read only; 2: read only, but settings may change. */
+  /** 0 may write, 1 may only read, 2 may only read and change settings. */
   readonly readonly: 0 | 1 | 2;
 }
 
@@ -50,8 +50,8 @@ export class ClickHouseConnections {
   }
 
   /**
-   * @param bounds upper bounds of settings, also their defaults
-   * @param ends kills the running statement
+   * @param bounds settings with their upper bounds, which are also the defaults
+   * @param ends aborts to kill the running statement
    */
   async forRequest(
     scope: Scope,
@@ -112,7 +112,7 @@ function statementsFor(scope: Scope, bounds: Bounds, number: string): string[] {
     `SET ROLE ${roleOf(user)}`,
     ...(database ? [`USE ${identifier(database)}`] : []),
     `SET ${[...changes].map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}`,
-    // Last: no setting can change afterwards.
+    // This comes last, because no setting can change afterwards.
     ...(readonly === 0 ? [] : [`SET readonly = ${readonly}`]),
   ];
 }

@@ -2,7 +2,7 @@
 //
 //   request ─▶ wait for a slot ─▶ judge statement ─▶ connection with role and settings ─▶ run ─▶ answer ─▶ close
 //
-// Each user and the inserts have their own slots, so that long SELECTs of one user don't delay another.
+// Each user has slots of its own, and so have inserts: long SELECTs of one user don't delay another.
 
 import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
@@ -15,13 +15,13 @@ import { REFUSED_FUNCTIONS } from './functions.js';
 import { fromFile, intoFile, type Judged, judge, literal, type Names, type Statement } from './statement.js';
 import { roleOf } from './users.js';
 
-/** Limits concurrent statements. A process has one engine. */
+/** Limits of concurrent statements. A process has one engine. */
 const SLOTS = { analyst: pLimit(3), dashboard: pLimit(3), service: pLimit(4), inserts: pLimit(4) };
 const STATEMENTS = Object.values(SLOTS).reduce((sum, { concurrency }) => sum + concurrency, 0);
-/** For each statement one thread that chDB blocks and one that reads the pipe; two for KILL QUERY, gzip and files. */
+/** Per statement, chDB blocks one thread, and one reads the pipe. Two more are for KILL QUERY, gzip and files. */
 export const ENGINE_THREADS = 2 * STATEMENTS + 2;
 
-/** Share of memory per statement of analyst or dashboard: six of them leave a quarter to the service. */
+/** Share of ClickHouse's memory for a statement of analyst or dashboard. Six of them leave a quarter to the service. */
 const MEMORY_SHARE = 1 / 8;
 const ANALYST_BOUNDS: Bounds = {
   max_threads: availableParallelism(),
@@ -31,13 +31,13 @@ const ANALYST_BOUNDS: Bounds = {
 /** ClickHouse's default of max_insert_block_size. */
 const INSERT_BLOCK_ROWS = '1048449';
 
-/** A smaller result is sent when complete: a late error still sets the status. */
+/** A smaller result is sent once it is complete, so that a late error still sets the status. */
 const HELD_BYTES = 256 * 1024;
 
 export interface Query {
   readonly scope: Scope;
   readonly statement: Statement;
-  /** Used if the statement has no FORMAT. */
+  /** The format if the statement doesn't name one. */
   readonly format: string;
 }
 
@@ -45,7 +45,7 @@ export interface Result {
   readonly format: string;
   readonly rows: AsyncIterable<Buffer>;
   readonly errorOf: (error: unknown) => ClickHouseError;
-  /** Rows and bytes written, for an insert. Zeros while the statement runs. */
+  /** Rows and bytes read, or, by an insert, written. Zeros while the statement runs. */
   readonly read: Pick<ChdbResult, 'rowsRead' | 'bytesRead'>;
   /** Aborts at the time limit or when the client disconnects. */
   readonly ends: AbortSignal;
@@ -63,7 +63,7 @@ export class ClickHouseEngine {
   #names: Names = { tableFunctions: new Set(), refusedFunctions: new Set() };
   #analystBounds: Bounds = {};
 
-  /** @throws if the folder is locked by another process or can't be opened */
+  /** @throws if another process has locked the folder, or it can't be opened */
   constructor(chdb: Chdb, dir: string, access: string, analystSeconds: number) {
     this.#chdb = chdb;
     this.#analystSeconds = analystSeconds;
@@ -90,8 +90,8 @@ export class ClickHouseEngine {
   }
 
   /**
-   * An answered insert survives kill -9 of the process.
-   * @param gone aborts when the client disconnects; only read-only statements are cancelled
+   * Runs a statement. Once an insert is answered, its rows survive kill -9 of the process.
+   * @param gone aborts when the client disconnects, which cancels only read-only statements
    * @throws ClickHouseError, and errors of `answer`
    */
   async run(query: Query, gone: AbortSignal, answer: (result: Result) => Promise<void>): Promise<void> {
@@ -153,7 +153,7 @@ export class ClickHouseEngine {
     await answer(Readable.from([]), read);
   }
 
-  /** Answers at the first rows, or at the end if there are none. */
+  /** Calls `answer` at the first rows, or at the end if there are none. */
   async #stream(connection: ChdbConnection, sql: string, format: string, answer: AnswerRows): Promise<void> {
     const pipe = await this.#files.openPipe();
     const run = async () => {
@@ -170,7 +170,7 @@ export class ClickHouseEngine {
       const first = await rows.next();
       await answer(from(first, rows), await Promise.race([read, NOTHING_YET]));
     } finally {
-      await pipe.close(); // waits for the statement; only then may its connection be closed
+      await pipe.close(); // Waits for the statement, before which its connection must not be closed.
     }
   }
 
@@ -182,7 +182,7 @@ export class ClickHouseEngine {
   }
 }
 
-/** For a file chDB uses `max_block_size`; clients set `max_insert_block_size`. */
+/** Clients set `max_insert_block_size`, but chDB uses `max_block_size` for data from a file. */
 function forData(settings: Scope['settings']): Scope['settings'] {
   return new Map([
     ...settings,
@@ -190,7 +190,7 @@ function forData(settings: Scope['settings']): Scope['settings'] {
   ]);
 }
 
-/** Yields nothing before HELD_BYTES or the end. */
+/** Yields nothing until there are HELD_BYTES, or the end. */
 async function* heldBack(
   chunks: AsyncIterable<Buffer>,
   ended: Promise<ChdbResult>,
@@ -202,7 +202,7 @@ async function* heldBack(
     bytes += chunk.length;
     if (bytes >= HELD_BYTES) yield* held.splice(0);
   }
-  const answer = (await ended).bytes; // other statements than SELECT write nothing to the pipe
+  const answer = (await ended).bytes; // Only SELECT writes to the pipe.
   yield* held;
   if (answer.length > 0) yield answer;
 }

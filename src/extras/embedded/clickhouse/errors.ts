@@ -1,5 +1,5 @@
-// Errors in the format of ClickHouse's HTTP interface: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. For
-// some errors a server answers 400 or 404; we answer 500.
+// Errors in the format of ClickHouse's HTTP interface: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Some
+// errors that a ClickHouse server answers with 400 or 404 have 500 here.
 
 const OWN_CODES = {
   SYNTAX_ERROR: 62,

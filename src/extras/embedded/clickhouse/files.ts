@@ -1,17 +1,17 @@
 // Passes an insert's data to ClickHouse in a file, and a SELECT's rows back through a named pipe.
 //
-// In a statement chDB would tokenize the data: 65 ms of CPU for 6 MB of JSON, 16 ms from a file. Data in a file can't
-// be taken for SQL.
+// chDB would tokenize data in the statement: 6 MB of JSON take 65 ms of CPU, but 16 ms from a file. Besides, data in a
+// file can't be taken for SQL.
 //
-// INTO OUTFILE streams rows in any format on ClickHouse's threads. chDB's own streaming plans on the event loop's
-// thread and writes one document per block.
+// INTO OUTFILE streams rows in any format on ClickHouse's threads. chDB's own streaming plans the query on the event
+// loop's thread, and writes one document per block.
 
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** A pipe's capacity on Linux. */
+/** The capacity of a pipe on Linux. */
 const READ_BYTES = 64 * 1024;
 
 export class ClickHouseFiles {
@@ -19,9 +19,9 @@ export class ClickHouseFiles {
   readonly #free: Pipe[] = [];
   #count = 0;
 
-  /** Removes files of an earlier process, so the caller must hold the folder's lock. */
+  /** Removes the files of earlier processes, so the caller must hold the folder's lock. */
   constructor(dir: string, pipes: number) {
-    // chDB takes a path for a glob pattern; this alias has no wildcards.
+    // chDB reads a path as a glob pattern. This alias of the folder has no wildcards.
     const alias = `/proc/self/fd/${openSync(dir, constants.O_DIRECTORY)}`;
     this.#bodies = join(alias, 'bodies');
     const folder = join(alias, 'pipes');
@@ -73,7 +73,7 @@ class Pipe {
   }
 
   async open(): Promise<void> {
-    // Without a writer the reader gets end of file; without a reader ClickHouse blocks.
+    // Without a writer the reader would get end of file, and without a reader ClickHouse would block.
     this.#ends = openSync(this.path, constants.O_RDWR);
     this.#reader = await open(this.path);
   }
@@ -86,12 +86,12 @@ class Pipe {
     }
   }
 
-  /** Call once, after the statement. The reader gets end of file. */
+  /** Gives the reader an end of file. Call once, after the statement. */
   end(): void {
     closeSync(this.#ends);
   }
 
-  /** Discards bytes until `end`, so that ClickHouse never blocks. */
+  /** Waits for `end`, and discards the bytes until then, so that ClickHouse never blocks. */
   async close(): Promise<void> {
     for await (const _ of this.chunks());
     await this.#reader?.close();

@@ -1,7 +1,7 @@
-// ClickHouse's compression of an answer (`compress=1`), its JDBC driver's default: frames of CityHash128 checksum,
-// method, two lengths, LZ4. The LZ4 has only literals: on loopback fewer bytes gain nothing.
+// ClickHouse's compression of answers (`compress=1`), which its JDBC driver asks for by default. A frame has a checksum
+// (CityHash128), method, two lengths, and LZ4. The LZ4 has only literals, since fewer bytes gain nothing on loopback.
 
-/** Small, because the checksum blocks the event loop. */
+/** A frame is small, because its checksum blocks the event loop. */
 const FRAME_BYTES = 64 * 1024;
 const LZ4 = 0x82;
 const HEAD_BYTES = 9;
@@ -21,7 +21,7 @@ export function frame(data: Buffer): Buffer {
   return Buffer.concat([cityHash128(body), body]);
 }
 
-/** One LZ4 sequence: length (from 15 on in steps of 255), bytes. */
+/** @returns one LZ4 sequence: a length, which has more bytes from 15 on, and the data */
 function literals(data: Buffer): Buffer {
   if (data.length < 15) return Buffer.concat([Buffer.of(data.length << 4), data]);
   const more = data.length - 15;
@@ -46,7 +46,7 @@ const rotate = (n: bigint, by: bigint) => (n >> by) | u64(n << (64n - by));
 const mix = (n: bigint) => n ^ (n >> 47n);
 const at = (s: Buffer, offset = 0) => s.readBigUInt64LE(offset);
 
-/** CityHash128 1.0.2; later versions differ. */
+/** CityHash128 of version 1.0.2. Later versions give other checksums. */
 export function cityHash128(s: Buffer): Buffer {
   const n = s.length;
   const [low, high] =

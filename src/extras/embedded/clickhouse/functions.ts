@@ -1,6 +1,6 @@
-// The functions that statements may use. ClickHouse has no grants for functions, so all others are refused. No allowed
-// one reads files, server settings or other processes, calls a service, loads code, or evaluates text as code. An alias
-// is judged as its function; combinators (-If, -Merge) need no entry.
+// The functions that statements may use. All others are refused, because ClickHouse has no grants for functions. None
+// of the allowed ones reads files, server settings or other processes, calls a service, loads code, or evaluates text as
+// code. An alias is judged as its function. Combinators (-If, -Merge) need no entry.
 
 /** ClickHouse's categories of functions that only compute. */
 const CATEGORIES = [
@@ -11,10 +11,10 @@ const CATEGORIES = [
   ...['Time Series', 'Time Window', 'Tuple', 'Type Conversion', 'URL', 'UUID'],
 ];
 
-/** In these categories, but they call a function by name, run SQL, or are about the server. */
+/** Functions in these categories that call a function by name, run SQL, or are about the server. */
 const REFUSED = ['aggThrow', 'arrayReduce', 'arrayReduceInRanges', 'chdb', 'flameGraph'];
 
-/** Of no such category, or only an alias's (`groupArrayArray`). */
+/** Allowed functions in none of these categories, or only by an alias (`groupArrayArray`). */
 const OTHERS = `
 MACNumToString MACStringToNum MACStringToOUI authenticatedUser bar blockNumber blockSerializedSize blockSize byteSize
 caseWithExpression colorOKLABToSRGB colorOKLCHToSRGB colorSRGBToOKLAB colorSRGBToOKLCH connectionId countDigits
@@ -33,7 +33,7 @@ throwIf toColumnTypeName toTypeName tokenizeQuery transform uptime variantElemen
 
 const listed = (names: readonly string[]) => names.map((name) => `'${name}'`).join(', ');
 
-/** Their names and aliases, in lower case. Some aliases spell their function in another case. */
+/** Selects refused functions and their aliases, in lower case: some aliases spell their function in another case. */
 export const REFUSED_FUNCTIONS = `SELECT lower(name) FROM
   (SELECT name, lower(if(alias_to = '', name, alias_to)) AS meant FROM system.functions)
   WHERE meant NOT IN (${listed(OTHERS.toLowerCase().trim().split(/\s+/))})

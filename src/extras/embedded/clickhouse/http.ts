@@ -1,7 +1,7 @@
 // ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http), without compressed requests, external
 // tables in forms, roles, and sessions of several requests.
 //
-// The analyst needs no password, so web pages must not get in: Sec-Fetch-Site, Origin and Host refuse other origins.
+// The analyst needs no password, so pages of other origins are refused, by Sec-Fetch-Site, Origin and Host.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
@@ -115,7 +115,7 @@ function isFromHere({ headers }: IncomingMessage): boolean {
   return headers.origin === undefined || headers.origin === `http://${headers.host}`;
 }
 
-/** Ends the body with a late error, as servers since 25.11 do. */
+/** Ends the body with an error that came late, as ClickHouse servers do since 25.11. */
 async function* withException(
   chunks: AsyncIterable<Buffer>,
   tag: string,

@@ -1,13 +1,13 @@
-// Converts format Native for clients that send `client_protocol_version`, as Grafana's plugin does. chDB writes
-// revision 0; later ones have a header before each block and a serialization byte after each column's type. We find a
-// column's end by its type.
+// Converts the format Native for clients that send `client_protocol_version`, as Grafana's plugin does. chDB writes
+// revision 0. Later revisions have a header before each block, and a serialization byte after each column's type. The
+// end of a column follows from its type.
 
 import { ClickHouseError } from './errors.js';
 
 /** First revision with the serialization byte. */
 const WITH_SERIALIZATION = 54_454;
 
-/** Field 1: no overflow rows; field 2, Int32: no bucket; end. */
+/** Field 1 says that there are no overflow rows, field 2 (Int32) that there is no bucket; 0 ends the header. */
 const BLOCK_HEAD = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
 const DEFAULT_SERIALIZATION = Buffer.of(0);
 
@@ -44,7 +44,7 @@ export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerato
     yield* blocks.converted();
     parts = [blocks.rest];
     size = blocks.rest.length;
-    enough = 2 * size; // not to parse a large block at each chunk
+    enough = 2 * size; // so that a large block isn't parsed at each chunk
   }
   yield* new Blocks(Buffer.concat(parts)).converted();
 }
@@ -121,7 +121,7 @@ class Blocks {
     return this.#bytes.toString('utf8', from, this.#at);
   }
 
-  /** Each LowCardinality has 8 bytes of version before the column's values. */
+  /** Each LowCardinality in a type has 8 bytes with a version before the column's values. */
   #skipVersions(type: string): void {
     const { name, inner } = parse(type);
     if (name === 'LowCardinality') this.#advance(8);
@@ -158,7 +158,7 @@ class Blocks {
     for (let i = 0; i < rows; i++) this.#advance(this.#varint());
   }
 
-  /** Distinct values, then one index per row. */
+  /** A dictionary has the distinct values, then one index per row. */
   #skipDictionary(inner: string): void {
     const width = 1 << this.#bytes.readUInt8(this.#advance(8));
     const values = this.#uint64();

@@ -9,7 +9,7 @@ import { readsLaterNative } from './native.js';
 import { readStatement } from './statement.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './users.js';
 
-/** Bodies are held in memory: nothing is inserted if the connection breaks. */
+/** A body is held in memory, so that nothing is inserted if the connection breaks. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
@@ -111,7 +111,7 @@ function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   if (given.has('role')) throw lacks('role');
 }
 
-/** The strictest value wins; an invalid one means 1, GET means 2. */
+/** The strictest value counts. An invalid value means 1, and GET means 2. */
 function readonlyOf(asked: readonly string[], method: string | undefined): 0 | 1 | 2 {
   if (asked.some((value) => value !== '0' && value !== '2')) return 1;
   return method === 'GET' || asked.includes('2') ? 2 : 0;
@@ -125,7 +125,7 @@ async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const source = encoding === 'gzip' ? pipeline(req, createGunzip(), () => {}) : req;
   const parts: Buffer[] = [];
   let bytes = 0;
-  // Read on after MAX_BODY_BYTES, up to a limit: most clients read no answer while they send.
+  // Reads on after MAX_BODY_BYTES, up to four times as many, because most clients read no answer while they send.
   for await (const part of source as AsyncIterable<Buffer>) {
     bytes += part.length;
     if (bytes <= MAX_BODY_BYTES) parts.push(part);

@@ -16,7 +16,7 @@ const HOST = '127.0.0.1';
 const KEEP_ALIVE_MS = 30_000;
 /** ClickHouse's http_max_uri_size. */
 const MAX_HEADER_BYTES = 1024 * 1024;
-/** Less than the parent's wait before SIGKILL. */
+/** Milliseconds to finish requests after SIGTERM, less than the parent waits before SIGKILL. */
 const FINISH_MS = 7_000;
 const RETRY_MS = 100;
 
@@ -43,7 +43,7 @@ async function load(): Promise<Chdb> {
 async function openEngine(): Promise<ClickHouseEngine> {
   const chdb = await load();
   const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
-  // The ClickHouse of a killed parent may end a query before it unlocks the folder.
+  // Retries, because the ClickHouse of a killed parent may finish a query before it unlocks the folder.
   for (const deadline = performance.now() + GONE_MS; ; await sleep(RETRY_MS)) {
     try {
       return new ClickHouseEngine(chdb, dir, access, Number(analystSeconds));
@@ -53,7 +53,7 @@ async function openEngine(): Promise<ClickHouseEngine> {
   }
 }
 
-// The parent shows the last lines of stderr.
+// The error goes to stderr, whose last lines the parent shows.
 const engine = await openEngine().catch((error: Error) => {
   process.stderr.write(`${error.message}\n`);
   process.exit(1);
@@ -83,6 +83,6 @@ process.once('SIGTERM', () => {
     engine.close();
     process.exit(0);
   });
-  // `close` leaves busy connections open after their request.
+  // `close` doesn't close connections that become idle later.
   setInterval(() => server.closeIdleConnections(), 20);
 });

@@ -31,7 +31,7 @@ export function writeServiceUrl(dir: string, password: string, port: number): st
   return url;
 }
 
-/** The next start makes a new password. */
+/** Afterwards, the next start makes a new password. */
 export function forgetServiceUrl(dir: string): void {
   rmSync(join(dir, FILE), { force: true });
 }

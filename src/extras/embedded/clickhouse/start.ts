@@ -10,10 +10,10 @@ const SERVER = new URL('./server.js', import.meta.url);
 
 export interface ClickHouseSpec {
   readonly dir: string;
-  /** No tables by default. */
+  /** Tables that the analyst may read; by default none. */
   readonly readable?: Readable;
   readonly analystSeconds?: number;
-  /** Loopback port; 0, the default: a free one, kept across restarts. */
+  /** Loopback port. 0, the default, takes a free one, which is kept across restarts. */
   readonly port?: number;
   readonly restart?: boolean;
   readonly onState?: (state: ChildState) => void;

@@ -1,8 +1,8 @@
-// Refuses statements for which ClickHouse has no grants, by kind, files (INTO OUTFILE, FROM INFILE), functions
+// Refuses statements that ClickHouse's grants can't refuse: by their kind, files (INTO OUTFILE, FROM INFILE), functions
 // (functions.ts), and settings of subqueries. Table functions are refused here and by grants.
 //
-// ClickHouse's parser first formats a statement as canonical text: no comments, one way to quote. We check and run only
-// that.
+// ClickHouse's parser first formats a statement as canonical text, without comments and with one kind of quotes. Only
+// the canonical text is checked and run.
 
 import { FIXED_SETTINGS } from './access.js';
 import { ClickHouseError } from './errors.js';
@@ -21,8 +21,8 @@ const KINDS: Readonly<Record<Role, readonly string[]>> = {
 const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
 
 /**
- * Table functions that read only the database. Not values, null, format, input or generateRandom: their columns are a
- * text that may contain expressions, as in 'x String ALIAS file(…)'.
+ * Table functions that read only the database. values, null, format, input and generateRandom are left out, because the
+ * text of their columns may contain expressions, as in 'x String ALIAS file(…)'.
  */
 const TABLE_FUNCTIONS_ON =
   'numbers numbers_mt zeros zeros_mt primes generateseries generate_series sqlstandardvalues view merge'.split(
@@ -39,7 +39,7 @@ const BEFORE_DATA = new RegExp(
   String.raw`^${SPACE}INSERT\s+INTO\s+(?:TABLE\s+)?${NAME}(?:\.${NAME})?\s*(?:\([\w\s,.*\`()]*\)\s*)?\b(?:FORMAT\s+(\w+)|VALUES\b)[ \t]*\r?\n?`,
   'i',
 );
-/** An INSERT's data must begin within so many bytes. */
+/** An INSERT's data must begin within so many bytes of the statement. */
 const HEAD_BYTES = 64 * 1024;
 
 export interface Statement {
@@ -48,7 +48,7 @@ export interface Statement {
   readonly data?: { readonly bytes: Buffer; readonly format: string };
 }
 
-/** In lower case. */
+/** Names in lower case. */
 export interface Names {
   readonly tableFunctions: ReadonlySet<string>;
   readonly refusedFunctions: ReadonlySet<string>;
@@ -60,7 +60,7 @@ export interface Judged {
   readonly format: string | undefined;
 }
 
-/** @param text the URL's `query` and the body */
+/** @param text the URL's `query`, then the body */
 export function readStatement(text: Buffer): Statement {
   const beginning = text.toString('latin1', 0, HEAD_BYTES); // one character per byte
   const [head, format = 'Values'] = BEFORE_DATA.exec(beginning) ?? [];
@@ -70,7 +70,7 @@ export function readStatement(text: Buffer): Statement {
   return { sql: text.toString('utf8', 0, head.length), isInsert, data: { bytes, format } };
 }
 
-/** @throws ClickHouseError if the role may not run it */
+/** @throws ClickHouseError if the role may not run the statement */
 export function judge(
   canonical: string,
   { data }: Statement,
@@ -101,7 +101,7 @@ export function judge(
   if (role === 'analyst' && SETTINGS_CLAUSE.test(masked(canonical))) throw denied('SETTINGS of the analyst');
   const fixed = FIXED_SETTING.exec(code)?.[1];
   if (fixed !== undefined) throw denied(`The setting ${fixed}`);
-  // Not only calls: `APPLY(name)` calls a function by its name.
+  // Each name is checked, also without a call, because `APPLY(name)` calls a function by its name.
   for (const [name] of code.matchAll(/\w+/g))
     if (refusedFunctions.has(name.toLowerCase()))
       throw denied(`The name ${name}, a function that is not on the list of allowed ones,`);

@@ -1,16 +1,16 @@
-// The embedded ClickHouse's users. All connections of chDB share one user, so ours are roles: each request begins with
-// SET ROLE, and ClickHouse enforces the role's grants (access.ts).
+// The embedded ClickHouse's users. All connections of chDB share one user of ClickHouse, so our users are its roles:
+// each request begins with SET ROLE, and ClickHouse enforces the role's grants (access.ts).
 
 import { createHmac } from 'node:crypto';
 import { isSameSecret } from '../../../key-ring.js';
 
 export type Role = 'service' | 'analyst';
 
-/** The dashboard has the analyst's role but its own slots. */
+/** The dashboard has the analyst's role, but slots of its own. */
 export type User = Role | 'dashboard';
 
 export const SERVICE_USER = 'wishmeter';
-/** No password: it can only read, on loopback. */
+/** The analyst has no password, because it can only read, and only on loopback. */
 const ANALYST_USER = 'analyst';
 const DASHBOARD_USER = 'dashboard';
 const UNNAMED = ['', 'default'];
@@ -24,7 +24,7 @@ export function roleOf(user: User): Role {
   return user === 'dashboard' ? 'analyst' : user;
 }
 
-/** Derived one-way from the only stored secret. */
+/** Derives the password one-way from the service's, the only one that is stored. */
 function dashboardPassword(servicePassword: string): string {
   return createHmac('sha256', servicePassword).update(DASHBOARD_USER).digest('base64url');
 }
@@ -43,7 +43,7 @@ export function userOf({ user, password }: Credentials, servicePassword: string)
   return (user === ANALYST_USER || UNNAMED.includes(user)) && password === '' ? 'analyst' : undefined;
 }
 
-/** Limits and output formats, nothing that names a file or contains an expression. */
+/** The analyst may set limits and output formats, but nothing that names a file or contains an expression. */
 const ANALYST_SETTINGS = new RegExp(
   `^(${[
     '(max|min)_(?!memory_usage_for_user$|untracked_memory$)\\w+',
