@@ -1,4 +1,4 @@
-// Adds the scripts and the share page to `serve`.
+// Plugs the storefront's scripts and the share page into `serve`.
 
 import type { Extra } from '../../app/extra.js';
 import type { ServeConfig } from '../../app/settings.js';
@@ -18,7 +18,7 @@ export const storefront: Extra = ({ config }) => ({
     });
     return {
       operations: [sharePage, ...storefrontScripts(config.SCRIPT_NAME)],
-      // Share links have the app proxy's path; without a proxy they come here unchanged.
+      // Share links have the app proxy's path. If there is no proxy, they come here unchanged.
       unprefixed: [{ ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` }],
     };
   },

@@ -24,7 +24,7 @@ function scriptOperation(name: string, id: string, summary: string, text: () => 
     accessGroup: 'open',
     maxBody: 0,
     headers: FILE_HEADERS,
-    // All origins may load it, even pages with COEP.
+    // Pages of all origins may load the script, even pages with COEP.
     handle: staticFile(JAVASCRIPT, text, { 'cross-origin-resource-policy': 'cross-origin' }),
   };
 }

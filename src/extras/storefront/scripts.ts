@@ -1,14 +1,14 @@
-// The text of /beacon.js and of /wishlist.js, the kit: the beacon with the files of kit/ in it. `make build` minifies
-// both; a script changed since then is served unminified.
+// The text of /beacon.js and of /wishlist.js, the kit, which is the beacon with the files of kit/ in it. `make build`
+// minifies both. A script that has changed since is served unminified.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 
-// Relative to dist/src/extras/storefront/: the scripts are not compiled.
+// The path leads from dist/src/extras/storefront/ to the sources, because the scripts are not compiled.
 const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
-/** File names are hashes of the source. */
+/** The folder of minified scripts, which are named by a hash of their source. */
 export const MINIFIED = new URL('minified/', import.meta.url);
-/** In order: `page` extends a class of `heart`, and `start` runs the rest. */
+/** The order matters: `page` extends a class of `heart`, and `start` runs the rest. */
 const KIT = ['network', 'list', 'heart', 'page', 'smart-save', 'cart', 'looks', 'start'];
 
 export const SCRIPTS = ['beacon', 'wishlist'] as const;
@@ -30,7 +30,7 @@ export function minifiedName(source: string): string {
   return `${createHash('sha256').update(source).digest('hex').slice(0, 16)}.js`;
 }
 
-/** @param name in the path, without `.js`: the script finds its tag by it */
+/** @param name of the script in its path, without `.js`, by which it finds its tag */
 export function scriptText(script: Script, name: string): string {
   const source = sourceOf(script);
   const minified = new URL(minifiedName(source), MINIFIED);

@@ -1,5 +1,5 @@
 // The functions that statements may use. All others are refused, because ClickHouse has no grants for functions. None
-// of the allowed ones reads files, server settings or other processes, calls a service, loads code, or evaluates text as
+// of the allowed ones reads files, server settings or other processes, calls a service, loads code, or runs text as
 // code. An alias is judged as its function. Combinators (-If, -Merge) need no entry.
 
 /** ClickHouse's categories of functions that only compute. */

@@ -1,15 +1,15 @@
-// Counts a shop page's visits. ES2017, so that older browsers can parse it. docs/shopify/README.md describes options
-// and methods.
+// Counts a shop page's visits. It is ES2017, so that older browsers can parse it. docs/shopify/README.md describes
+// options and methods.
 //
-// localStorage keeps a random session id, followed by a space and data-customer if a customer is logged in. It is one
-// item, so that both change together.
+// localStorage has a random session id, followed by a space and data-customer if a customer is logged in. They are one
+// item, so that they change together.
 (() => {
   // @include first
-  // Earlier calls wait in the page's stub. (window.wishmeter may also be an element.)
+  // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
   const { queue, visit } = Object(window.wishmeter);
   if (visit && !queue) return;
 
-  // A module has no currentScript. Other services have a beacon.js, too, but without these attributes.
+  // A module has no currentScript. Other services' beacon.js don't have these attributes.
   const named = 'script[src*="/beacon.js"]';
   const tag = [
     document.currentScript,
@@ -29,7 +29,7 @@
 
   const { userAgent } = navigator;
   const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
-  // Between the session and data-customer, which may contain blanks.
+  // Separates the session id from data-customer, which may contain blanks.
   const BLANK = / ([\s\S]*)/;
   // crypto.randomUUID needs https.
   const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
@@ -53,17 +53,17 @@
     ) &&
       test === undefined &&
       'robot');
-  // data-customer until it has been compared with the stored session; then undefined
+  // data-customer until it is compared with the stored session; then undefined.
   let present = customer;
-  // forget() was called: the stored session is not kept.
+  // True once forget() is called: the stored session is replaced.
   let renewed = false;
-  // The session if localStorage is forbidden or full
+  // The stored session if localStorage is forbidden or full.
   let memory = '';
   let given = consent === undefined;
   const waiting = [];
   const underway = new Map();
 
-  // Read each time: another tab may have begun a new session.
+  // Reads localStorage each time, because another tab may have begun a session.
   const stored = () => {
     try {
       return memory || localStorage.wishmeter_session || '';
@@ -79,7 +79,7 @@
     } catch (_) {}
   };
 
-  // A new session overwrites the one before: between a removal and a write, another tab would begin a session, too.
+  // Overwrites the session in one write: between a removal and a write, another tab would begin a session, too.
   const store = (value) => {
     try {
       localStorage.wishmeter_session = value;
@@ -90,11 +90,11 @@
     }
   };
 
-  // Throws before Shopify's API is loaded: then nothing is decided.
+  // Throws if Shopify's API isn't loaded yet: then nothing is decided.
   const refused = () =>
     never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed() && 'no consent');
 
-  // Until the page is parsed, Shopify's script may still come. A prerendered page is viewed when it is shown.
+  // Shopify's script may still come until the page is parsed. A prerendered page is viewed once it is shown.
   const isShown = () => document.readyState !== 'loading' && !document.prerendering;
 
   const decide = () => {
@@ -117,7 +117,7 @@
   const identify = () => {
     const before = renewed ? '' : stored();
     const [id, owner = ''] = before.split(BLANK);
-    // Compared only once per page: another tab may have logged out since.
+    // data-customer is compared only once per page, because another tab may have logged out since.
     const now = present === undefined ? owner : present.trim();
     present = undefined;
     renewed = false;
@@ -127,7 +127,7 @@
     return next;
   };
 
-  // Identify in the same tick as the consent, which may be withdrawn in the next.
+  // Calls `identify` in the same tick as the consent is given, because it may be withdrawn in the next.
   const session = async () => {
     if (never()) throw 0;
     return new Promise((go) => {
@@ -140,7 +140,7 @@
     const url = urlOf(`product/visit${path}`);
     const sessionId = await session();
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
-    // Without a header: text/plain, which needs no preflight.
+    // Without a header the type is text/plain, which needs no preflight.
     const answer = await fetch(url, { method: 'POST', body, headers, keepalive: true }).catch((error) => {
       say(`no answer from ${url.origin}: blocked, or ALLOWED_ORIGINS lacks ${origin}`);
       throw error;
@@ -199,7 +199,7 @@
   // Back and forward may restore a page without loading it.
   addEventListener('pageshow', (event) => event.persisted && api.visit(productHandle));
   api.visit(productHandle);
-  // Notices a logout on pages without a visit.
+  // Notices a logout also on pages without a visit.
   if (customer !== undefined) api.session();
 
   if (queue) {

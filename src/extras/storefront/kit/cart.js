@@ -1,5 +1,5 @@
-// Puts the session into Shopify's cart, so that a guest's order names the visitor. `data-cart-session` is the cart's
-// value.
+// Puts the session into Shopify's cart, so that a guest's order names the visitor. `data-cart-session` is the session
+// that the cart has already.
 function fillCart() {
   const { id } = who();
   if (!id || !window.Shopify || options.cartSession === undefined) return;

@@ -37,7 +37,7 @@ class Painted extends HTMLElement {
 }
 
 let isSoon;
-/** One request for elements that are added together. */
+/** Waits a moment, so that elements that are added together need only one request. */
 function askSoon() {
   if (isSoon) return;
   isSoon = setTimeout(() => {
@@ -75,7 +75,7 @@ class Heart extends Painted {
     shadow(this, this.button);
   }
 
-  /** For /item/add; productId may be empty. */
+  /** @returns the item for /item/add; its productId may be empty */
   item() {
     const get = (name) => this.getAttribute(name);
     const chosen = get('variant-from') && document.querySelector(get('variant-from'));
@@ -146,7 +146,7 @@ class Heart extends Painted {
   }
 }
 
-/** @returns false if there is no wishlist here, or a listener has cancelled it */
+/** @returns false if there is no wishlist here, or a listener has cancelled the addition */
 function addItem(item, reason = 'click', element = document) {
   if (whyOff() || !fire(element, 'add', { item, reason }, true)) return false;
   enqueue('item/add', item, reason);

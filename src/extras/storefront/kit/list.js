@@ -1,8 +1,8 @@
-// The list in this browser: a cache of answers, and a queue of clicks that outlives the page. Both are in localStorage,
-// whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.)
+// This browser's copy of the list: a cache of answers, and a queue of clicks that outlives the page. Both are in
+// localStorage, whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.)
 const CACHE = 'wishmeter_list';
 const QUEUE = 'wishmeter_queue';
-/** Milliseconds until the cached count is read again. */
+/** Milliseconds until <wishlist-count> reads the list again. */
 const FRESH = 60000;
 
 const plainId = (id) => String(id ?? '').replace(/^gid:\/\/\w+\/\w+\//, '');
@@ -12,20 +12,20 @@ const productOf = (k) => {
   return { productId, variantId: variantId || null };
 };
 
-// `id`: the session; `keys`: saved products; `at`: when the whole list was read, 0 after a change elsewhere.
+// `id` is the session, `keys` the saved products, `at` when the whole list was read, or 0 after a change elsewhere.
 let cache;
 let queued;
-// Saved products by cache and queue.
+// The saved products, by cache and queue.
 let keys;
 // The whole list, if this page has read it.
 let items;
-// Products of this page for which the service has answered; `*`: all.
+// Products of this page for which the service has answered; `*` if it has for all.
 const answered = new Set();
 const isAnswered = (product) => answered.has('*') || answered.has(keyOf(product));
 // Number of answered clicks; see askSaved.
 let clicks = 0;
 let problem;
-// Why there is no answer: `blocked`, `offline`.
+// Why there was no answer: `blocked`, `offline` or empty.
 let off;
 
 function load() {
@@ -58,7 +58,7 @@ const paintAll = () => {
 };
 
 let last;
-/** @param reason undefined while the page starts: no event */
+/** Fires `wishlist:change` if the list has changed. @param reason undefined while the page starts: then no event */
 function changed(reason) {
   paintAll();
   const detail = { items: Object.keys(keys).map(productOf), count: countNow() };
@@ -67,7 +67,7 @@ function changed(reason) {
   last = now;
 }
 
-/** undefined before the whole list was read */
+/** @returns undefined if the whole list wasn't read yet */
 const countNow = () => (cache.at === undefined ? undefined : Object.keys(keys).length);
 
 function savedKey(product, isAny) {
@@ -78,11 +78,11 @@ function savedKey(product, isAny) {
 
 const isPending = (k) => queued.some((entry) => entry.k === k && entry.path !== 'product/visit');
 
-/** The last click on a product wins: earlier ones are dropped unless they are being sent. */
+/** Queues a click. Earlier clicks on the same product are dropped, unless they are being sent. */
 async function enqueue(path, body, reason) {
   const k = keyOf(body);
   if (!who().id) {
-    // Paint a new visitor's first click before there is a session.
+    // A new visitor's first click is painted before there is a session.
     keys[k] = 1;
     paintAll();
     await sessionFor(true).catch(() => {});
@@ -91,7 +91,7 @@ async function enqueue(path, body, reason) {
   const entry = { ...who(), path, k, body, key: randomId(), next: 0, tries: 0 };
   queued = [...queued.filter((one) => one.k !== k || one.isSent), entry];
   const { productHandle } = body;
-  // After a removal Smart Save counts visits from 0 on all devices.
+  // After a removal, Smart Save counts the product's visits from 0, on all devices.
   if (path === 'item/remove' && productHandle)
     queued.push({ ...entry, path: 'product/visit', body: { productHandle }, key: randomId() });
   problem = '';
@@ -107,7 +107,7 @@ function flushIn(ms) {
 }
 
 let isFlushing;
-/** Sends in order, from one tab at a time. */
+/** Sends queued clicks in order, one tab at a time. */
 async function flush() {
   if (isFlushing) return;
   isFlushing = true;
@@ -161,7 +161,7 @@ async function sendAll() {
   }
 }
 
-/** Repeats a guest's click for the present session. Drops other sessions' clicks. */
+/** Queues a guest's click again for the present session. Drops other sessions' clicks. */
 function requeue(entry) {
   const { id } = who();
   const others = queued.filter((one) => one.key !== entry.key && one.id === id);
@@ -169,7 +169,7 @@ function requeue(entry) {
   refresh('login', true);
 }
 
-/** The next guest must get nothing of the customer's. */
+/** Empties cache and queue: the next guest must get nothing of the customer's. */
 function logout() {
   answered.clear();
   write(CACHE, { id: who().id, keys: {}, at: 0 });
@@ -178,18 +178,18 @@ function logout() {
   changed('login');
 }
 
-/** Links the guest to the customer by a write with both ids. A backend links them itself before it lists. */
+/** Links the guest to the customer, by a write with both ids. A backend links them itself before it lists. */
 async function link() {
   const { id, owner } = who();
   const both = `${id} ${owner}`;
   if (!owner || !id || read('wishmeter_linked') === both) return false;
-  // A write without effect through the app proxy: no product has this id.
+  // This write through the app proxy has no other effect, because no product has this id.
   if (!options.backend && (await ask('item/remove', { productId: 'login' })).status !== 200) return false;
   write('wishmeter_linked', both);
   return true;
 }
 
-/** Asks again if a click was answered during the request: the result may be older. */
+/** Asks again if a click was answered meanwhile, because the answer may be older than the click. */
 async function askSaved(path, body) {
   const before = clicks;
   const answer = await ask(path, body);
@@ -197,7 +197,7 @@ async function askSaved(path, body) {
 }
 
 let refreshing = Promise.resolve();
-/** One request at a time. @param isWhole even if no element needs the whole list */
+/** Asks for saved products, one request at a time. @param isWhole reads the whole list, even if no element needs it */
 function refresh(reason, isWhole) {
   refreshing = refreshing.then(() => refreshNow(reason, isWhole)).catch(() => {});
   return refreshing;

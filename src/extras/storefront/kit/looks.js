@@ -1,4 +1,4 @@
-// Texts and styles. Constructed style sheets need no `style-src`.
+// Texts and styles. Style sheets are constructed, because a page's `style-src` doesn't forbid those.
 const TEXTS = {
   en: 'Wishlist: #|Added to the wishlist|Removed from the wishlist|Undo|Your wishlist is empty|Remove|Add to cart|Share|Link copied|Sold out|Add # to your wishlist?|Yes|No|Show more|Save to my wishlist|was|Something went wrong|In the cart',
   de: 'Wunschliste: #|Auf der Wunschliste|Von der Wunschliste entfernt|Rückgängig|Deine Wunschliste ist leer|Entfernen|In den Warenkorb|Teilen|Link kopiert|Ausverkauft|# auf die Wunschliste?|Ja|Nein|Mehr zeigen|Auf meine Wunschliste|zuvor|Das hat nicht geklappt|Im Warenkorb',
@@ -10,7 +10,7 @@ const NAMES =
     '|',
   );
 
-/** In the page's language, unless attribute `text-<name>` is set. `#` becomes `value`. */
+/** @returns attribute `text-<name>`, or else the text in the page's language. `#` is replaced by `value`. */
 function text(element, name, value) {
   const [language] = (document.documentElement.lang || navigator.language).split('-');
   const texts = (TEXTS[language] || TEXTS.en).split('|');
@@ -76,7 +76,7 @@ function announce(message) {
   }, 50);
 }
 
-/** Stays while the pointer or the focus is in it. */
+/** Shows a message with buttons for ten seconds, longer while the pointer or the focus is in it. */
 function toast(element, message, actions = {}) {
   element.shadowRoot.querySelector('.t')?.remove();
   const box = make('div', { part: 'toast', class: 'a t' }, message);

@@ -1,4 +1,4 @@
-// Requests and sessions. `fetch` here replaces the browser's in the whole script, so that visits are sent again after
+// Requests and sessions. This `fetch` replaces the browser's in the whole script, so that visits are sent again after
 // 503 or 429.
 async function fetch(url, init) {
   for (let tries = 0; ; tries++) {
@@ -10,11 +10,11 @@ async function fetch(url, init) {
 
 const TIMEOUT = 10000;
 
-/** Milliseconds: Retry-After or exponential back-off, with jitter. */
+/** @returns milliseconds until the next try, by Retry-After or exponential back-off, with jitter */
 const waitOf = (answer, tries) =>
   1000 * (answer?.headers.get('retry-after') * 1 || Math.min(2 ** tries / 2, 30)) * (1 + Math.random() / 2);
 
-// localStorage or, if the browser forbids it, an object of this page.
+// localStorage, or an object of this page if the browser forbids it.
 let storage;
 try {
   storage = localStorage;
@@ -28,7 +28,7 @@ function write(name, value) {
 }
 
 const isPrivate = () => navigator.globalPrivacyControl;
-// The session under Global Privacy Control: only for the wishlist, from the first click on.
+// The item that has the session under Global Privacy Control, which is only for the wishlist, from the first click on.
 const PRIVATE = 'wishmeter_wishlist';
 
 function who() {
@@ -36,7 +36,7 @@ function who() {
   return { id, owner };
 }
 
-/** Why there is no wishlist: `consent`, `privacy` or `robot`, else empty. */
+/** @returns why there is no wishlist: `consent`, `privacy` or `robot`; empty if there is one */
 function whyOff() {
   if (isPrivate()) return options.gpc === 'off' ? 'privacy' : '';
   if (never()) return 'robot';
@@ -46,7 +46,7 @@ function whyOff() {
   return 'consent';
 }
 
-/** @param isClick may open a session under Global Privacy Control */
+/** @param isClick true for a click, which may begin a session under Global Privacy Control */
 async function sessionFor(isClick) {
   if (!isPrivate()) return session();
   const { id, owner } = who();
@@ -57,14 +57,14 @@ async function sessionFor(isClick) {
   return next;
 }
 
-// A tab from before a login learns of it by a 403.
+// True after a 403, by which a tab learns that the visitor has logged in in another one.
 let isLoggedIn = false;
 const viaBackend = () => options.backend && (who().owner || isLoggedIn || (isPrivate() && customer));
 
-/** After a login or logout: continues through the backend, or with a new session. */
+/** Continues through the backend or with a new session, after a login or logout. */
 async function changeSession(status, sent) {
   const { id, owner } = who();
-  // Another request has changed it.
+  // Another request has already changed the session.
   if (id && id !== sent) return;
   if (status === 403 && options.backend) isLoggedIn = true;
   else {
@@ -82,9 +82,9 @@ async function changeSession(status, sent) {
 }
 
 /**
- * @param more `id`: Idempotency-Key
- * @returns status 0 without an answer; `wait` in milliseconds if it may be sent again; `isForeign`: refused, because the
- *   session was another visitor's; it has been changed
+ * @param options `id` is the Idempotency-Key
+ * @returns `status`, 0 without an answer; `wait`, milliseconds until the request may be sent again, if it may;
+ *   `isForeign`, true if the session was another visitor's and was replaced
  */
 async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {}) {
   const isOwn = viaBackend() && path !== 'product/visit';

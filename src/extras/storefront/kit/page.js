@@ -1,5 +1,5 @@
-// <wishlist-page>: the visitor's list or, with `code` as attribute or in the page's address, a friend's. Prices and
-// stock come from `wishmeterOptions.products(items)`, else from Shopify's product JSON.
+// <wishlist-page> shows the visitor's list, or a friend's if there is a `code` as attribute or in the page's address.
+// Prices and stock come from `wishmeterOptions.products(items)`, or else from Shopify's product JSON.
 const SORTS = { oldest: 'addedAt', name: 'productTitle', price: 'price' };
 
 function money(amount, currency) {
@@ -9,7 +9,7 @@ function money(amount, currency) {
       currency,
     });
   } catch {
-    // no currency, or an unknown language
+    // There is no currency, or the language is unknown.
     return `${amount} ${currency || ''}`;
   }
 }
@@ -35,7 +35,7 @@ class Page extends Painted {
 
   build() {
     const code = new URLSearchParams(location.search).get('code');
-    // Other codes of shops, such as discounts, are shorter.
+    // Other `code`s in addresses, such as discounts, are shorter.
     if (/^[\w-]{16,19}$/.test(code) && !this.hasAttribute('code')) this.setAttribute('code', code);
     this.now = {};
     this.pages = 1;
@@ -162,7 +162,7 @@ class Page extends Painted {
     if (this.leave(item)) toast(this, text(this, 'removed'), { undo });
   }
 
-  /** The item leaves the list once the cart has it. A listener of `wishlist:cart` may set detail.promise. */
+  /** Removes the item once the cart has it. A listener of `wishlist:cart` may set detail.promise. */
   async cart(item) {
     const detail = { item };
     if (!fire(this, 'cart', detail, true)) return;
@@ -197,14 +197,14 @@ class Page extends Painted {
   }
 
   saveToMine() {
-    // Lists begin with the newest.
+    // The friend's list begins with its newest item.
     for (const item of [...this.friend].reverse())
       if (!(keyOf(item) in keys)) addItem({ ...item, source: 'wishlist' });
     toast(this, text(this, 'added'));
   }
 }
 
-/** undefined without a link, or if a listener has cancelled */
+/** @returns undefined if there is no link, or a listener has cancelled the sharing */
 async function shareLink(element = document) {
   if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
   await flush();

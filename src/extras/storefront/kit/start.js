@@ -1,9 +1,9 @@
 // Starts the kit: methods of window.wishmeter, elements, events.
 
-// Resolves when requests are allowed: the page is parsed and shown, and there is consent.
+// Resolves once requests are allowed: the page is parsed and shown, and there is consent.
 const allowed = new Promise((go) => {
   waiting.push(go);
-  // Under Global Privacy Control the beacon never proceeds.
+  // Under Global Privacy Control, the beacon never runs what waits.
   const look = () => isPrivate() && isShown() && go();
   document.addEventListener('readystatechange', look);
   document.addEventListener('prerenderingchange', look);
@@ -42,7 +42,7 @@ function lookAgain() {
   const { id } = cache;
   load();
   answered.clear();
-  // After a logout or a withdrawn consent.
+  // The session differs after a logout or a withdrawn consent.
   if (id && id !== cache.id) logout();
   else paintAll();
   refresh('other-tab', document.querySelector(`wishlist-count,${OWN_PAGE}`));
@@ -67,7 +67,7 @@ addEventListener('storage', ({ key: name }) => {
   changed('other-tab');
   if (queued.length) flushIn(1000);
 });
-// Another variant may be chosen; the page's own listeners run first.
+// The visitor may have chosen another variant. The page's own listeners run first.
 document.addEventListener('change', () =>
   setTimeout(() => {
     paintAll();

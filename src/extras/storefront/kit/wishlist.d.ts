@@ -1,4 +1,4 @@
-// The kit's types for TypeScript shops: copy this file, or reference it with `/// <reference path="…" />`.
+// The kit's types for shops in TypeScript: copy this file, or reference it with `/// <reference path="…" />`.
 
 export interface WishlistProduct {
   productId: string;
@@ -8,11 +8,11 @@ export interface WishlistProduct {
 export interface WishlistItem extends WishlistProduct {
   productHandle: string;
   productTitle: string;
-  /** Such as `49.90`. */
+  /** A decimal number, such as `49.90`. */
   price: string;
   compareAt?: string | null;
   variantTitle?: string | null;
-  /** With https. */
+  /** A URL with https. */
   image?: string | null;
   inventoryAvailable?: boolean;
   quantity?: number;
@@ -27,19 +27,19 @@ export interface Wishmeter {
   session(): Promise<string | undefined>;
   forget(): Promise<string | undefined>;
   consent(given: boolean): Promise<void>;
-  /** By this browser's copy of the list. Without `variantId`: any variant. */
+  /** True if this browser's copy of the list has the product; any of its variants if there is no `variantId`. */
   has(product: WishlistProduct): boolean;
-  /** False if a listener has cancelled it, or there is no wishlist here. */
+  /** @returns false if a listener has cancelled the addition, or there is no wishlist here */
   add(item: WishlistItem): boolean;
   remove(product: WishlistProduct & { productHandle?: string }): boolean;
-  /** Undefined without an answer. */
+  /** @returns undefined if the service didn't answer */
   list(): Promise<WishlistItem[] | undefined>;
   share(): Promise<string | undefined>;
   /** Reads the list again. @param reason for `wishlist:change`; `other-tab` by default */
   refresh(reason?: WishlistChange['reason']): Promise<void>;
 }
 
-/** For `window.wishmeterOptions`, set before the script. */
+/** `window.wishmeterOptions`, which must be set before the script runs. */
 export interface WishmeterOptions {
   src?: string;
   key?: string;

@@ -6,9 +6,9 @@ export interface Texts {
   readonly title: string;
   /** `#` is the shop's name. */
   readonly titleOf: string;
-  /** `#` is the number. */
+  /** `#` is the number of items. */
   readonly count: { readonly one: string; readonly other: string };
-  /** Shown above 1; `#` is the number. */
+  /** Shown if the quantity, `#`, is above 1. */
   readonly quantity: string;
   readonly price: string;
   readonly salePrice: string;
@@ -129,7 +129,7 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
 };
 
-/** Intl can't format others, such as codes of two letters. */
+/** Intl can't format other codes, such as those of two letters. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
 export class Language {
@@ -160,7 +160,7 @@ export class Language {
     return this.texts.quantity.replace('#', this.#numbers.format(n));
   }
 
-  /** @param amount decimal text @param currency 2 or 3 letters */
+  /** @param amount decimal number as text @param currency 2 or 3 letters */
   price(amount: string, currency: string | null): string {
     const code = currency?.toUpperCase() ?? '';
     const known = CURRENCIES.has(code) ? code : '';
@@ -172,7 +172,7 @@ export class Language {
       );
       this.#prices.set(known, format);
     }
-    // A number would lose digits of large amounts.
+    // As a number, a large amount would lose digits.
     const price = format.format(amount as Intl.StringNumericLiteral);
     return known === code ? price : `${price}\u00a0${code}`;
   }

@@ -7,7 +7,7 @@ import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
 import type { Language, Notice } from './languages.js';
 
-// Relative to dist/src/extras/storefront/share-page/: styles are not compiled.
+// The path leads from dist/src/extras/storefront/share-page/ to the sources, because styles are not compiled.
 const readStyles = (name: string) =>
   readFileSync(
     new URL(`../../../../../src/extras/storefront/share-page/${name}.css`, import.meta.url),
@@ -33,7 +33,7 @@ export function contentSecurityPolicy({ imageHosts }: Shop): string {
   ].join('; ');
 }
 
-/** Shopify's title for the only variant of a product. */
+/** Shopify's title of the only variant of a product. */
 const NO_VARIANTS = 'Default Title';
 
 export interface Content {
@@ -47,9 +47,9 @@ export interface Shop {
   readonly url: string;
   /** May be empty. */
   readonly name: string;
-  /** With `{handle}` and maybe `{variant}`. */
+  /** Has `{handle}`, and may have `{variant}`. */
   readonly productUrl: string;
-  /** `*.` stands for all subdomains. */
+  /** Hosts of images; `*.` stands for all subdomains. */
   readonly imageHosts: readonly string[];
 }
 
@@ -66,7 +66,7 @@ ${showPages(page, language)}`;
   return { title, body, image: imageAddress(items[0]?.image ?? null, shop) };
 }
 
-/** Relative links go through the app proxy, which signs them. */
+/** Links are relative, so that they go through the app proxy, which signs them. */
 function showPages({ number, pages }: ItemPage, language: Language): Html {
   if (pages === 1) return NOTHING;
   const { newer, older } = language.texts;

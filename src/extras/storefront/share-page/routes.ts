@@ -1,5 +1,5 @@
 // GET /wishlist/share/:code, a share link's page. Signed requests of Shopify's app proxy get Liquid, others a whole
-// document. Nothing about the visitor is shown, only items.
+// document. The page shows items, and nothing about the visitor.
 
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../../errors.js';
@@ -24,7 +24,7 @@ import {
 } from './page.js';
 
 const LIQUID = 'application/liquid';
-/** The code is a secret: search engines must not list it. */
+/** Search engines must not list the page, because its code is a secret. */
 const UNLISTED = { 'x-robots-tag': 'noindex' };
 const NO_REFERRER = { 'referrer-policy': 'no-referrer' };
 const PAGE = { type: 'string', pattern: '^[1-9][0-9]*$', description: 'Of 48 items each; 1 by default' };
@@ -36,12 +36,12 @@ export interface SharePageSpec {
   readonly items: Items;
   readonly opens: ShareOpens;
   readonly shop: Shop;
-  /** The shop's own page to redirect to; '' if none. */
+  /** The shop's own page to redirect to; '' if there is none. */
   readonly pageUrl: string;
 }
 
 export function sharePageOperation({ shares, items, opens, shop, pageUrl }: SharePageSpec): Operation {
-  /** All inputs that pages have in common, for validators. */
+  /** Whatever all pages depend on: part of each ETag. */
   const edition = `${VERSION} ${JSON.stringify(shop)} ${contentSecurityPolicy(shop)}`;
   return {
     method: 'get',
@@ -77,7 +77,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
     async handle(_, request) {
       const unknown = new ServiceError('not_found', 'No wishlist has this share code.');
       const shareCode = normaliseCode(request.parameter);
-      // The shop's page requests the items, which counts as an opening.
+      // The shop's page will request the items, which counts as an opening.
       if (pageUrl !== '') {
         if ((await shares.find(shareCode)) === undefined) throw unknown;
         return redirect(pageUrl, shareCode);
@@ -86,7 +86,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
       const shared = await shares.read(shareCode, (location) => items.page(location, wanted));
       if (shared === undefined) throw unknown;
       const { answer: list, profileId } = shared;
-      // Further pages belong to the same opening.
+      // The following pages belong to the same opening.
       if (list.number === 1 && isByPerson(request)) await opens.record(profileId, shareCode);
       const headers = { ...CACHED, ...validatorsOf(edition, list, request) };
       if (request.header('if-none-match').includes(headers.etag)) return unchanged(request, headers);
