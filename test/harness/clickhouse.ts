@@ -72,14 +72,20 @@ export async function putMigrated(dir: string, ...databases: readonly string[]):
   for (const database of databases) await exec('tar', ['-xf', await migratedOnce(database), '-C', dir]);
 }
 
+/** The rows that a query answers. */
+export async function select<Row = Record<string, unknown>>(
+  client: ClickHouseClient,
+  query: string,
+  params: Record<string, unknown> = {},
+): Promise<Row[]> {
+  return (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<Row>();
+}
+
 /** Empties the tables of a migrated database: much cheaper than another one. */
 export async function emptyDatabase(client: ClickHouseClient, database: string): Promise<void> {
-  const answer = await client.query({
-    query: `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
-      AND name NOT IN ('schema_migrations', 'deployment', 'kept_settings')`,
-    format: 'JSONEachRow',
-  });
-  for (const { name } of await answer.json<{ name: string }>())
+  const filled = `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
+    AND name NOT IN ('schema_migrations', 'deployment', 'kept_settings')`;
+  for (const { name } of await select(client, filled))
     await client.command({ query: `TRUNCATE TABLE ${database}.${name}` });
 }
 

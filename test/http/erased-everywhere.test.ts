@@ -1,7 +1,7 @@
 // Exports and erasures through ClickHouse. An export has all that is known of a visitor, whatever its size and the reader's pace;
 // after the erasure nothing on disk has: Redis's keys, values and append-only files, and every file of ClickHouse, are searched. It
 // goes by profile, by customer id and by session id: rows that name an identity of the visitor under another profile are the visitor's,
-// too. On a Redis Cluster: order-histories.test.ts, erased-visitors.test.ts. And what ClickHouse makes of browsers' words about products,
+// too. On a Redis Cluster: erased-visitors.test.ts. And what ClickHouse makes of browsers' words about products,
 // and of openings of shared lists.
 
 import { readdir, readFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectToClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, select } from '../harness/clickhouse.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo } from '../harness/redis.js';
@@ -84,12 +84,8 @@ t.test('erasures through ClickHouse', async (t) => {
     params: Record<string, string> = {},
     table = 'events_stored',
   ): Promise<number> => {
-    const answer = await client.query({
-      query: `SELECT toUInt32(count()) AS n FROM ${table} WHERE ${condition}`,
-      query_params: params,
-      format: 'JSONEachRow',
-    });
-    return (await answer.json<{ n: number }>())[0]?.n ?? -1;
+    const [row] = await select(client, `SELECT count() AS n FROM ${table} WHERE ${condition}`, params);
+    return Number(row?.['n']);
   };
   const visits = () => count('1', {}, 'visits_stored');
   const ofCustomer = (id: string) => count('customer_id = {id: String}', { id });
@@ -234,8 +230,7 @@ t.test('erasures through ClickHouse', async (t) => {
       ['visits', found.visitLog],
       ['purchases', found.purchases],
     ]) {
-      const answer = await client.query({ query: `DESCRIBE TABLE ${view}`, format: 'JSONEachRow' });
-      const columns = await answer.json<{ name: string }>();
+      const columns = await select(client, `DESCRIBE TABLE ${view}`);
       t.same(
         Object.keys(rows[0]),
         Array.from(columns, ({ name }) => name),
@@ -284,22 +279,14 @@ t.test('erasures through ClickHouse', async (t) => {
     }).catch(() => t.same(left, [], "Redis's files"));
     await until('ClickHouse has nothing but parts that were replaced', async () => {
       // ClickHouse removes what a mutation has replaced when it has time; that is not ours to wait for.
-      const answer = await client.query({
-        query: 'SELECT path FROM system.parts WHERE NOT active',
-        format: 'JSONEachRow',
-      });
-      const replaced = (await answer.json<{ path: string }>()).map(({ path }) =>
-        path.slice(path.indexOf('store/')),
-      );
+      const parts = await select<{ path: string }>(client, 'SELECT path FROM system.parts WHERE NOT active');
+      const replaced = parts.map(({ path }) => path.slice(path.indexOf('store/')));
       const found = await filesWith(clickhouse.dir, texts);
       left = found.filter((file) => !replaced.some((path) => file.includes(path)));
       return left.length === 0;
     }).catch(() => {});
     t.same(left, [], "ClickHouse's files");
   });
-
-  const ask = async (query: string) =>
-    (await client.query({ query, format: 'JSONEachRow' })).json<Record<string, unknown>>();
 
   t.test('a publishable key renames and reprices no product that somebody else told of', async (t) => {
     const add = async (headers: Record<string, string>, sessionId: string, changes: object) => {
@@ -320,13 +307,19 @@ t.test('erasures through ClickHouse', async (t) => {
     await app.shop.remove({ sessionId: 'b-1' }, { productId: 'p1', variantId: '1' });
     await add(TRUSTED, 'server', { productId: 'p3', ...right });
     const last = "SELECT product_id FROM products WHERE product_id = 'p3'";
-    await until('the last one is there', async () => (await ask(last)).length === 1);
-    t.same(await ask("SELECT * FROM products WHERE product_id LIKE 'p_' ORDER BY product_id LIMIT 2"), [
-      { product_id: 'p1', product_handle: 'red-shoe', product_title: 'Red shoe' },
-      { product_id: 'p2', product_handle: 'evil', product_title: 'Evil' },
-    ]);
+    await until('the last one is there', async () => (await select(client, last)).length === 1);
+    t.same(
+      await select(client, "SELECT * FROM products WHERE product_id LIKE 'p_' ORDER BY product_id LIMIT 2"),
+      [
+        { product_id: 'p1', product_handle: 'red-shoe', product_title: 'Red shoe' },
+        { product_id: 'p2', product_handle: 'evil', product_title: 'Evil' },
+      ],
+    );
     t.match(
-      await ask("SELECT * FROM product_variants WHERE product_id LIKE 'p_' ORDER BY product_id LIMIT 2"),
+      await select(
+        client,
+        "SELECT * FROM product_variants WHERE product_id LIKE 'p_' ORDER BY product_id LIMIT 2",
+      ),
       [
         { product_id: 'p1', price_now: 79.9, in_stock: false },
         { product_id: 'p2', price_now: 0.01, in_stock: true },
@@ -334,7 +327,7 @@ t.test('erasures through ClickHouse', async (t) => {
     );
     await add(TRUSTED, 'server', { productId: 'p2', ...right });
     await until('the server is believed', async () => {
-      const [row] = await ask("SELECT product_title FROM products WHERE product_id = 'p2'");
+      const [row] = await select(client, "SELECT product_title FROM products WHERE product_id = 'p2'");
       return row?.['product_title'] === 'Red shoe';
     });
   });
@@ -353,7 +346,7 @@ t.test('erasures through ClickHouse', async (t) => {
         codes.push(code);
         for (let n = 0; n < 2; n++) await app.get(`/wishlist/share/${code}`, person);
       }
-      const opens = () => ask('SELECT * FROM share_opens ORDER BY occurred_at');
+      const opens = () => select(client, 'SELECT * FROM share_opens ORDER BY occurred_at');
       const opened = async () => (await opens()).map(({ share_code }) => share_code);
       await until('four are in ClickHouse', async () => (await opens()).length === 4);
       t.same(await opened(), [codes[0], codes[0], codes[1], codes[1]]);
@@ -392,12 +385,9 @@ const addEvents = (profile: string, more: { customer?: string; rows?: number; by
       FROM numbers(${more.rows ?? 1})`,
   });
 const running = async () => {
-  const answer = await exporting.query({
-    query: `SELECT toUInt32(count()) AS n FROM system.processes
-      WHERE query LIKE '%LIMIT 1 BY event_id%' AND query NOT LIKE '%system.processes%'`,
-    format: 'JSONEachRow',
-  });
-  return (await answer.json<{ n: number }>())[0]?.n;
+  const processes = `SELECT query_id FROM system.processes
+    WHERE query LIKE '%LIMIT 1 BY event_id%' AND query NOT LIKE '%system.processes%'`;
+  return (await select(exporting, processes)).length;
 };
 
 /** Where a row begins may be in two chunks, with the size of the second in between. */

@@ -6,7 +6,7 @@ import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
 import { startApp, TRUSTED } from '../../harness/app.js';
-import { connectToClickHouse } from '../../harness/clickhouse.js';
+import { connectToClickHouse, select } from '../../harness/clickhouse.js';
 import { Contract } from '../../harness/openapi.js';
 import { connectTo, startTestCluster, startTestRedis } from '../../harness/redis.js';
 import { contentOf, storedItem } from '../../harness/samples.js';
@@ -217,10 +217,7 @@ t.test('the whole way', async (t) => {
   runWishmeter(t, { args: ['flush'], env: settings });
   runWishmeter(t, { args: ['deliver'], env: settings });
   const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
-  const rows = async (query: string) => {
-    const answer = await client.query({ query, format: 'JSONEachRow' });
-    return await answer.json<Record<string, unknown>>();
-  };
+  const rows = (query: string) => select(client, query);
   const [tool, personal] = [await startTool(t), await startTool(t)];
   const receiver = (url: string, includePersonal: boolean) =>
     app.post('/receivers', { url, types: ['priceDrop', 'backInStock'], includePersonal }, TRUSTED);

@@ -5,7 +5,7 @@ import t from 'tap';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
-import { dumpRedis, tracesOf } from '../../harness/dump.js';
+import { dumpRedis } from '../../harness/dump.js';
 import { connectToEach } from '../../harness/redis.js';
 import { openStore } from '../../harness/store.js';
 import { until } from '../../harness/until.js';
@@ -101,38 +101,6 @@ eachRedis(t, async (t, redis) => {
     await subscribers.forget(['1:', '2:'], profileId);
     t.same(await wishersOf(redis, app), [profileId]);
     await subscribers.close();
-  });
-
-  t.test('a purchase takes out what it removes', async (t) => {
-    const { app, guest } = await start();
-    await add(app, guest);
-    const { profileId } = await add(app, guest, '2');
-    await age(app);
-    await app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
-    const order = {
-      ...{
-        id: 1,
-        currency: 'EUR',
-        note_attributes: [{ name: 'wishlist_session_id', value: guest.sessionId }],
-      },
-      line_items: [{ product_id: 1, variant_id: null, quantity: 1, price: '80.00' }],
-    };
-    t.equal((await app.post('/webhook/purchase', order, TRUSTED)).status, 200);
-    t.same(await wishersOf(redis, app), [profileId]);
-  });
-
-  t.test('an erasure leaves nothing of the visitor', async (t) => {
-    const { app, ids, guest, customer } = await start();
-    const { profileId: guestProfile } = await add(app, guest);
-    t.same(await app.shop.erase(guest), { erased: true });
-    t.same(await wishersOf(redis, app), []);
-    await add(app, guest);
-    const { profileId } = await add(app, customer, '2');
-    await app.shop.login(ids);
-    t.same(await app.shop.erase(customer), { erased: true });
-    t.same(await wishersOf(redis, app), []);
-    const traces = await tracesOf(redis, app.prefix, guestProfile, profileId, ids.customerId, ids.sessionId);
-    t.same(traces, []);
   });
 
   t.test("a shop's erasure takes every index", async () => {

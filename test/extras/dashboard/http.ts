@@ -11,7 +11,7 @@ import { Login } from '../../../src/extras/dashboard/login.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from '../../../src/extras/dashboard/panels.js';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
 import { dateOf } from '../../clickhouse/small-world.js';
-import { connectToClickHouse } from '../../harness/clickhouse.js';
+import { connectToClickHouse, select } from '../../harness/clickhouse.js';
 import { cookieOf, type Fixtures, foreignHeaders, MONTH, openDashboard, RANGE, TOKEN } from './fixtures.js';
 
 const NOW = Date.UTC(2026, 2, 1);
@@ -253,9 +253,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     for (const panel of PANELS.filter(({ sql }) => sql.endsWith('LIMIT 100'))) {
       const query = statementOf(panel, MONTH);
       const count = async (sql: string) =>
-        (await (await client.query({ query: sql, format: 'JSONEachRow' })).json<{ all_rows: unknown }>()).map(
-          ({ all_rows }) => Number(all_rows),
-        );
+        (await select(client, sql)).map(({ all_rows }) => Number(all_rows));
       const all = (await count(query)).length;
       t.ok(all > (panel.name === 'products' ? 1 : 0), panel.name);
       t.same(await count(query.replace(/LIMIT 100$/, 'LIMIT 1')), [all], panel.name);

@@ -63,12 +63,15 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
   await open();
   await page.waitForSelector(DRAWN, WAIT_LIMIT);
 
-  const recovers = async (t: Test) => {
-    await until('it is drawn', async () => {
+  /** Time passes on the page until this is visible. */
+  const passUntil = (page: Page, selector: string) =>
+    until(selector, async () => {
       await page.clock.fastForward(2_000);
-      return page.locator(DRAWN).isVisible();
+      return page.locator(selector).isVisible();
     });
-    t.notOk(await page.locator('#silence').isVisible(), 'it recovers by itself');
+  const recovers = async (t: Test, of = page) => {
+    await passUntil(of, DRAWN);
+    t.notOk(await of.locator('#silence').isVisible(), 'it recovers by itself');
   };
 
   await t.test('a panel that ClickHouse refuses says so in its place, and the others stand', async (t) => {
@@ -99,10 +102,7 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
     proxy.retarget('redis://127.0.0.1:1');
     proxy.dropAll();
     await show(page).click();
-    await until('it says so', async () => {
-      await page.clock.fastForward(2_000);
-      return page.locator('#silence').isVisible();
-    });
+    await passUntil(page, '#silence');
     t.match(await words(page), /^Shown as of \d\d:\d\d; ClickHouse has not answered$/);
     t.equal(await tile(page, 'visits'), '16');
     t.notOk(await page.locator('#trouble').isVisible());
@@ -150,16 +150,16 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
     });
     page.on('requestfinished', (request) => asked.delete(request));
     page.on('requestfailed', (request) => asked.delete(request));
+    await page.clock.install();
     await open();
-    await silent(page);
+    await passUntil(page, '#silence');
     t.equal(asked.size, 4, 'a browser has six connections, and a reload needs one');
     t.equal(await words(page), 'Nothing is shown yet; ClickHouse has not answered');
     await page.reload(); // without the token, which no log-in confirms then
-    await silent(page);
+    await passUntil(page, '#silence');
     t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible());
     proxy.thaw();
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await recovers(t, page);
     t.equal(await tile(page, 'visits'), '16');
-    t.notOk(await page.locator('#silence').isVisible());
   });
 }

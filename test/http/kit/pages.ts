@@ -116,7 +116,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await page.waitForFunction('window.shared');
     const code = /share\/(\w+)$/.exec(await page.evaluate('shared'))?.[1];
     const friends = await visit(t, fixtures, {});
-    let refusals = 4; // as often as a request is sent again
+    let refusals = 1;
     await friends.context.route(`${service}/share/**`, (route) =>
       refusals-- > 0
         ? route.fulfill({
