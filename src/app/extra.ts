@@ -19,11 +19,11 @@ import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { FlushConfig, ServeConfig } from './settings.js';
 
-/** Times in milliseconds that tests set. */
+/** Times that tests set, in milliseconds. */
 export interface Timing {
   readonly now?: () => number;
   readonly bodyTimeoutMs?: number;
-  /** Age at which an unanswered request counts as interrupted. */
+  /** An unanswered request of this age counts as interrupted. */
   readonly requestGraceMs?: number;
   readonly compliancePollMs?: number;
   readonly sweepMs?: number;
@@ -31,7 +31,7 @@ export interface Timing {
   readonly productScanMs?: number;
 }
 
-/** The process, before the core is open. */
+/** The parts of the process that are open before the core is. */
 export interface Host {
   readonly config: ServeConfig;
   readonly log: Logger;
@@ -62,12 +62,12 @@ export interface Plug {
   /** Operations outside BASE_PATH; /openapi.json leaves them out. */
   readonly unprefixed?: readonly Operation[];
   readonly webhooks?: Readonly<Record<string, object>>;
-  /** Registers metrics; each scrape calls the result, which reads them from Redis. */
+  /** Registers metrics. @returns a function that reads them from Redis, at each scrape */
   readonly metrics?: (registry: Registry) => () => Promise<void>;
 }
 
 export type Extra = (host: Host) => {
-  /** At most one extra provides it. */
+  /** At most one extra has an index. */
   readonly itemIndex?: ItemIndex | undefined;
   plug(core: Core): Plug;
 };
@@ -79,5 +79,5 @@ export interface FlushHost {
   readonly keys: Keys;
 }
 
-/** A stream waits while an extra fails. */
+/** If the hand-over to an extra fails, the stream waits. */
 export type FlushExtra = (host: FlushHost) => HandOver;

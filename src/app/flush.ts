@@ -29,7 +29,7 @@ import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
 export interface Flushing extends Closeable {
-  /** Rejects if another Redis now answers at this address: its data must not be mixed with the old. */
+  /** Rejects if another Redis answers at this address now, whose data must not be mixed with that of the old one. */
   readonly lost: Promise<never>;
 }
 
@@ -133,7 +133,7 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
   );
 }
 
-/** Settings of `config` win over stored ones. */
+/** Settings of `config` override stored ones. */
 async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<KeptSettings> {
   const { CLICKHOUSE_DATABASE: database } = config;
   const clickhouse = createClickHouse(url, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));

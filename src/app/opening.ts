@@ -1,4 +1,4 @@
-// Opens resources and closes them in reverse order; opens Redis for every process.
+// Opens resources, and closes them in reverse order. Opens Redis for every process.
 
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
@@ -17,7 +17,7 @@ export interface Closeable {
 
 type Closer = () => Promise<void> | void;
 
-/** Runs the closers in reverse order: at `close`, or if `open` fails. */
+/** Runs the closers in reverse order, at `close` or if `open` fails. */
 export async function withClosers<T>(
   open: (onClose: (closer: Closer) => void) => Promise<T>,
 ): Promise<T & Closeable> {
@@ -54,7 +54,7 @@ export async function openStore(
     replicas: config.REDIS_REPLICAS,
     ...more,
     onError(error) {
-      // While it opens, the caller reports errors.
+      // Until the store is open, the caller reports errors.
       if (isOpen || error instanceof DeploymentLostError) onError(error);
     },
   });
@@ -62,7 +62,7 @@ export async function openStore(
   return store;
 }
 
-/** Opens a Redis that has a deployment, and never makes a new one. @throws StartupError */
+/** Opens a Redis that has a deployment, and never creates one. @throws StartupError */
 export function openKnownStore(
   config: StoreConfig,
   name: string,
@@ -83,7 +83,7 @@ export function openKnownStore(
   });
 }
 
-/** Identity for a process that does not serve: without metrics and visit log. */
+/** Opens identities for a process other than `serve`, without metrics and visit log. */
 export function openIdentityOnly(
   store: Store,
   config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
@@ -101,5 +101,5 @@ export function openIdentityOnly(
   return openIdentity({ store, visits, recordings, appends, maxProducts: config.MAX_PRODUCTS, itemIndex });
 }
 
-/** Reading a page of a batch (up to a megabyte) takes longer than a request may. */
+/** Longer than the time-out of requests, because a page of a batch has up to a megabyte. */
 export const FLUSH_REDIS_TIMEOUT_MS = 10_000;

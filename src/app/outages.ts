@@ -1,5 +1,5 @@
-// Logs outages: a line when one begins, every half minute, and when it has ended. A line for each answer would be
-// thousands a second.
+// Logs a line when an outage begins, every half minute, and when it has ended: a line per answer would be thousands a
+// second.
 
 import type { Logger } from 'pino';
 import { ERRORS, type ErrorCode, type Overload } from '../errors.js';
@@ -17,7 +17,7 @@ interface Outage {
 
 const TICK_MS = 1_000;
 const LOG_MS = 30_000;
-/** An outage ends after so long without a sign of it. */
+/** An outage has ended after so many milliseconds without a sign of it. */
 const QUIET_MS = 5_000;
 
 export class Outages {

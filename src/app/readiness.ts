@@ -1,5 +1,5 @@
-// Decides whether balancers send requests to this `serve`: yes if any master answers. Otherwise the outage of one
-// master would take down all processes.
+// Decides whether this `serve` is ready for requests: it is, if any master answers. Otherwise the outage of one master
+// would take down all processes.
 
 import type { Readiness } from '../http/operating.js';
 import type { MasterState } from '../redis/health.js';

@@ -24,15 +24,15 @@ import { openStats, type Siblings } from './stats.js';
 import type { Waiting } from './waiting.js';
 
 /**
- * Share of Redis's time-out for one tick of the event loop. Replies are read one tick after the call, so two ticks have
- * to fit.
+ * A tick of the event loop may take this share of Redis's time-out. Replies are read one tick after the call, so two
+ * ticks have to fit.
  */
 const TICK_SHARE = 0.4;
 
 export interface Serving extends Closeable {
   readonly port: number;
   readonly uws: string;
-  /** `/metrics` made now; over HTTP it may be up to a second old. */
+  /** @returns the present metrics; over HTTP they may be a second old */
   stats(): Promise<string>;
   drain(hurry?: AbortSignal): Promise<void>;
 }
@@ -40,10 +40,10 @@ export interface Serving extends Closeable {
 export interface ServeOptions {
   readonly extras?: readonly Extra[];
   readonly siblings?: Siblings | undefined;
-  /** ClickHouse's URL for exports; '' if there is none. By default CLICKHOUSE_URL. */
+  /** ClickHouse's URL for exports, by default CLICKHOUSE_URL; '' if there is none. */
   readonly clickhouseUrl?: () => string;
   readonly timing?: Timing;
-  /** Without it, `serve` throws a StartupError if Redis does not answer. */
+  /** If it is undefined and Redis doesn't answer, `serve` throws a StartupError. */
   readonly waiting?: Waiting | undefined;
 }
 
@@ -131,7 +131,7 @@ export function serve(
       unprefixed: [...unprefixed, ...plugs.flatMap((plug) => plug.unprefixed ?? [])],
     });
     onClose(() => server.close());
-    closeDoor(); // they shared the port
+    closeDoor(); // The server that answered probes shared the port.
     return {
       port: server.port,
       uws: uwsFrom,

@@ -1,4 +1,4 @@
-// The settings of each composition, as lists for `--help`.
+// The settings that each composition reads, also for `--help`.
 
 import type { Config, SettingName } from '../config.js';
 

@@ -1,4 +1,4 @@
-// Composes `/metrics`: metrics of this worker and its siblings, and metrics read from Redis.
+// Composes `/metrics` of the metrics of this worker and its siblings, and of metrics that are read from Redis.
 
 import { Registry } from 'prom-client';
 import { type Backlog, readBacklog } from '../flush/backlog.js';
@@ -13,7 +13,7 @@ import type { ServeConfig } from './settings.js';
 /** The workers that share a port, including this one. */
 export interface Siblings {
   readonly workers: number;
-  /** Gathers one value per worker, by name. */
+  /** @returns a function that gathers a value from each worker, by its name */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 
@@ -26,7 +26,7 @@ interface Sources {
 }
 
 export function openStats({ store, config, metrics, plugs, siblings }: Sources) {
-  // Every worker would read the same values from Redis, so these are not summed.
+  // Only the worker that is scraped shows the values of Redis, because they are the same for all workers.
   const ofRedis = new Registry();
   const backlogsOf = async (keys: StreamKeys) => {
     const backlogs = new Map<number, Backlog>();
@@ -37,7 +37,7 @@ export function openStats({ store, config, metrics, plugs, siblings }: Sources) 
       if (store.ownStreams.has(stream) || backlog.events + backlog.deadLetters > 0)
         backlogs.set(stream, backlog);
     };
-    // If a master is away, only its own stream is missing.
+    // If a master doesn't answer, only its own stream is missing.
     await Promise.allSettled(streams.map(read));
     return backlogs;
   };

@@ -1,4 +1,4 @@
-// Waits for the databases when a process starts: after a reboot they may start later.
+// When a process starts, it waits for the databases: after a reboot, they may start later.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -43,7 +43,7 @@ export class Waiting {
   }
 }
 
-/** @param waiting absent for a child of `start`: its parent waits */
+/** @param waiting undefined in a child of `start`, because its parent waits */
 export function opened<T>(
   waiting: Waiting | undefined,
   what: string,

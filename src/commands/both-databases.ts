@@ -10,7 +10,7 @@ import { createKeys } from '../redis/keys.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 
-/** Redis's time-out, long enough for a value of many megabytes. */
+/** The time-out of Redis, long enough for a value of many megabytes. */
 const REDIS_TIMEOUT_MS = 60_000;
 
 export interface Where {
@@ -24,7 +24,7 @@ export function oneFolder(command: string, [folder, ...more]: readonly string[])
   return folder;
 }
 
-/** @throws StartupError that begins with `failure` */
+/** @throws StartupError with a message that begins with `failure` */
 export async function withDatabases(
   failure: string,
   { config, redisUrls, clickhouseUrl }: Where,

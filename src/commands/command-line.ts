@@ -60,7 +60,7 @@ export const COMMAND_LINES = {
       ...COMMON,
     ],
     fallbacks: { HOST: '127.0.0.1' },
-    // On a terminal no load balancer needs time to drain, and log lines would hide the banner.
+    // On a terminal, no load balancer needs time to drain, and log lines would hide the banner.
     atTerminal: { DRAIN_MS: '0', LOG_LEVEL: 'warn' },
     example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
   },
@@ -110,7 +110,7 @@ export const COMMAND_LINES = {
   dashboard: {
     about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
-    // A proxy provides TLS and network access.
+    // Others reach the dashboard only through a proxy, which has TLS.
     fallbacks: { HOST: '127.0.0.1' },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
@@ -172,7 +172,7 @@ export type OptionsOf<Name extends CommandName> =
     ? { readonly [O in keyof Options]?: Options[O] extends { type: 'string' } ? string : boolean }
     : unknown;
 
-/** An error that is printed with the usage. The exit code is 2. */
+/** An error that is printed with the usage, and has the exit code 2. */
 export class UsageError extends Error {
   constructor(sentence: string) {
     super(sentence);

@@ -1,4 +1,4 @@
-// `wishmeter dashboard`: serves pages of the shop's figures and its receivers.
+// `wishmeter dashboard`: serves pages with the shop's figures and its receivers.
 
 import { Waiting } from '../app/waiting.js';
 import { StartupError } from '../errors.js';

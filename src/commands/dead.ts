@@ -18,7 +18,7 @@ import type { Program } from './program.js';
 const PAGE = 100;
 const TIMEOUT_MS = 5_000;
 
-/** Ids by stream name: a number, prefixed with `v` for visits. */
+/** Ids by stream. A stream's name is its number, after a `v` if it has visits. */
 type Selection = Map<string, string[]>;
 
 interface Letters {

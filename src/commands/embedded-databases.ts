@@ -1,4 +1,4 @@
-// If no URL is set, finds the embedded databases by the files in DATA_DIR.
+// Finds the embedded databases by the files in DATA_DIR, if no URL is set.
 
 import { join, resolve } from 'node:path';
 import type { Config } from '../config.js';
@@ -13,7 +13,7 @@ export function redisFolder(dataDir: string): string {
   return join(resolve(dataDir), 'redis');
 }
 
-/** Returns a URL with the service's credentials; '' if there is no ClickHouse. */
+/** @returns a URL with the service's credentials; '' if there is no ClickHouse */
 export function serviceClickHouse({
   CLICKHOUSE_URL,
   DATA_DIR,
@@ -21,7 +21,7 @@ export function serviceClickHouse({
   return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
 }
 
-/** Returns URLs of Redis. An embedded Redis may not be running. */
+/** @returns the URLs of Redis, or of the embedded one, which may not be running */
 export function redisUrls({
   REDIS_URL,
   DATA_DIR,

@@ -14,7 +14,7 @@ import { progressOn } from './progress.js';
 
 const LINE_EVERY_MS = 5_000;
 
-/** @returns 1 if rows were left out or a signal came @throws StartupError, UsageError */
+/** @returns 1 if rows were left out, or a signal came @throws StartupError, UsageError */
 export async function importItems(program: Program<'import'>): Promise<number> {
   const { operands, options, config, log, stdout } = program;
   const [file, ...more] = operands;

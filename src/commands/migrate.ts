@@ -29,7 +29,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
     }
     const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
     const ran = await runMigrations(client, database, { cluster, timeZone });
-    // Don't store defaults: a backup restored later brings its own settings.
+    // Defaults are not stored, because a backup may be restored later, and has settings of its own.
     const { VISIT_RETENTION_DAYS, SHOP_TIMEZONE } = config;
     await keepSettings(client, database, {
       CLICKHOUSE_CLUSTER: cluster,
@@ -47,7 +47,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
   }
 }
 
-/** @param visits how many visits the new retention deletes */
+/** @param visits number of visits that the new retention deletes */
 function effectOf({ changes }: ResolvedSettings, visits: number): string {
   return changes
     .map(({ setting, from, to }) => {

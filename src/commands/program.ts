@@ -21,14 +21,14 @@ export interface Program<Name extends CommandName> {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly log: Logger;
-  /** Resolves at the first signal; a second one ends the process. Call it before `ready`, which may cause a signal. */
+  /** Resolves at the first signal; a second one ends the process. Call before `ready`, which may cause a signal. */
   untilStopped(): Promise<StopSignal>;
   beforeForcedExit(last: () => void): void;
   ready(message: object): void;
   readonly channel: Channel | undefined;
-  /** Aborts when the parent dies: its successor may wait for our port or folder. */
+  /** Aborts when the parent dies. Its successor may then wait for our port or folder. */
   readonly orphaned: AbortSignal;
-  /** Ignores a process that has ended. */
+  /** Sends a signal, unless the process has ended. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }
 

@@ -1,4 +1,4 @@
-// Shows progress: rewrites one line on a terminal; in a pipe adds a line every `pipeEveryMs`.
+// Shows progress: on a terminal in one line, in a pipe by a line every `pipeEveryMs`.
 
 import type { Program } from './program.js';
 
@@ -11,7 +11,7 @@ export interface Progress {
   end(): void;
 }
 
-/** @param pipeEveryMs undefined shows nothing in a pipe */
+/** @param pipeEveryMs undefined to show nothing in a pipe */
 export function progressOn(stdout: Program<'backup'>['stdout'], pipeEveryMs?: number): Progress {
   const isTTY = stdout.isTTY === true;
   const everyMs = isTTY ? EVERY_MS : (pipeEveryMs ?? Number.POSITIVE_INFINITY);

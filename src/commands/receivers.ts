@@ -73,7 +73,7 @@ async function replayTo(
   }
 }
 
-/** Parses ISO 8601, or an age: `90m`, `24h`, `3d`. */
+/** Parses a time of ISO 8601, or an age such as `90m`, `24h` or `3d`. */
 function readSince(text: string): number {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const since = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNIT_MS[unit] ?? 0);

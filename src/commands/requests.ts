@@ -1,4 +1,4 @@
-// `wishmeter requests`: lists compliance requests, answers and closes data requests. `serve` executes erasures.
+// `wishmeter requests`: lists compliance requests, and answers and closes data requests. `serve` executes erasures.
 
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../extras/privacy/compliance.js';

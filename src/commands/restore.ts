@@ -1,4 +1,4 @@
-// `wishmeter restore <folder>`: restores a backup into empty databases: at the URLs, else new ones in DATA_DIR.
+// `wishmeter restore <folder>`: restores a backup into empty databases at the URLs, or into new ones in DATA_DIR.
 
 import { StartupError } from '../errors.js';
 import { totalOf } from '../extras/backup/manifest.js';
@@ -13,7 +13,7 @@ import { progressOn } from './progress.js';
 import { makeFolder } from './start/folder.js';
 import { lockFolder } from './start/lock.js';
 
-/** @throws StartupError also if a `start` uses DATA_DIR; UsageError */
+/** @throws UsageError, or StartupError, also if a `start` uses DATA_DIR */
 export async function restore(program: Program<'restore'>): Promise<number> {
   const { operands, config, stdout } = program;
   const folder = oneFolder('restore', operands);

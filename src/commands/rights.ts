@@ -1,4 +1,4 @@
-// Helpers of the commands for visitors' rights.
+// Shared by the commands `erase`, `export` and `requests`.
 
 import { pipeline } from 'node:stream/promises';
 import { ServiceError, StartupError } from '../errors.js';

@@ -9,9 +9,9 @@ export interface Channel {
   listen(onMessage: (message: unknown) => void): void;
 }
 
-/** Messages from a worker. The numbers identify a question. */
+/** Messages from a worker. The number in a message identifies a question. */
 export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
-/** Messages from `start`. `values` are by worker name. */
+/** Messages from `start`. `values` are by the worker's name. */
 export type FromRelay =
   | { readonly collect: number }
   | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };
@@ -46,7 +46,7 @@ export class WorkerSiblings {
 
   /**
    * @param read called when any worker gathers
-   * @returns a function that gathers values by worker name, without workers that don't answer; it throws ServiceError
+   * @returns a function that gathers values by worker name, except of workers that don't answer; it throws ServiceError
    */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
     this.#read = read;

@@ -1,5 +1,5 @@
-// `wishmeter sql "<query>"`: runs a query and streams the answer. On a terminal it escapes control characters, which
-// visitors' data may contain. The user is the read-only `analyst`; with --write, the service's.
+// `wishmeter sql "<query>"`: runs a query as `analyst`, or with --write as the service's user, and streams the answer.
+// On a terminal, it escapes control characters, which visitors' data may contain.
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -48,7 +48,7 @@ function missingDays(query: string): string {
   return '';
 }
 
-// C0 except tab and line feed, DEL, C1, changes of text direction.
+// C0 except tab and line feed, DEL, C1, and changes of text direction.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -61,10 +61,10 @@ async function* harmless(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> 
   for await (const chunk of chunks) yield escapeControls(decoder.decode(chunk, { stream: true }));
 }
 
-/** ClickHouse's late error has at most 16 KiB, plus its frame. */
+/** Bytes of the end to search for an error, which has at most 16 KiB and a frame. */
 const ERROR_BYTES = 20 * 1024;
 
-/** A late error can't change the status; ClickHouse appends it. @throws StartupError */
+/** @throws StartupError if ClickHouse appended an error that came too late to change the status */
 async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
   let end = Buffer.alloc(0);
   for await (const chunk of answer as AsyncIterable<Buffer>) {
@@ -92,13 +92,13 @@ function endpoint(
       );
     return new URL(service);
   }
-  // DATA_DIR may be unreadable: fall back to CLICKHOUSE_PORT.
+  // If DATA_DIR is unreadable, CLICKHOUSE_PORT says where the embedded ClickHouse listens.
   const port = service ? new URL(service).port : CLICKHOUSE_PORT;
   if (!port) throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
   return new URL(`http://analyst@127.0.0.1:${port}`);
 }
 
-/** Not `fetch`, which fails if the first byte takes more than 300 s. */
+/** Doesn't use `fetch`, which fails if the first byte takes more than 300 s. */
 function post(
   url: URL,
   database: string,

@@ -21,10 +21,10 @@ export function isGuarded(group: AccessGroup): group is GuardedGroup {
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** Derived from a server's key: the scope of rate limits and idempotency keys. */
+  /** Derived from a server's secret key; the scope of its rate limit and idempotency keys. */
   readonly account: string | null;
   readonly mayLink: boolean;
-  /** The logged-in customer, signed by Shopify. */
+  /** The logged-in customer, whom Shopify's signature covers. */
   readonly customerId: string | null;
 }
 
@@ -115,7 +115,7 @@ export class Access {
   }
 
   identify(group: AccessGroup, credentials: Credentials, query: string, isWrite: boolean): Caller {
-    // Ignore credentials: platforms may add some to probes.
+    // Credentials are ignored, because platforms may add some to probes.
     if (group === 'open') return ANYONE;
     if (group === 'metrics') {
       if (this.#metrics.allows(credentials.authorization)) return ANYONE;
@@ -175,7 +175,7 @@ export class Access {
     return ANYONE;
   }
 
-  /** The share code is the secret. A signature only selects the answer for the shop's theme. */
+  /** The share code is the secret. A signature only means that the answer is for the shop's theme. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
     const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -200,8 +200,8 @@ export class Access {
   }
 
   /**
-   * Shopify signs the logged-in customer, whichever page sent the request. A foreign page could link its own session to
-   * that customer, so its writes are refused.
+   * Shopify signs the logged-in customer, whichever page sends the request. Another site's page could link its own
+   * session to that customer, so its writes are refused.
    */
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
     const parameters = verifyProxySignature(query, this.#shopifySecrets, Date.now());
@@ -241,7 +241,7 @@ function originOfReferer(referer: string): string {
 /** Adds the signed customer to a body without `identity`. */
 export function withLogin(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
-  // Spreading a list would make it a valid object.
+  // A list stays as it is, because spreading it would make a valid object of it.
   if (Array.isArray(body)) return body;
   return { ...body, identity: { customerId } };
 }

@@ -7,7 +7,7 @@ import { isIP } from 'node:net';
 const FORWARDED_FOR = 'x-forwarded-for';
 const GROUPS = 8;
 const LOOPBACK_IPV6 = '::1';
-/** 64 bits: the smallest IPv6 network of a customer. */
+/** An IPv6 address is reduced to 64 bits, the smallest network that a provider's customer gets. */
 const NETWORK_GROUPS = 4;
 
 /**
@@ -26,7 +26,7 @@ export function isLoopback(address: string): boolean {
   return address === LOOPBACK_IPV6 || address.startsWith('127.');
 }
 
-/** A proxy may add its entry in another line; `getHeader` returns only the first. */
+/** Reads all lines of the header, because a proxy may add its entry in another line than the first. */
 function forwardedFor(req: HttpRequest): string[] {
   const entries: string[] = [];
   req.forEach((name, value) => {
@@ -58,7 +58,7 @@ function ofBytes(bytes: Uint8Array): string {
 }
 
 function groupsOf(address: string): number[] {
-  // The URL parser also converts a dotted end to hexadecimal.
+  // The URL parser converts a dotted end to hexadecimal, too.
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const parse = (part: string) =>
     part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));

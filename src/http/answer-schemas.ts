@@ -1,4 +1,4 @@
-// JSON Schemas of answers. They are open: fields may be added at any time.
+// JSON Schemas of answers. They allow other fields, because fields may be added at any time.
 
 import { ERRORS } from '../errors.js';
 import { boolean, count, id, idOrNull, text, textOrNull, time, word } from '../field-schemas.js';

@@ -9,13 +9,13 @@ import type { Answer, TextStream } from './operation.js';
 import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 import { pump } from './pump.js';
 
-/** Bytes of JSON. Smaller JSON is written without checking back-pressure: rate limits bound the unread answers. */
+/** JSON of fewer bytes is written without checking back-pressure: rate limits bound the unread answers. */
 const SMALL_BYTES = 4 * 1024;
-/** Bytes. A larger answer counts as several requests, and is refused while too many bytes are unread. */
+/** An answer of more bytes counts as several requests, and is refused while too many bytes are unread. */
 export const LARGE_BYTES = 16 * 1024;
 
-// All common headers in one writeHeader, which costs 0.17 µs. uWebSockets.js checks no values: never add a caller's
-// value unchecked.
+// One writeHeader writes all common headers, since each call costs 0.17 µs. uWebSockets.js doesn't check values: never
+// add a caller's value unchecked.
 const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
 const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
 
@@ -102,7 +102,7 @@ export function writeAnswer(
   else to.held = endCounted(res, body, pending);
 }
 
-/** `end` would copy the unread part for each slow reader; with `tryEnd` readers of a file share it. */
+/** `end` would copy the unread part for each slow reader. With `tryEnd`, the readers of a file share it. */
 function endCounted(
   res: HttpResponse,
   body: string | Uint8Array,

@@ -7,7 +7,7 @@ import type { MasterState } from '../redis/health.js';
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';
   readonly highWater: number;
-  /** Reads backlogs by stream number. Throws if Redis does not answer. */
+  /** Reads the backlogs, by stream number. @throws if Redis doesn't answer */
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
@@ -26,7 +26,7 @@ const NAMES = {
   },
 } as const;
 
-/** @returns reads and shows them; if Redis does not answer, nothing instead of old values */
+/** @returns a function that reads the values and shows them; if Redis doesn't answer, it shows none */
 export function backlogMetrics(
   registry: Registry,
   streams: readonly WatchedStreams[],
@@ -57,7 +57,7 @@ export function backlogMetrics(
       countErasures().catch(() => undefined),
       look(),
     ]);
-    // Synchronous: a concurrent scrape must not see half of the new values.
+    // All values change synchronously, so that a concurrent scrape doesn't see only half of them.
     for (const [i, backlog] of backlogs.entries()) show[i]?.(backlog);
     for (const state of STATES) masters.set({ state }, states.filter((one) => one.state === state).length);
     redisUp.set(states.length > 0 && states.every(({ state }) => state === 'up') ? 1 : 0);

@@ -1,8 +1,8 @@
 // Reads request bodies, with limits of size and time.
 // uWebSockets.js drops connections that send nothing for about 10 s. Pausing and resuming a response restarts that
 // clock, which leaves time to answer 408.
-// Beyond MAX_CHUNKS (about 1 µs each) the connection closes without an answer: else uWebSockets.js would process the
-// rest of its buffer.
+// After MAX_CHUNKS (about 1 µs each) the connection is closed without an answer. Otherwise uWebSockets.js would process
+// the rest of its buffer.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { Buffer } from 'node:buffer'; // the global is a slow getter
@@ -17,14 +17,14 @@ const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 /** The largest body, 1 MiB, has 725 TCP segments, or 1,025 chunks of 1 KB. */
 const MAX_CHUNKS = 1_200;
 const LEAST_CAPACITY = 512;
-/** Limit of all unfinished bodies together. Beyond it, the oldest are refused: their senders are not authenticated yet. */
+/** Limit of all unfinished bodies together. Beyond it, the oldest ones are refused. */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
-/** uWebSockets.js counts in steps of 4 s: its time-out of 10 s may come after 8. */
+/** uWebSockets.js counts in steps of 4 s, so its time-out of 10 s may come after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** Exactly one of these is called, once. */
+/** For each body, one of these is called once. */
 export interface BodyCallbacks {
   bodyComplete(body: Buffer): void;
   bodyUnread(error: ServiceError): void;

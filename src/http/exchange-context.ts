@@ -25,7 +25,7 @@ export interface ExchangeContext {
   /** Called for every error answer. @param sentence if it differs from the code's */
   readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;
   onForwarded(): void;
-  /** The caller's X-Request-Id if valid, else a new one. */
+  /** @returns the caller's X-Request-Id if it is valid, or a new one */
   requestId(head: Head): string;
 }
 

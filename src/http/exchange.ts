@@ -31,7 +31,7 @@ import { parseQuery, type Query } from './query.js';
  */
 type State = 'arriving' | 'handled' | 'answered' | 'ended';
 
-/** Bytes of an unwanted body to read and drop; a longer one ends the connection. */
+/** So many bytes of an unwanted body are read and dropped. A longer body ends the connection. */
 const MAX_DISCARDED_BODY = 1024 * 1024;
 
 export class Exchange implements Request, BodyCallbacks, Recipient {
@@ -101,9 +101,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * Possible request smuggling: a proxy may see another end of this request, so nothing after it may be read.
-   * uWebSockets.js drops a connection if a second request arrives while one is open, so the answer waits for the next
-   * tick.
+   * A proxy may see another end of this request (request smuggling), so nothing after it may be read. The answer waits
+   * for the next tick: uWebSockets.js drops the connection if a second request arrives while this one is open.
    */
   #refuseAmbiguous(): void {
     this.mustClose = true;
@@ -153,7 +152,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
       this.#parse(bytes);
       return;
     }
-    // uWebSockets.js reads trailers as the next request and aborts this one with 505, at the latest in this tick.
+    // Waits for the next tick, because uWebSockets.js reads trailers as the next request, and then aborts this one.
     const kept = Buffer.from(bytes);
     setImmediate(() => {
       if (this.#state !== 'ended') this.#parse(kept);
@@ -190,8 +189,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * A write checks first: a later login does not concern it. A read checks afterwards: a concurrent login may have
-   * merged the customer's data.
+   * A write checks first: a later login doesn't concern it. A read checks afterwards: a concurrent login may have merged
+   * the customer's data.
    */
   async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
     const { linkedSessions } = this.#context;

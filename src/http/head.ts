@@ -1,10 +1,10 @@
-// Reads all headers in one pass; each costs as much as one getHeader. `getHeader` hides a second Content-Length and
-// an empty Transfer-Encoding, which proxies may read differently (request smuggling, RFC 9112, 11.2).
+// Reads all headers in one pass, which costs as much per header as `getHeader`. That would hide a second Content-Length
+// and an empty Transfer-Encoding, which proxies may read differently (request smuggling, RFC 9112, 11.2).
 
 import type { HttpRequest } from 'uWebSockets.js';
 
 export class Head {
-  // The first header of each name; '' if absent.
+  // The value of the first header with each name; '' if there is none.
   requestId = '';
   authorization = '';
   apiKey = '';
@@ -17,10 +17,10 @@ export class Head {
   contentEncoding = '';
   isChunked = false;
   isForwarded = false;
-  /** The body's length is ambiguous, or trailers are announced. */
+  /** True if the body's length is ambiguous, or trailers are announced. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
-  /** Alternating names and values. */
+  /** Names and values of the wanted headers, alternating. */
   #found: string[] | undefined;
 
   constructor(wanted: readonly string[]) {
@@ -90,7 +90,7 @@ const NONE: readonly string[] = [];
 let reading = new Head(NONE);
 const take = (name: string, value: string): void => reading.take(name, value);
 
-/** Call before the handler returns: `req` is invalid later. */
+/** Call before the handler returns; later `req` is invalid. */
 export function readHead(req: HttpRequest, wanted = NONE): Head {
   reading = new Head(wanted);
   req.forEach(take);

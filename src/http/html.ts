@@ -1,4 +1,4 @@
-// HTML templates. Values are escaped, braces too: themes run them as Liquid.
+// HTML templates. Values are escaped, also their braces, because themes run those as Liquid.
 
 export class Html {
   readonly text: string;
@@ -40,7 +40,7 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/** Normalises an image's address. Accepts only `https:` at a listed host. */
+/** Normalises an image's address. @returns undefined unless it is `https:` at a listed host */
 export function imageAddress(
   address: string | null,
   { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },

@@ -9,13 +9,13 @@ import type { Request } from './operation.js';
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
 
-/** An erasure also works at Redis's `maxmemory`. */
+/** The operation of an erasure, which also works if Redis has reached `maxmemory`. */
 export const ERASURE = 'erase';
 
 interface Fingerprint {
   readonly operation: string;
   readonly input: unknown;
-  /** The profile that the first try changes: recorded, so that a retry finds it. */
+  /** The profile that the first try changes. It is recorded, so that a retry finds it. */
   readonly location?: () => string;
 }
 
@@ -45,7 +45,7 @@ export async function onceUnderKey(
     ]);
   }
   const { kind, account } = request.caller;
-  // A login keeps the session, and so the scope.
+  // A session comes before a customer in the scope, so that a login doesn't change it.
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');

@@ -44,7 +44,7 @@ export function leftOut(
   };
 }
 
-/** @param count receives fields without line numbers, so that the schema bounds them */
+/** @param count called with fields without line numbers, so that the schema bounds their number */
 export function faultyFields(
   count: (field: string) => void,
   log: Logger,

@@ -1,7 +1,7 @@
-// RATE_LIMIT and ANONYMOUS_RATE_LIMIT. Workers divide a limit, so that no request waits for Redis; a caller on one
+// RATE_LIMIT and ANONYMOUS_RATE_LIMIT. Workers divide a limit, so that no request waits for Redis. A caller with one
 // connection gets one worker's share.
-// All callers share a window of one second, which begins with the first request after the last window. This needs no
-// timers, but a caller may send twice its limit around the end of a window.
+// All callers share a window of one second, which begins with the first request after the window before. This needs no
+// timers, but around the end of a window a caller may send twice its limit.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';
@@ -9,7 +9,7 @@ import { type AccessGroup, type Caller, isGuarded } from './access.js';
 import { callerAddress, isLoopback } from './address.js';
 
 const WINDOW_MS = 1_000;
-/** Callers to remember, at about 100 bytes each. Beyond the limit, the oldest are dropped. */
+/** Maximum of remembered callers, at about 100 bytes each. Beyond it, the oldest are dropped. */
 const MAX_CALLERS = 100_000;
 
 export class RateLimit {
@@ -26,7 +26,7 @@ export class RateLimit {
     this.#now = now;
   }
 
-  /** A refused request does not count. @throws ServiceError `rate_limited` */
+  /** Counts a request unless it is refused. @throws ServiceError `rate_limited` */
   count(caller: string): void {
     const count = this.#countOf(caller);
     if (count >= this.#share) throw this.#refusal(count, 1);
@@ -36,7 +36,7 @@ export class RateLimit {
   /**
    * Charges a batch for its remaining n − 1 requests. The first batch of a window always passes; its excess counts in
    * the next windows.
-   * @throws ServiceError `rate_limited`, or `invalid_request` if it exceeds the whole limit
+   * @throws ServiceError `rate_limited`, or `invalid_request` if the batch exceeds the whole limit
    */
   countWeight(caller: string, requests: number): void {
     if (requests > this.#perSecond)
@@ -90,9 +90,9 @@ export class RateLimit {
 }
 
 export interface LimitSettings {
-  /** 0 means no limit. */
+  /** Requests per second; 0 means no limit. */
   readonly perCaller: number;
-  /** 0 means no limit. */
+  /** Requests per second; 0 means no limit. */
   readonly perAnonymousAddress: number;
   readonly trustedProxies: number;
   readonly workers?: number | undefined;
@@ -112,7 +112,7 @@ export class RateLimits {
     this.#trustedProxies = trustedProxies;
   }
 
-  /** @param caller undefined after a wrong credential */
+  /** @param caller undefined if its credentials are wrong */
   count(group: AccessGroup, caller: Caller | undefined, res: HttpResponse, req: HttpRequest): string {
     if (!isGuarded(group)) return '';
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;
@@ -129,7 +129,7 @@ export class RateLimits {
     this.#callers?.charge(key, requests);
   }
 
-  /** App-proxy requests come from Shopify's addresses, unless trusted proxies name the visitors'. */
+  /** False for app-proxy requests, which come from Shopify's addresses, unless trusted proxies name the visitors'. */
   #isAnonymous(caller: Caller | undefined, key: string): boolean {
     if ((caller?.account ?? null) !== null) return false;
     return (caller?.kind !== 'storefront' || this.#trustedProxies > 0) && !isLoopback(key);

@@ -1,5 +1,5 @@
-// LINKED_SESSIONS=closed: after a logout the session's id must not open the customer's wishlist. A publishable key is
-// public, so it never opens the wishlist of a linked session.
+// Refuses linked sessions: with LINKED_SESSIONS=closed, since after a logout the session's id must not open the
+// customer's wishlist; and always with a publishable key, because that is public.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';

@@ -15,7 +15,7 @@ export class TickWatch {
     this.#longestMs = longestMs;
   }
 
-  /** Monotonic time of the tick's first request; one clock read per tick. */
+  /** When the tick's first request came, by `performance.now()`, which is read once per tick. */
   get began(): number {
     if (!this.#hasBegun) {
       this.#hasBegun = true;

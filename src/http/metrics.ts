@@ -1,5 +1,5 @@
-// Metrics of one `serve` process. The hot path counts in plain numbers that a scrape reads. A scrape shows all workers of
-// a port, labelled `worker`.
+// Metrics of one `serve` process. The hot path counts in plain numbers, which a scrape reads. It shows all workers of a
+// port, each with its label `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
@@ -18,7 +18,7 @@ export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<st
   const labelled = Object.entries(byWorker).map(([worker, stats]) =>
     stats.map(({ values, ...metric }) => ({
       ...metric,
-      // No two series are equal, so nothing is summed; other aggregators drop series.
+      // Nothing is summed, because no two series are equal. Other aggregators drop series.
       aggregator: 'sum',
       values: values.map((sample) => ({ ...sample, labels: { worker, ...sample.labels } })),
     })),

@@ -26,7 +26,7 @@ export function publish(schema: unknown): unknown {
     : schema;
 }
 
-/** Rules without a standard keyword go into the description. */
+/** Describes rules in words if there is no standard keyword for them. */
 function publishFields({ description, ...schema }: Readonly<Record<string, unknown>>): object {
   const published: Record<string, unknown> = {};
   const told = description === undefined ? [] : [description];
@@ -45,7 +45,7 @@ function publishFields({ description, ...schema }: Readonly<Record<string, unkno
     } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
     else if (keyword === 'blankIsNull') told.push('a blank text is as null, in fields that may be null');
     else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
-    // Not as keyword: type generators would make the field required.
+    // The keyword `default` is left out, because type generators would make the field required.
     else if (keyword === 'default') told.push(`${value} where absent`);
     else published[keyword] = publish(value);
   }

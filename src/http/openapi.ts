@@ -225,7 +225,7 @@ function refusals(operation: Operation): Record<string, object> {
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   const json = { 'application/json': { schema: publish(errorAnswer) } };
-  // Error answers of other types come only after authentication, so JSON stays possible.
+  // JSON is possible, too, because error answers of other types come only after authentication.
   const own = Object.fromEntries((operation.errorTypes ?? []).map((type) => [type, { schema: TEXT }]));
   return Object.fromEntries(
     Array.from(byStatus, ([status, codes]) => [

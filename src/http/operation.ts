@@ -8,7 +8,7 @@ import type { Head } from './head.js';
 import type { Query } from './query.js';
 
 export const MAX_BODY = 64 * 1024;
-/** Most bytes of an event's payload or an item's properties, as compact JSON. */
+/** Maximum bytes of an event's payload or an item's properties, as compact JSON. */
 export const MAX_PAYLOAD = 16 * 1024;
 
 export interface Answer {
@@ -23,7 +23,7 @@ export interface TextStream extends AsyncIterable<string> {
   close(): void;
 }
 
-/** `handle` calls `answer` or `fail` itself, now or later. */
+/** The result of `handle` if it calls `answer` or `fail` itself, now or later. */
 export const LATER = undefined;
 
 export interface Operation<Input = unknown> {
@@ -31,15 +31,15 @@ export interface Operation<Input = unknown> {
   readonly path: string;
   readonly accessGroup: AccessGroup;
   readonly maxBody: number;
-  /** JSON may come as text/plain, which needs no CORS preflight. */
+  /** If set, JSON may come as text/plain, which needs no CORS preflight. */
   readonly takesText?: true;
   readonly wantsBytes?: true;
   readonly onlyReads?: true;
-  /** Names of further headers to keep, in lower case. */
+  /** Names of other headers that `handle` reads, in lower case. */
   readonly headers?: readonly string[];
   readonly doc: OperationDoc;
   admit?(request: Request): void;
-  /** Requests to count for RATE_LIMIT; default 1. @param body not validated */
+  /** @param body not validated @returns how many requests it counts as for RATE_LIMIT; by default 1 */
   weight?(body: unknown): number;
   /** The exchange authorises an `identity` in the result. @param body undefined if absent @throws ServiceError */
   read?(body: unknown, request: Request): Input;
@@ -83,13 +83,13 @@ export const TAGS = {
   Operating: 'Health, figures and documentation of the service',
 } as const;
 
-/** Tests send the examples. */
+/** An operation's entry in /openapi.json. Tests send the examples. */
 export interface OperationDoc {
   /** The function's name in generated clients. */
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
-  /** Error codes, without those that codesOf() in openapi.ts adds. */
+  /** Error codes besides those that codesOf() in openapi.ts adds. */
   readonly refusals?: readonly ErrorCode[];
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
   readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };

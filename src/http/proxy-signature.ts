@@ -1,5 +1,5 @@
-// Shopify's app-proxy signature: hex HMAC-SHA256, under the app's secret, of all other query parameters, decoded, as
-// `name=value` (repeated values joined by commas), sorted, without separator.
+// Shopify's app-proxy signature: a hexadecimal HMAC-SHA256 with the app's secret. The signed text is all other query
+// parameters, decoded, as `name=value` (repeated values joined by commas), sorted, without separators.
 // https://shopify.dev/docs/apps/build/online-store/app-proxies/authenticate-app-proxies
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -9,7 +9,8 @@ const MAX_AGE_MS = 90_000;
 const READ = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
 const LOGIN = 'logged_in_customer_id=';
 /**
- * Every possible timestamp in the signed text: 10 digits before the end or a parameter that sorts after `timestamp`.
+ * Finds every possible timestamp in the signed text: 10 digits before the end, or before a parameter that sorts after
+ * `timestamp`.
  */
 const TIMES = /timestamp=(\d{10})(?![\0-s])/g;
 
@@ -42,9 +43,9 @@ export function verifyProxySignature(
 }
 
 /**
- * The signed text has no separators: `a=1logged_in_customer_id=300m=` with an empty `logged_in_customer_id` equals
- * `a=1`, `logged_in_customer_id=300`, `m=l` with an empty `ogged_in_customer_id`. So the text must contain that name
- * only as the parameter. A replay can change the timestamp in the same way, so the oldest possible one counts.
+ * The signed text has no separators, so different parameters may have the same text: `a=1logged_in_customer_id=300` may
+ * be one parameter or two. So the text must contain `logged_in_customer_id=` only as the parameter. A replay can change
+ * the timestamp in the same way, so the oldest possible one counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

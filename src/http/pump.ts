@@ -1,5 +1,5 @@
-// Writes a streamed body with back-pressure. An incomplete body cuts the connection, so that no client takes it for
-// complete.
+// Writes a streamed body with back-pressure. If the body fails, the connection is cut, so that no client takes the body
+// for complete.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { overloaded } from '../errors.js';
@@ -13,7 +13,7 @@ export interface PumpEvents {
   onCut(error: Error): void;
 }
 
-/** @returns held until the client has read all or disconnects */
+/** @returns the answer, which is pending until the client has read all or disconnects */
 export function pump(
   res: HttpResponse,
   body: TextStream,

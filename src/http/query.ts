@@ -1,8 +1,8 @@
-// Parses queries: plain ones in a third of the time of node:querystring, which parses the others.
+// Parses queries. Plain ones take a third of the time of node:querystring, which parses the others.
 
 import { parse } from 'node:querystring';
 
-/** Two lists, because an object would get a hidden class for each set of names. */
+/** Has two lists, because an object would get a hidden class for each set of names. */
 export class Query {
   readonly #names: readonly string[];
   readonly #values: readonly (string | string[])[];

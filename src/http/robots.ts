@@ -3,7 +3,7 @@
 import { createIsbotFromList, isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 
-/** isbot's list without HTTP clients (curl): their visits are sent on purpose. */
+/** isbot's list without HTTP clients such as curl, whose visits are sent on purpose. */
 const namesRobot = createIsbotFromList([
   '(?<! cu)bots?(?:\\b|_)',
   'crawl',
@@ -15,7 +15,7 @@ const namesRobot = createIsbotFromList([
   '^whatsapp/',
 ]);
 
-/** Cached results: the expression takes 3 µs, the cache 0.2 µs. */
+/** Results by user agent: the expression takes 3 µs, the cache 0.2 µs. */
 const known = new LRUCache<string, boolean>({ max: 1_000 });
 
 export function isRobot(userAgent: string): boolean {

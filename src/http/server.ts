@@ -19,11 +19,11 @@ export interface ServerOptions
   readonly uws: Uws;
   readonly host: string;
   readonly port: number;
-  /** Prefix of the paths of `operations`, but not of `unprefixed`. */
+  /** A prefix of the paths of `operations`, but not of those of `unprefixed`. */
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];
-  /** Called with undefined for unknown paths. */
+  /** @param operation undefined for unknown paths */
   readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
   readonly longestTickMs: number;
   readonly trustedProxies: number;
@@ -76,8 +76,8 @@ export class Server implements ExchangeContext {
   }
 
   /**
-   * First /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers send no more requests.
-   * Only then does the server stop listening and close connections: otherwise clients would reconnect, and the kernel
+   * First, /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers send no more requests.
+   * Only then does the server stop listening and close connections. Otherwise clients would reconnect, and the kernel
    * resets connections that arrive while a process stops listening.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
@@ -153,7 +153,7 @@ export class Server implements ExchangeContext {
   #preflight(methods: string): Handler {
     return (res, req) => {
       const head = readHead(req);
-      // Possible request smuggling; see Exchange.
+      // This may be request smuggling; see Exchange.
       if (head.isAmbiguous) return void res.close();
       const { closesConnections: closesConnection } = this;
       writePreflight(res, this.access, methods, { id: this.requestId(head), head, closesConnection });

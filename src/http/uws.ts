@@ -16,7 +16,7 @@ const require = createRequire(import.meta.url);
 const SOURCES = [
   {
     name: '@btc-vision/uwebsockets.js',
-    // Not import(): if the module throws, Node 20 also ends the process.
+    // Not by import(): if the module throws, that also ends the process on Node 20.
     load: () => require('@btc-vision/uwebsockets.js'),
     manifest: './package.json',
   },

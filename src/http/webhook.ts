@@ -1,5 +1,5 @@
-// Authenticates webhooks: a base64 HMAC-SHA256 of the raw body, with the app's secret, or the shop's for webhooks made
-// in the admin. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+// Authenticates webhooks by a base64 HMAC-SHA256 of the raw body. The secret is the app's, or the shop's if the webhook
+// was created in the admin. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -8,16 +8,16 @@ import type { Request } from './operation.js';
 
 export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
-/** The header of the topic, which is not signed. */
+/** The header with the topic, which isn't signed. */
 export const TOPIC = 'x-shopify-topic';
-/** An optional header, the same for all webhooks of an event. */
+/** An optional header with the event's id, which all its webhooks share. */
 export const EVENT_ID = 'x-shopify-event-id';
 export const MAX_DELIVERY = 1024 * 1024;
 export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Call before the body is read. */
+/** Checks the headers, before the body is read. */
 export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);

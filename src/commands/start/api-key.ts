@@ -15,7 +15,7 @@ export function ownDashboardToken(folder: string): Promise<string> {
   return ownSecret(folder, 'dashboard-token', '');
 }
 
-/** @throws StartupError if the file is unreadable or has no secret */
+/** @throws StartupError if the file is unreadable, or has no secret */
 async function ownSecret(folder: string, file: string, prefix: string): Promise<string> {
   const path = join(folder, file);
   const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -27,7 +27,7 @@ async function ownSecret(folder: string, file: string, prefix: string): Promise<
     throw new StartupError(`${path} does not hold a key; delete it, and a new one is made.`);
   }
   const key = `${prefix}${randomBytes(32).toString('base64url')}`;
-  // Rename the written file, so that a crash leaves a whole key or none.
+  // A file that was written before gets the name, so that a crash leaves a whole key or none.
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600, flag: 'wx' });
   await rename(`${path}.new`, path);

@@ -1,4 +1,4 @@
-// The child processes of `start`. Starting and stopping may overlap (Ctrl-C while Redis loads).
+// The child processes of `start`. They may be stopped while others start, as by Ctrl-C while Redis loads.
 
 import type { Logger } from 'pino';
 import type { ChildState } from '../../extras/embedded/child.js';
@@ -25,7 +25,7 @@ export class Children {
     this.#kill = kill;
   }
 
-  /** Throws after `close`. */
+  /** @throws after `close` */
   async start<T extends Stoppable>(
     name: string,
     run: (onState: (state: ChildState) => void) => Promise<T>,
@@ -44,13 +44,13 @@ export class Children {
     this.#closing = true;
   }
 
-  /** Stops children named `name` or `name <number>`, even while they start. */
+  /** Stops the children with the name `name` or `name <number>`, even while they start. */
   async stop(name: string): Promise<void> {
     const all = [...this.#members].filter(([key]) => key === name || key.startsWith(`${name} `));
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));
   }
 
-  /** Loses no acknowledged write: Redis's append-only file has them. */
+  /** Kills all children. No acknowledged write is lost, because Redis's append-only file has them. */
   kill(): void {
     this.#closing = true;
     for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');
@@ -67,7 +67,7 @@ export class Children {
     const what = state.state;
     if (state.state === 'starting') member.pid = state.pid;
     if (what === 'died' || what === 'stopped') member.pid = undefined;
-    // `stop` was called before the process existed.
+    // `close` was called before the process existed.
     if (what === 'starting' && this.#closing && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
 
     const log = this.#log.child({ child: name });

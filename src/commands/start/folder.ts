@@ -1,4 +1,4 @@
-// Creates DATA_DIR. Only its owner may read it: the append-only file holds the salt and e-mail addresses.
+// Creates DATA_DIR. Only its owner may read it, because the append-only file has the salt and e-mail addresses.
 
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';

@@ -1,6 +1,6 @@
 // Locks a data folder for one `wishmeter start`. The owner listens on a unix socket, which the kernel closes when the
-// owner dies; a pid in a file could be reused. With one shared socket, removing a dead owner's could remove a new
-// owner's. So each contender listens on its own socket and then asks the others:
+// owner dies; a pid in a file could be reused. If all used one path, removing a dead owner's socket could remove a new
+// owner's. So each contender listens on a socket of its own, and then asks the others:
 //
 //   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
 //     ▲               ├─ an owner ──▶ refused
@@ -17,7 +17,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../../errors.js';
 
 const SOCKET = /^start\.[0-9a-f]+\.sock$/;
-/** An owner that doesn't answer in time remains the owner. */
+/** Milliseconds to answer. An owner that doesn't answer in time remains the owner. */
 const ANSWER_MS = 5_000;
 const CONTEND_MS = 10_000;
 const PAUSE_MS = 10;
@@ -32,7 +32,7 @@ export async function lockFolder(folder: string, pid: number): Promise<Lock> {
       `Another \`wishmeter start\` (pid ${owner}) uses ${folder}; stop it or set another DATA_DIR.`,
     );
   const deadline = performance.now() + CONTEND_MS;
-  // A socket's path is limited to about 100 bytes.
+  // A symbolic link to the folder, because a socket's path has at most about 100 bytes.
   const link = await mkdtemp(join(tmpdir(), 'wm-lock-'));
   try {
     const near = join(link, 'd');
@@ -61,11 +61,11 @@ class OwnedError extends Error {
 }
 
 interface Contender extends Lock {
-  /** False if another contender goes first. @throws OwnedError */
+  /** @returns false if another contender goes first @throws OwnedError */
   isFirst(deadline: number): Promise<boolean>;
 }
 
-/** Renames the socket once it listens: a renamed socket that refuses is dead. */
+/** Renames the socket once it listens, so a socket with that name that refuses connections is dead. */
 async function listen(near: string, folder: string, pid: number): Promise<Contender> {
   let owns = false;
   const server = createServer((asking) => {
@@ -110,7 +110,7 @@ async function ask(path: string): Promise<string | undefined> {
     return await text(socket);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ECONNRESET') return ''; // the other one is closing; the caller asks again
+    if (code === 'ECONNRESET') return ''; // That process is closing its socket; the caller asks again.
     return code === 'ECONNREFUSED' || code === 'ENOENT' ? undefined : 'unknown';
   } finally {
     clearTimeout(late);

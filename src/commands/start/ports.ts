@@ -1,4 +1,4 @@
-// Checks ports before workers start, which could silently share another program's port (SO_REUSEPORT).
+// Checks ports before workers start: a worker could share another program's port unnoticed (SO_REUSEPORT).
 
 import { createServer, type Server } from 'node:net';
 import { StartupError } from '../../errors.js';
@@ -20,7 +20,7 @@ const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
   ENOTFOUND: notHere,
 };
 
-/** @throws StartupError also if a port is wanted twice */
+/** @throws StartupError if a port is taken, or wanted twice */
 export async function checkPorts(wanted: readonly Wanted[]): Promise<void> {
   const held = await Promise.allSettled(wanted.map(hold));
   await Promise.all(

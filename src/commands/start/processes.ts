@@ -3,7 +3,7 @@
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
 //
-// If Redis is empty, flush starts before serve: flush fails if ClickHouse shows that Redis lost its data.
+// If Redis is empty, flush starts before serve, because it fails if ClickHouse shows that Redis has lost its data.
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
@@ -31,7 +31,7 @@ const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
 
-/** A restarted child reuses its port. */
+/** A child that is restarted gets its port again. */
 interface Listening {
   readonly ready: true;
   readonly port: number;
@@ -59,7 +59,7 @@ export interface Running {
   readonly dashboardToken: string;
 }
 
-/** @throws StartupError of the first failure; other processes may be running */
+/** @throws StartupError of the first process that fails; others may be running */
 export async function startProcesses(
   config: StartConfig,
   env: Environment,
@@ -136,7 +136,7 @@ export async function startProcesses(
         (child) => relay.join(`${n}`, child),
       );
     const first = worker(1, PORT);
-    // With port 0 the first worker chooses the port that all share.
+    // With port 0, the first worker chooses the port that all workers share.
     const port = PORT || (await first).ready.port;
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;
@@ -168,7 +168,7 @@ export async function startProcesses(
   };
 }
 
-/** False if Redis doesn't answer; `serve` reports that. */
+/** @returns false also if Redis doesn't answer, which `serve` reports */
 async function isNew(redisUrl: string, { KEY_PREFIX }: StartConfig): Promise<boolean> {
   try {
     return !(await holdsDeployment(redisUrl.split(','), createKeys(KEY_PREFIX)));

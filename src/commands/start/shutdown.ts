@@ -1,4 +1,4 @@
-// Runs shutdown steps in order. A step that hangs or fails doesn't prevent the next.
+// Runs shutdown steps in order. A step that hangs or fails doesn't prevent the next one.
 
 export interface ShutdownStep {
   readonly name: string;
@@ -44,7 +44,7 @@ function runStep({ name, withinMs, run }: ShutdownStep, clock: Clock): Promise<S
       cancel();
       resolve({ name, ms: clock.now() - start, ...how });
     };
-    // Inside `then`, a synchronous error of `run` rejects, too.
+    // `run` is called in `then`, so that its synchronous errors reject, too.
     Promise.resolve()
       .then(run)
       .then(

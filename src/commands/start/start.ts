@@ -11,7 +11,7 @@ import { lockFolder } from './lock.js';
 import { type Running, startProcesses, stopOrder } from './processes.js';
 import { shutdown } from './shutdown.js';
 
-/** @throws StartupError if a process can't start; it stops the others first */
+/** @throws StartupError if a process can't start, after stopping the others */
 export async function start(program: Program<'start'>): Promise<number> {
   const { config, env, log, stdout } = program;
   const began = performance.now();

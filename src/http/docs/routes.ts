@@ -13,7 +13,7 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-// Browser files are not compiled: read them from src.
+// Browser files are read from src, because they are not compiled.
 const OURS = new URL('../../../../src/http/docs/', import.meta.url);
 const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
