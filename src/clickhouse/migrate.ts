@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
 import { statementsOf } from './cluster.js';
-import { loadViews, type View } from './views.js';
+import { loadViews } from './views.js';
 
 export interface Migration {
   readonly version: number;
@@ -22,9 +22,6 @@ CREATE TABLE IF NOT EXISTS {database}.schema_migrations {on_cluster}
   (version UInt32, name String, checksum String, ran_at DateTime('UTC') DEFAULT now())
   ENGINE = {replicated}ReplacingMergeTree({everywhere}) ORDER BY (version, checksum);
 `;
-
-/** Version of the records of the views' state; migrations begin at 1. */
-const VIEWS = 0;
 
 export function loadMigrations(): Migration[] {
   return readdirSync(MIGRATIONS)
@@ -76,34 +73,8 @@ export async function migrate(
     });
     now.push(migration.name);
   }
-  if (given === undefined) {
-    const views = loadViews();
-    const texts = [...migrations, ...views].flatMap(({ sql }) =>
-      statementsOf(sql, database, cluster, timeZone),
-    );
-    const state = stateOf(database, views, texts);
-    // The system tables of a cluster's server know only its own views.
-    if (cluster !== '' || !(await isRecorded(client, database, state))) {
-      for (const { sql } of views) await run(sql);
-      await run(
-        `INSERT INTO ${database}.schema_migrations (version, name, checksum) SELECT ${VIEWS}, 'views', ${state};\n`,
-      );
-    }
-  }
+  if (given === undefined) for (const { sql } of loadViews()) await run(sql);
   return now;
-}
-
-/** SQL for a digest of these texts and of what ClickHouse has made of the views. */
-function stateOf(database: string, views: readonly View[], texts: readonly string[]): string {
-  const names = views.map(({ name }) => `'${name}'`).join();
-  return `(SELECT concat('${createHash('sha256').update(texts.join()).digest('hex')}', hex(groupBitXor(sipHash64(name, create_table_query))))
-    FROM system.tables WHERE database = '${database}' AND name IN (${names}))`;
-}
-
-/** True if a start of this version left the views as they are: to put them again takes 43 statements. */
-async function isRecorded(client: ClickHouseClient, database: string, state: string): Promise<boolean> {
-  const query = `SELECT 1 FROM ${database}.schema_migrations WHERE version = ${VIEWS} AND checksum = ${state} LIMIT 1`;
-  return (await (await client.query({ query, format: 'JSONEachRow' })).json()).length > 0;
 }
 
 interface Recorded {

@@ -1,5 +1,4 @@
-// Loads the analysts' views. A start replaces all if any is not as this version left it: changes by hand are undone, and
-// after an upgrade a view with `*` gets new columns.
+// Loads the analysts' views. Each start replaces all: a view with `*` gets new columns, and changes by hand are undone.
 
 import { readFileSync } from 'node:fs';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';

@@ -63,7 +63,7 @@ t.test('three flushers on an empty ClickHouse make one schema, and each event on
   t.equal(
     await sql(
       clickhouse.url,
-      'SELECT version, uniqExact(checksum) FROM schema_migrations WHERE version > 0 GROUP BY version ORDER BY version',
+      'SELECT version, uniqExact(checksum) FROM schema_migrations GROUP BY version ORDER BY version',
     ),
     loadMigrations()
       .map(({ version }) => `${version}\t1`)
