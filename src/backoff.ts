@@ -9,7 +9,7 @@ export interface Backoff {
 
 const USUAL: Backoff = { firstMs: 100, longestMs: 10_000 };
 
-/** Milliseconds: between half and all of a time that doubles with each consecutive failure. */
+/** @returns milliseconds: between half and all of a time that doubles with each consecutive failure */
 export function backoffMs(
   failures: number,
   { firstMs, longestMs }: Backoff = USUAL,
@@ -23,6 +23,6 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await sleep(ms, undefined, { signal });
   } catch {
-    // Aborted: the caller checks the signal.
+    // The pause was aborted. The caller checks the signal.
   }
 }

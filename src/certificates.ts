@@ -14,7 +14,7 @@ const FAULTS: Readonly<Record<string, string>> = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS at this port; use a URL without TLS',
 };
 
-/** Node trusts public authorities only. */
+/** Codes for a certificate of an authority that Node doesn't know: it trusts public ones only. */
 const UNKNOWN_AUTHORITY = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',

@@ -1,5 +1,5 @@
-// Reads the environment into a frozen Config. Errors contain no value, which may be a key. docs/settings.md and
-// `wishmeter help` are generated from the three groups below.
+// Reads the environment into a frozen Config. Errors never contain a value, because it may be a key. docs/settings.md
+// and `wishmeter help` are generated from the three groups below.
 
 import { StartupError } from './errors.js';
 import {
@@ -258,7 +258,7 @@ export interface Config extends Parsed {}
 export type SettingName = keyof Config;
 export type VisitAccess = Config['VISIT_ACCESS'];
 
-/** @param fallbacks override the settings' defaults @throws StartupError that lists every wrong setting */
+/** @param fallbacks override defaults of settings @throws StartupError that lists every wrong setting */
 export function readConfig<Name extends SettingName = SettingName>(
   env: Readonly<Record<string, string | undefined>>,
   names: readonly Name[] = ALL_SETTINGS as readonly Name[],

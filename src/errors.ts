@@ -1,4 +1,4 @@
-// Errors with a sentence for people. Imports nothing, so that every layer can throw them.
+// Errors with a sentence for people. This file imports nothing, so that every layer can throw them.
 
 /** `path` is a JSON pointer into the body or the query. */
 export interface Issue {
@@ -76,12 +76,12 @@ export interface ServiceErrorOptions extends ErrorOptions {
 }
 
 /**
- * The bottleneck: a stream of events, calls that wait for Redis, Redis's `maxmemory`, the event loop, unread answers,
+ * The bottleneck: a stream of events, calls waiting for Redis, Redis's `maxmemory`, the event loop, unread answers, or
  * unread bodies.
  */
 export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
 
-/** Any other error is a bug, answered with 500. */
+/** Any other error in a request is a bug, and is answered with 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;
@@ -118,7 +118,7 @@ export function overloaded(overload: Overload, cause?: Error): ServiceError {
   return new ServiceError('overloaded', OVERLOADS[overload], undefined, { overload, cause });
 }
 
-/** A mistake of the operator: one sentence without a stack trace, exit code 1. */
+/** A mistake of the operator, which is printed as one sentence without a stack trace. The exit code is 1. */
 export class StartupError extends Error {
   constructor(sentence: string) {
     super(sentence);
@@ -126,5 +126,5 @@ export class StartupError extends Error {
   }
 }
 
-/** A database does not answer. Long-running processes wait for it; commands end. */
+/** A database doesn't answer. Long-running processes wait for it; other commands end. */
 export class AwayError extends StartupError {}

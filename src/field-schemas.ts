@@ -1,6 +1,6 @@
 // JSON Schemas of single fields. `format` names a rule of src/validation/validator.ts.
 
-/** The maximum is there because JSON.parse rounds larger integers. */
+/** Has a maximum, because JSON.parse rounds larger integers. */
 export const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
 export const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
 export const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;

@@ -17,7 +17,7 @@ export const EVERY_PROFILE = '*';
 
 export const MAX_ID_BYTES = 255;
 
-// Broken clients send these as ids. Each would merge many visitors into one profile.
+// Broken clients send these as ids. Each of them would merge many visitors into one profile.
 const JUNK = new Set([
   'null',
   'undefined',
@@ -31,14 +31,14 @@ const JUNK = new Set([
   'true',
   'false',
 ]);
-// Forms and scripts send these. Each would lead to many visitors.
+// Forms and scripts send these. Each of them would lead to many visitors.
 const PLACEHOLDER_EMAIL =
   /^(?:(?:none|null|undefined|nan|no-?reply|do-?not-?reply)@|test@test\.|[^@]*@example\.)/;
 
 const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
 
 const CONTROL = /\p{Cc}/u;
-/** Fast path for nearly all texts. */
+/** Nearly all texts match, and need no further check. */
 const PRINTABLE = /^[ -~]*$/;
 const SHOPIFY_GID = /^gid:\/\/shopify\/([A-Za-z]+)\/(\d+)$/;
 
@@ -48,7 +48,7 @@ export function fitsBytes(text: string, max: number): boolean {
   return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
 }
 
-/** True without control characters and lone surrogates, which UTF-8 can't encode. */
+/** False if there are control characters, or lone surrogates, which UTF-8 can't encode. */
 export function isPlainText(text: string): boolean {
   return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
 }
@@ -96,7 +96,7 @@ export function isVisitorId(text: string): boolean {
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
 }
 
-/** A placeholder is stored, but doesn't lead to a visitor. @param email trimmed, lower case */
+/** A placeholder is stored, but doesn't lead to a visitor. @param email trimmed, in lower case */
 export function isPlaceholderEmail(email: string): boolean {
   return PLACEHOLDER_EMAIL.test(email);
 }
@@ -113,12 +113,12 @@ export function namesIn({ customerId, sessionId }: Identity): string[] {
 }
 
 /**
- * Longer ids are hashed: one field above hash-max-listpack-value (64) would turn a whole bucket from a listpack into a
- * hash table.
+ * Longer ids are hashed: one field longer than hash-max-listpack-value (64) would turn a whole listpack into a hash
+ * table.
  */
 export const MAX_CLEAR_ID_BYTES = 62;
 
-/** `c:<customer>`, `s:<session>`, or with a hash `C:<hash>`, `S:<hash>`. */
+/** @returns `c:<customer>` or `s:<session>`; if the id is hashed, `C:<hash>` or `S:<hash>` */
 export function identityName(kind: 'c' | 's', id: string): string {
   if (fitsBytes(id, MAX_CLEAR_ID_BYTES)) return `${kind}:${id}`;
   return `${kind.toUpperCase()}:${createHash('sha256').update(id).digest('base64url')}`;

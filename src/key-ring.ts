@@ -1,7 +1,7 @@
 // Secret keys, compared in constant time. Several valid keys allow rotation.
 //
-// Hashing each request's key would cost more than the rest of the access check, so a key that matched by digest is
-// remembered as text. Its comparison visits every character: the time reveals only the length.
+// Hashing each request's key would cost more than the rest of the access check, so a key that matched by its digest is
+// remembered as text. Comparing texts visits every character, so the time reveals only the length.
 
 import { hash, timingSafeEqual } from 'node:crypto';
 
@@ -14,7 +14,7 @@ export class KeyRing {
     this.#remembered = keys.map(() => undefined);
   }
 
-  /** Always compares all keys. */
+  /** Always compares all keys. @returns the index of a key */
   find(key: string): number | undefined {
     let found = this.#recall(key);
     if (found === undefined) {

@@ -1,5 +1,5 @@
-// Known devices, sources and channels. Other words from browsers become `other`: else strangers could add rows to every
-// statistic. Words from servers are kept.
+// Known devices, sources and channels. Other words from browsers become `other`, because strangers could add rows to
+// every statistic. Words from servers are kept.
 
 const DEVICES = ['desktop', 'mobile', 'phone', 'tablet', 'tv', 'app'] as const;
 export const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;

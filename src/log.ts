@@ -1,5 +1,5 @@
-// Log lines without personal data or secrets. Libraries attach data to their errors (ioredis the command's arguments,
-// the ClickHouse client the query), and messages may quote bad input, so only harmless parts of an error are logged.
+// Log lines without personal data or secrets. Only harmless parts of an error are logged: libraries attach data to
+// errors (ioredis a command's arguments, the ClickHouse client the query), and messages may quote bad input.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { PinoPretty as pretty } from 'pino-pretty';
@@ -10,7 +10,7 @@ interface LoggedError {
   readonly type: string;
   readonly message: string;
   readonly code?: string;
-  /** V8's stack without the message at its beginning. */
+  /** V8's stack trace, without the message. */
   readonly stack?: string;
   readonly causes?: readonly LoggedError[];
 }

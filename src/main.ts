@@ -3,7 +3,7 @@
 //
 // Exit codes: 0 success · 1 failure (one sentence on stderr) · 2 wrong command line · 128+n second signal.
 //
-// Commands are imported on demand: `sql` should not wait for a web server to load.
+// A command is imported when it is called, so that `sql` doesn't load a web server.
 
 import { readFileSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -83,7 +83,7 @@ function createProgram<Name extends CommandName>(
   const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
   const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
   const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined);
-  // A command's stdout is its result. A child's parent has logged the notes.
+  // Other commands have their result on stdout. The notes of a child of `start` were logged by its parent.
   if (PROCESSES.has(name) && process.send === undefined)
     for (const { level, message, settings } of notesOn(process.env, name, line.settings))
       log[level]({ settings }, message);
@@ -112,7 +112,7 @@ function createProgram<Name extends CommandName>(
       process.send?.({ ready: true, ...message });
     },
     channel: process.send && {
-      // Ignore errors: if the parent has died, this process is about to be stopped.
+      // Errors are ignored: if the parent has died, this process is about to be stopped.
       send: (message) => void process.send?.(message, undefined, {}, () => {}),
       listen: (onMessage) => void process.on('message', onMessage),
     },
@@ -127,7 +127,7 @@ function createProgram<Name extends CommandName>(
   };
 }
 
-/** The second signal calls `last` and ends the process. */
+/** Resolves at the first signal. The second one calls `last`, and ends the process. */
 function firstSignal(last: () => void): Promise<StopSignal> {
   return new Promise((resolve) => {
     let asked = false;
@@ -174,14 +174,14 @@ async function report(sentence: string): Promise<number> {
   return 1;
 }
 
-// Node would print all properties of the error; a Redis command has a visitor's data.
+// Node would print all properties of the error, as of a Redis command, which has a visitor's data.
 process.on('uncaughtException', (error) => {
   const stderr = { write: (line: string) => void writeSync(2, line) };
   createLog('fatal', 'wishmeter', stderr).fatal({ err: error }, 'a bug; the process ends');
   process.exit(1);
 });
 
-/** process.exit would drop output that waits for a full pipe. */
+/** Waits, because process.exit would drop output that waits for a full pipe. */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => {
     stream.once('error', () => resolve()).write('', () => resolve());

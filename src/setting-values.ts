@@ -1,18 +1,18 @@
-// Parses the texts of settings. Errors never repeat the value, which may be a key.
+// Parses the texts of settings. Errors never repeat the value, because it may be a key.
 
 type Check = RegExp | ((value: string) => boolean);
 
 const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
 
 /**
- * Next to a Service `clickhouse` Kubernetes sets CLICKHOUSE_PORT=tcp://10.0.0.7:8123 in every container.
+ * If there is a Service `clickhouse`, Kubernetes sets CLICKHOUSE_PORT=tcp://10.0.0.7:8123 in every container.
  * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
 export function isServiceLink(name: string, given: string): boolean {
   return name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(given);
 }
 
-/** `docker run --env-file` and Kubernetes keep quotes in the value. @throws if it is in quotes */
+/** @throws if the value is in quotes, which `docker run --env-file` and Kubernetes keep */
 export function unquoted(given: string): string {
   if (/^(["']).*\1$/s.test(given)) throw new Error('must not be in quotes, which would be part of the value');
   return given;
@@ -59,7 +59,7 @@ export function isUrl(...schemes: readonly string[]) {
 
 const isWeb = isUrl('http:', 'https:');
 export const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
-/** `*.` stands for every host below. */
+/** `*.` stands for all subdomains. */
 export const isHost = (value: string): boolean =>
   /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/.test(value);
 export const anything = (given: string): string => given;
@@ -95,7 +95,7 @@ export function currency(given: string): string {
   return given.toUpperCase();
 }
 
-/** @returns the canonical spelling: ClickHouse is case-sensitive */
+/** @returns the canonical spelling, because ClickHouse is case-sensitive */
 export function timeZone(given: string): string {
   try {
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions();

@@ -3,8 +3,8 @@
 //   read sockets ──▶ write answers ──▶ read sockets ──▶ look up visits ──▶ send batches to Redis ──▶ …
 //
 // System calls evict our code and data from the processor's caches, so other work is done for all requests of a tick
-// together. A batch has the fixed cost of many visits, so sockets are read twice per batch unless the first read took
-// long: on a busy server batches become half as large again.
+// together. A batch has the fixed cost of many visits, so sockets are read twice per batch, unless the first read took
+// long. On a busy server, batches thereby become half as large again.
 
 import { AsyncResource } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks'; // the global is a slow getter
@@ -12,7 +12,7 @@ import { performance } from 'node:perf_hooks'; // the global is a slow getter
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
 
-/** Milliseconds. After a longer read there isn't a second one, because the first requests have already waited. */
+/** If the first read takes more milliseconds, there is no second one: the first requests have waited long enough. */
 const LONG_READ_MS = 1;
 
 let lookUps: Task[] | undefined;
@@ -33,7 +33,7 @@ function begun(): Task[] {
 
 function onceRead(): void {
   setImmediate(lookUp);
-  // A separate immediate, so that reactions of promises run in between.
+  // A separate immediate, so that promises' reactions run in between.
   setImmediate(finish);
 }
 
@@ -53,15 +53,15 @@ function finish(): void {
     sends = [];
     for (const task of send) task();
   }
-  // Also after the first read: clients that get an answer may send again before the second.
+  // Answers are written after the first read, too: clients that get one may send again before the second.
   const answer = answers;
   answers = [];
   for (const task of answer) task();
 }
 
 /**
- * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. A call during that
- * phase counts for the next tick.
+ * Calls `send` at the end of this tick, after all look-ups, in the async context of the caller. What `send` itself adds
+ * is for the next tick.
  */
 export function atEndOfTick(send: Task): void {
   begun();
@@ -75,7 +75,7 @@ export class TickQueue<T> {
   readonly #most: number;
   #items: T[] = [];
 
-  /** @param most items that may wait; one more, and all are handled immediately */
+  /** @param most items that may wait; with one more, all are handled immediately */
   constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
     this.#phase = phase;
     this.#deal = deal;

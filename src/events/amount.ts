@@ -1,4 +1,4 @@
-// Amounts of money as integers of 10^-30: exact until they are rounded to cents.
+// Amounts of money as multiples of 10^-30, which are exact until they are rounded to cents.
 
 const DECIMALS = 30;
 const DECIMALS_OF_CENTS = 2;
@@ -10,7 +10,7 @@ export function parseAmount(text: string | null): bigint | undefined {
   return whole === undefined ? undefined : BigInt(`${sign}${whole}${fraction.padEnd(DECIMALS, '0')}`);
 }
 
-/** Two decimals, rounded half away from zero. */
+/** Rounds to two decimals, a half away from zero. */
 export function inCents(amount: bigint): string {
   const size = amount < 0n ? -amount : amount;
   const digits = String((size + CENT / 2n) / CENT).padStart(DECIMALS_OF_CENTS + 1, '0');

@@ -1,4 +1,4 @@
-// Appends lines to the stream of a profile's node, one entry per tick, without a check of the profile.
+// Appends lines to the stream of a profile's node, one entry per tick. The profile isn't checked.
 
 import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -16,7 +16,7 @@ export interface Append extends Batched<unknown> {
 
 export type OnRecorded = (type: string, events: number) => void;
 
-/** Answers 1, or `overloaded`. @param highWater bytes */
+/** A line's answer is 1 or `overloaded`. @param highWater in bytes */
 export function appendFormat(
   store: Pick<Store, 'keys' | 'addressOf' | 'streamAt'>,
   highWater: number,

@@ -1,4 +1,4 @@
-// Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached, because else an id costs
+// Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached. Otherwise an id would cost
 // more than its event's line.
 //
 //   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
@@ -12,11 +12,11 @@ let next = 0;
 let time = -1;
 let start = '';
 
-/** An ordered id has a counter as `rrr-vrrr`. */
+/** In an ordered id, `rrr-vrrr` is a counter. */
 const ORDER_BITS = 26;
 let order = 0;
 
-/** Ascending, also within a millisecond of this process. */
+/** Ids of this process ascend, also within a millisecond. */
 export function newOrderedId(at: number): string {
   order = (order + 1) % 2 ** ORDER_BITS;
   const high = hex(order >>> 14, 3);
@@ -28,12 +28,12 @@ export function newEventId(at: number): string {
   return idOf(at, random(19));
 }
 
-/** Same id for same arguments, so that a row recorded again counts once. */
+/** Returns the same id for the same arguments, so that a row that is recorded again counts once. */
 export function eventIdOfName(at: number, name: string): string {
   return idOf(at, hash('sha256', name, 'hex'));
 }
 
-/** @param digits at least 19 */
+/** @param digits at least 19 of them */
 function idOf(at: number, digits: string): string {
   const variant = '89ab89ab89ab89ab'.charAt(Number.parseInt(digits.charAt(18), 16));
   return `${startOf(at)}${digits.slice(0, 3)}-${variant}${digits.slice(3, 6)}-${digits.slice(6, 18)}`;

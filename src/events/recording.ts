@@ -11,11 +11,11 @@ import type { OnRecorded } from './appender.js';
 
 export interface Recording extends Location, Batched<string | undefined> {
   readonly type: string;
-  /** Names the same profile. */
+  /** Has the profile id of this location. */
   readonly line: string;
 }
 
-/** Answers undefined, a redirect, or `overloaded`. */
+/** A recording's answer is undefined, a redirect, or `overloaded`. */
 export function recordingFormat(
   { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   highWater: number,

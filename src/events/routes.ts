@@ -50,9 +50,9 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     const { identity } = request;
     const { mayLink, kind } = request.caller;
     return once(requests, request, { operation: 'event', input }, async (operation) => {
-      // The event comes last, because the caller retries after an error.
+      // The event is recorded last, because the caller retries after an error.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
-      // With a key, the event has the record's id: appended twice, it counts once.
+      // With an Idempotency-Key, the event has the record's id, so if it is appended twice it counts once.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));
     });

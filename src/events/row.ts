@@ -5,7 +5,7 @@ import { type Identity, normaliseId } from '../identity-rules.js';
 import { knownWord } from '../known-words.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
-/** `alert`: not an operation, but a product's change. */
+/** The operation that recorded the event; `alert` means a product's change. */
 export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'import' | 'alert';
 
 export interface NewEvent {
@@ -15,25 +15,25 @@ export interface NewEvent {
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
   readonly payloadJson?: string | undefined;
-  /** Keeps `source` and `channel` as sent; see known-words.ts. */
+  /** If true, `source` and `channel` stay as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
-  /** Sent with a publishable key: its product data counts only if there is no other. */
+  /** True if sent with a publishable key: its product data counts only if there is no other. */
   readonly isFromBrowser?: boolean | undefined;
-  /** UUID v7; only for an event that may be recorded again. */
+  /** The UUID v7 of an event that may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
 }
 
 const MAX_UINT32 = 0xffff_ffff;
-/** Fits Decimal(18, 2) without rounding. */
+/** Matches numbers that fit Decimal(18, 2) without rounding. */
 const DECIMAL = /^-?\d{1,16}(\.\d{1,2})?$/;
 
-// A terminal would interpret control characters: columns drop them, the payload escapes them. JSON.stringify escapes
-// only C0, not DEL and C1.
+// Columns drop control characters and the payload escapes them, because a terminal would interpret them.
+// JSON.stringify escapes only C0, not DEL and C1.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/g;
 const UNESCAPED_CONTROLS = /[\u007f-\u009f]/g;
-/** Printable ASCII without JSON escapes: one check instead of three. */
+/** Printable ASCII without JSON escapes needs one check instead of three. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 function withoutControls(text: string): string {
@@ -60,7 +60,7 @@ function readableToken(token: string): string {
   return fits ? token : `"${token}"`;
 }
 
-/** Lone surrogates become U+FFFD: ClickHouse would refuse the row. */
+/** Replaces lone surrogates by U+FFFD, because ClickHouse would refuse the row. */
 export function columnText(value: unknown): string {
   if (typeof value !== 'string') return '';
   return PLAIN.test(value) ? value : withoutControls(value.toWellFormed());
@@ -106,7 +106,7 @@ export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
 }
 
-/** A payload can't match, because its quotes are escaped. */
+/** No payload matches, because its quotes are escaped. */
 export function isImport(line: string): boolean {
   return line.includes(',"origin":"import"');
 }
@@ -133,7 +133,7 @@ export function beginEvent({
   );
 }
 
-/** Ends with a newline. A payload field of a wrong type leaves its column empty. */
+/** Returns a line with its newline. If a payload field has a wrong type, its column is empty. */
 export function encodeEvent(event: NewEvent): string {
   const { payload, at = Date.now() } = event;
   const payloadJson = payloadText(event.payloadJson ?? JSON.stringify(payload));
@@ -158,13 +158,13 @@ export function encodeEvent(event: NewEvent): string {
 }
 
 export interface OrderLine {
-  /** Unique within its order. */
+  /** Unique in its order. */
   readonly name: string;
   readonly productId: string;
   readonly variantId: string | null;
-  /** Remaining after refunds. */
+  /** Pieces that remain after refunds. */
   readonly quantity: number;
-  /** Of one piece; `discount` and `amount` are for the quantity. Two decimals. */
+  /** The price of one piece; `discount` and `amount` are for all pieces. Each has two decimals. */
   readonly price: string | null;
   readonly discount: string;
   readonly amount: string | null;
@@ -174,15 +174,15 @@ export interface OrderHead {
   readonly orderId: string;
   readonly occurredAt: number;
   readonly updatedAt: number;
-  /** `updatedAt` is from the order, and so distinguishes its states. */
+  /** True if `updatedAt` is from the order, and so distinguishes its states. */
   readonly isVersioned: boolean;
-  /** The greatest version counts. */
+  /** The row with the greatest version counts. */
   readonly version: number;
   readonly currency: string;
   readonly isTest: boolean;
 }
 
-/** A repeated state has the same event_id. @param at arrival */
+/** The same state of an order has the same event_id. @param at arrival */
 export function encodeOrderLine(
   at: number,
   { profileId, identity }: { readonly profileId: string; readonly identity: Identity },
@@ -233,7 +233,7 @@ export function encodeMerge(id: string, at: number, from: string, into: string):
   );
 }
 
-/** If recorded again, the first row counts. */
+/** If an adoption is recorded again, the first row counts. */
 export function encodeAdoption(profileId: string, at = Date.now()): string {
   return (
     `{"event_id":"${newEventId(at)}","type":"profileAdoption","occurred_at":${at},` +
@@ -253,7 +253,7 @@ export interface ToldProduct {
   }[];
 }
 
-/** A version recorded again is the same row. A price in the shop's currency also counts for items without currency. */
+/** The same version is the same row. A price in the shop's currency also counts for items without a currency. */
 export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;
   const variants = product.variants.flatMap((one) => {

@@ -2,10 +2,10 @@
 
 export const ENTRY = {
   rows: 'n',
-  /** Rows with \n: JSONEachRow for events, TabSeparated for visits. */
+  /** Rows, each with \n, as JSONEachRow for events or TabSeparated for visits. */
   lines: 'd',
-  /** Rows of profile, product, device, with \n; the flusher adds their names. */
+  /** Rows of profile, product and device, each with \n. The flusher adds what makes a row unique. */
   visits: 'v',
-  /** When the visits were counted, milliseconds of the node's clock. */
+  /** When the visits were counted, in milliseconds of the node's clock. */
   time: 't',
 } as const;

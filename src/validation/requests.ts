@@ -1,4 +1,4 @@
-// Validates parsed JSON and queries, and returns typed, normalised input, which all layers below trust.
+// Validates parsed JSON and queries. Returns typed, normalised input, which all layers below trust.
 
 import { type Issue, ServiceError } from '../errors.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
@@ -30,14 +30,14 @@ import { compile } from './validator.js';
 
 declare const UNTRUSTED: unique symbol;
 /**
- * A well-formed identity for which the caller may not be authorised yet. Its own type, so that no operation can forget
- * that check.
+ * A well-formed identity for which the caller may not be authorised yet. It has a type of its own, so that no operation
+ * can forget that check.
  */
 export interface NamedIdentity {
   readonly [UNTRUSTED]: true;
 }
 
-/** Only for Access.actFor, which authorises the caller, and for operators at the command line. */
+/** Only Access.actFor, which authorises the caller, and the command line may call this. */
 export function trust(named: NamedIdentity): Identity {
   return named as unknown as Identity;
 }
@@ -156,8 +156,8 @@ interface Query {
 }
 
 /**
- * A blank parameter counts as absent: links are often made from templates.
- * @param faults receives issues; if absent, they are thrown
+ * A blank parameter counts as absent, because links are often made from templates.
+ * @param faults list to which faults are added; if undefined, they are thrown
  */
 function given(query: Query, name: string, faults?: Issue[]): string | undefined {
   const value = query.get(name);
@@ -170,7 +170,7 @@ function given(query: Query, name: string, faults?: Issue[]): string | undefined
   return UNREADABLE;
 }
 
-/** Replaces a faulty parameter, which must not count as absent. No schema accepts it. */
+/** Stands for a faulty parameter, which must not count as absent. No schema accepts it. */
 const UNREADABLE = '\ud800';
 
 function faultOf(value: string | readonly string[]): string | undefined {
@@ -185,7 +185,7 @@ export function readFlag(query: Query, name: string): boolean {
   throw new ServiceError('invalid_request', undefined, [fault]);
 }
 
-/** @param loggedIn the storefront's customer, if the query has no id */
+/** @param loggedIn the storefront's customer, used if the query has no id */
 export function readVisitQuery(query: Query, loggedIn: string | null): VisitRequest {
   const faults: Issue[] = [];
   const customerId = given(query, 'customerId', faults);
@@ -270,8 +270,8 @@ export function readGuest(body: unknown): IdentityRequest {
 const PROFILE_NAMES = ['customerId', 'sessionId', 'email'] as const;
 
 /**
- * @param body undefined: use the query
- * @throws ServiceError also if query and body name different visitors
+ * @param body undefined to use the query
+ * @throws ServiceError, also if query and body name different visitors
  */
 export function readProfile(body: unknown, query: Query): IdentityRequest {
   const [customerId, sessionId, email] = PROFILE_NAMES.map((name) => given(query, name));

@@ -1,4 +1,4 @@
-// JSON Schemas of requests. The validator compiles them, /openapi.json publishes them. `blankIsNull` turns blank texts
+// JSON Schemas of requests, which the validator compiles and /openapi.json shows. `blankIsNull` turns blank texts
 // of nullable fields into null; `someNonNull` names fields of which at least one must not be null.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';

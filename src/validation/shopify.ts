@@ -1,5 +1,4 @@
-// Parses JSON and ids of Shopify's webhooks. Ids are 64-bit numbers, which JSON.parse would round, so long numbers are
-// read as text.
+// Parses JSON and ids of Shopify's webhooks. Long numbers are read as text, because JSON.parse would round 64-bit ids.
 
 import { normaliseId } from '../identity-rules.js';
 import { jsonText, parseJson } from './json.js';
@@ -19,7 +18,7 @@ export function parseExactly(bytes: Buffer): unknown {
   );
 }
 
-/** Returns an id as text, or null if it is invalid. */
+/** @returns an id as text; null if it is invalid */
 export function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
   const text = typeof value === 'number' ? String(value) : value;
   return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;

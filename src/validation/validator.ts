@@ -1,4 +1,4 @@
-// Compiles schemas, and turns ajv's errors into an answer's `issues`: every fault, with its path and a sentence.
+// Compiles schemas, and turns ajv's errors into the `issues` of an answer: every fault, with its path and a sentence.
 
 import { _, Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
@@ -75,10 +75,9 @@ const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, ve
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
-// Every visit passes these keywords, so they are compiled into the check: for `validate` ajv makes a context object at
-// each call.
+// These keywords have `code`, because every visit passes them: for `validate`, ajv would make an object at each call.
 
-// Themes render `"{{ customer.id }}"` of a guest as "". The parsed object is ours to change.
+// Themes render a guest's `"{{ customer.id }}"` as "".
 ajv.addKeyword({
   keyword: 'blankIsNull',
   type: 'object',
@@ -188,7 +187,7 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
   }
 }
 
-/** Keeps one issue per fault: a value of the wrong type also fails an enum and a maximum. */
+/** Keeps one issue per fault, because a value of the wrong type also fails an enum and a maximum. */
 function toIssues(errors: readonly ErrorObject[]): Issue[] {
   const pathsOf = (keyword: string) =>
     new Set(errors.filter((error) => error.keyword === keyword).map(({ instancePath }) => instancePath));
@@ -201,9 +200,9 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
     .map(toIssue);
 }
 
-/** The returned function finds every fault, in the order of the fields. */
+/** @returns a function that finds every fault, in the order of the fields */
 export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
-  // Compiled at the first call: all schemas take 0.2 s of CPU, and most processes need few of them.
+  // Compiled at the first call, because all schemas take 0.2 s of CPU, and most processes need few of them.
   let validate: ValidateFunction | undefined;
   const maxima = listMaxima(schema);
   return (data) => {
@@ -214,8 +213,8 @@ export function issueFinder(schema: object): (data: unknown) => readonly Issue[]
 }
 
 /**
- * The returned function throws `invalid_request` with every fault. Undefined data means that no body was sent; `faults`
- * are further issues, found without the schema.
+ * @returns a function that throws `invalid_request` with every fault. Its `data` is undefined if there was no body; its
+ *   `faults` were found without the schema
  */
 export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
   const find = issueFinder(schema);
@@ -237,7 +236,7 @@ function listMaxima(schema: { readonly properties?: object }): readonly (readonl
     .filter((row): row is readonly [string, number] => row[1] !== undefined);
 }
 
-/** Cuts lists after one entry too many: ajv checks every entry, and a body full of faulty ones would take a second. */
+/** Cuts lists after one entry too many, since ajv checks every entry: a body of faulty ones would take a second. */
 function shortened(body: unknown, maxima: readonly (readonly [string, number])[]): unknown {
   if (typeof body !== 'object' || body === null) return body;
   const cut: Record<string, unknown> = {};

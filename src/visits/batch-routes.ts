@@ -8,7 +8,7 @@ import { readFlag, readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
 import { COUNT_QUERY, answer as visitText } from './routes.js';
 
-/** 500 visits. */
+/** Bytes for 500 visits. */
 const MAX_BODY = 512 * 1024;
 
 const EXAMPLE = {
@@ -54,13 +54,13 @@ export function visitBatchOperation(many: ManyVisits): Operation {
   });
 }
 
-/** Also of an invalid body, because validation takes time. */
+/** Counts the visits of an invalid body, too, because validation takes time. */
 function visitsIn(body: unknown): number {
   const visits = (body as { readonly visits?: unknown } | null | undefined)?.visits;
   return Array.isArray(visits) ? Math.max(1, visits.length) : 1;
 }
 
-/** If a visit is counted, others have their own errors: the caller must not retry the batch. */
+/** If any visit was counted, nothing is thrown, because the caller must not retry the whole batch. */
 function refuseWhereNoneIsCounted(outcomes: readonly VisitOutcome[]): void {
   let passing: ServiceError | undefined;
   for (const outcome of outcomes) {

@@ -1,8 +1,9 @@
-// Guests whose TTL was checked within the hour (lua/includes/retain.lua): their visits skip the check, a sixth of
-// Redis's CPU for a visit. Fingerprints take 4 MB for a million guests. Guests that share a slot displace each other.
+// Guests whose TTL was checked within the hour (lua/includes/retain.lua). Their visits skip the check, which is a sixth
+// of Redis's CPU for a visit. Fingerprints take 4 MB for a million guests. Guests that share an index displace each
+// other.
 
 const SLOTS = 1 << 20;
-/** An hour minus more than a batch may take. */
+/** An hour, less more time than a batch may take. */
 const KEPT_MS = 55 * 60 * 1000;
 
 export class KeptGuests {
@@ -17,7 +18,7 @@ export class KeptGuests {
     this.#fingerprints[slotOf(profileId)] = fingerprintOf(profileId);
   }
 
-  /** Call before each batch. @param now monotonic */
+  /** Call before each batch. @param now by `performance.now()` */
   forgetOld(now: number): void {
     if (now < this.#forgetAt) return;
     this.#fingerprints.fill(0);
@@ -33,7 +34,7 @@ function fingerprintOf(profileId: string): number {
   return bitsAt(profileId, profileId.length - 10);
 }
 
-/** 30 bits of 5 digits; seldom 0, as empty slots are. */
+/** @returns 30 bits of 5 digits, seldom 0, which means an empty index */
 function bitsAt(digits: string, start: number): number {
   let bits = 0;
   for (let i = start; i < start + 5; i++) bits = (bits << 6) ^ digits.charCodeAt(i);

@@ -23,7 +23,7 @@ export class ProductLimit {
     const products = new Set<string>();
     for (const key of counts)
       for (const product of (await readHash(this.#store, key)).keys()) products.add(product);
-    // the link, if the identity was linked concurrently
+    // The field of the link, if the identity was linked meanwhile.
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)
       throw new ServiceError('too_many_products');

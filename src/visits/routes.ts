@@ -13,7 +13,7 @@ import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { VisitKind } from './visit-batch.js';
 
 const PATH = '/product/visit';
-/** Few, to stay in the processor's cache. */
+/** Visits per look-up, few enough to stay in the processor's cache. */
 const LOOKED_UP_TOGETHER = 64;
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
@@ -119,7 +119,7 @@ export function visitOperations(
     const { mayLink } = request.caller;
     const { productHandle } = input;
     const location = () => visitors.likelyProfile(identity, mayLink);
-    // Different operations, because the stored answer differs.
+    // A visit with its count is another operation, because its stored answer differs.
     const what = { operation: wantsCount ? `${kind} with count` : kind, input, location };
     return onceUnderKey(requests, request, what, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(

@@ -13,7 +13,7 @@ import { loadScript } from '../redis/scripts.js';
 import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
-/** As in lua/visits/countVisits.lua. */
+/** Operations of lua/visits/countVisits.lua. */
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** `resolve` creates an unknown session. */
 type LinkKind = 'resolve' | 'peek';
@@ -22,13 +22,13 @@ export interface VisitEntry extends Location, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
   readonly handle: string;
   readonly device: string | null;
-  /** Makes a `count` or `reset` idempotent. */
+  /** The record that makes a `count` or `reset` idempotent. */
   readonly recordId?: string | undefined;
-  /** Set by `encode`: sent as `kept`. */
+  /** Set by `encode` if the visit was sent as `kept`. */
   isKept?: boolean;
 }
 
-/** The count if asked for, or the link; else a redirect or FENCED: nothing was done. */
+/** The count, if asked for, or the link. A redirect or FENCED means that nothing was done. */
 export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
@@ -38,7 +38,7 @@ export interface VisitFormatSpec {
   readonly maxProducts: number;
   /** See StoreOptions. */
   readonly guestsS: number;
-  /** Absent: visits are only counted. */
+  /** If undefined, visits are counted but not logged. */
   readonly log?: VisitLog | undefined;
   /** Called once per batch. */
   readonly onCounted?: (visits: number) => void;

@@ -1,16 +1,16 @@
-// The log of visits, a line per visit and an entry per batch, atomic with the counts. While the slot of a node's stream
-// migrates, its visits wait.
+// The log of visits: a line per visit and an entry per batch, atomic with the counts. While the slot of a node's stream
+// migrates, the node's visits wait.
 
 import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';
 
 export interface VisitLogOptions {
-  /** Maximum pending bytes. */
+  /** Maximum of pending bytes. */
   readonly highWater: number;
   readonly onNotLogged: (visits: number) => void;
 }
 
-// Special in ClickHouse's TabSeparated.
+// Characters that ClickHouse's TabSeparated escapes.
 const SPECIAL = /[\\\t\n\r\0]/;
 const EACH_SPECIAL = /[\\\t\n\r\0]/g;
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -32,7 +32,7 @@ function deviceOf(device: string | null): string {
   return escaped(columnText(device));
 }
 
-/** TabSeparated. */
+/** @returns a row in TabSeparated */
 export function visitLine(profileId: string, handle: string, device: string | null): string {
   return `${profileId}\t${escaped(handle)}\t${deviceOf(device)}\n`;
 }

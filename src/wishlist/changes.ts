@@ -1,4 +1,4 @@
-// Changes wishlists, once per Idempotency-Key even if the visitor's profile changes.
+// Changes wishlists, once per Idempotency-Key, even if the visitor gets another profile meanwhile.
 
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
@@ -17,7 +17,7 @@ export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()
   return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
 }
 
-/** Reply of lua/wishlist/changeItems.lua. */
+/** An answer of lua/wishlist/changeItems.lua. */
 export interface Made {
   readonly verdict: string;
   readonly value: string;

@@ -6,10 +6,10 @@ import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
 
 const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('wishlist/checkItems');
-/** Approximate. */
+/** Approximate number of items. */
 const PAGE = 100;
 
-/** `variantId` null means any variant. */
+/** If `variantId` is null, any variant is meant. */
 export interface ProductName {
   readonly productId: string;
   readonly variantId: string | null;
@@ -20,7 +20,7 @@ export interface CheckedItem extends ProductName {
   readonly itemId: string | null;
 }
 
-/** @returns one entry per product, in order; for any variant the item without a variant, else the newest */
+/** @returns an entry per product, in order; for any variant, the item without a variant, or else the newest one */
 export async function checkItems(
   store: Store,
   location: Location,

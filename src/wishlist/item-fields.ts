@@ -1,5 +1,5 @@
-// The fields of an item, in the order of answers, for schemas, storage, exports and payloads. For speed `readItem`
-// (src/validation/requests.ts) and `Items.add` copy field by field; the compiler checks them.
+// The fields of an item, in the order of answers, for schemas, storage, exports and payloads. For speed, `readItem`
+// (src/validation/requests.ts) and `Items.add` copy field by field; the compiler checks that they have all.
 
 import {
   boolean,
@@ -33,12 +33,12 @@ import { SOURCES } from '../known-words.js';
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
 
 interface FieldSpec {
-  /** In /item/add. */
+  /** The field in /item/add. */
   readonly given: FieldSchema;
-  /** In answers, storage and exports. */
+  /** The field in answers, storage and exports. */
   readonly listed: FieldSchema;
   readonly isRequired?: true;
-  /** Null is not stored. */
+  /** If true, null isn't stored. */
   readonly isSparse?: true;
   /** Events whose payload has this field. */
   readonly events: readonly ItemEvent[];
@@ -60,7 +60,7 @@ const FIELDS = {
   source: { given: oneOf(SOURCES, 'pdp'), listed: word(SOURCES), events: ['add'] },
   currencyCode: { given: currencyCode, listed: textOrNull, isSparse: true, events: ALL },
   countryCode: { given: countryCode, listed: textOrNull, isSparse: true, events: [] },
-  // Last, here and in `readItem`: lua/wishlist/changeItems.lua parses an item up to it.
+  // It must be last, here and in `readItem`, because lua/wishlist/changeItems.lua parses an item up to it.
   properties: { given: freeForm, listed: objectOrNull, isSparse: true, events: [] },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
@@ -77,7 +77,7 @@ export type GivenItem = {
 
 export type ListedItem = { readonly [F in ItemField]: ValueOf<Fields[F]['listed']> };
 
-/** As stored: ids normalised, prices as text with two decimals. */
+/** An item's stored content: ids are normalised, prices are texts with two decimals. */
 export type ItemContent = {
   readonly [F in ItemField]: Fields[F] extends { isSparse: true }
     ? Exclude<ListedItem[F], null> | undefined

@@ -4,12 +4,12 @@ export interface ItemIndex {
   /** Call before the item is written. */
   add(field: string, profileId: string): Promise<void>;
   addAll(fields: readonly string[], profileId: string): Promise<void>;
-  /** For an erased or merged profile. */
+  /** Removes an erased or merged profile. */
   remove(fields: readonly string[], profileId: string): Promise<void>;
-  /** Call after removals; existing items stay. Never rejects. */
+  /** Call after items were removed. Keeps entries of existing items. Never rejects. */
   forget(fields: readonly string[], profileId: string): Promise<void>;
   /**
-   * Removes profiles that no longer exist and entered more than `graceMs` ago.
+   * Removes entries older than `graceMs` whose profile doesn't exist any more.
    * @param digest of a field @returns their number
    */
   sweep(digest: string, graceMs: number): Promise<number>;

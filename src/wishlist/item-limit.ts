@@ -1,5 +1,5 @@
-// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links ids or stores facts; then lua/wishlist/changeItems.lua
-// enforces them.
+// Checks MAX_ITEMS and MAX_ITEMS_BYTES before a request links ids or stores facts. Afterwards
+// lua/wishlist/changeItems.lua enforces them.
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
@@ -22,8 +22,7 @@ export class ItemLimit {
   }
 
   /**
-   * Checked first, because on a cluster a new visitor's profile is created before lua/wishlist/changeItems.lua checks
-   * the item.
+   * Checks a single item: on a cluster, a new visitor's profile is created before lua/wishlist/changeItems.lua does.
    */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.#limits;
@@ -51,7 +50,7 @@ export class ItemLimit {
     await this.#assertExactly(locations, itemField(content.productId, content.variantId), bytes);
   }
 
-  /** Like `store` of lua/wishlist/changeItems.lua, for the merged profile. */
+  /** Checks the merged profile like `store` of lua/wishlist/changeItems.lua. */
   async #assertExactly(locations: readonly Location[], field: string, bytes: number): Promise<void> {
     const { maxItems, maxBytes } = this.#limits;
     const { keys } = this.#store;
@@ -69,7 +68,7 @@ export class ItemLimit {
   }
 }
 
-/** Upper bound: the largest body, six bytes of JSON per character. */
+/** No item is larger: the largest body, with six bytes of JSON per character. */
 const MAX_ITEM_BYTES = 6 * 64 * 1024 + 1024;
 
 function storedBytes(content: ItemContent): number {

@@ -1,4 +1,4 @@
-// Reads a page of a wishlist, newest first. Other pages' items are read without content.
+// Reads a page of a wishlist, newest first. Items of other pages are read without their content.
 
 import { createHash } from 'node:crypto';
 import type { Location } from '../redis/location.js';
@@ -16,11 +16,11 @@ export interface ItemPage {
   readonly pages: number;
   /** Differs after each change of the list. */
   readonly version: string;
-  /** ISO 8601; '' for an empty list. */
+  /** ISO 8601; '' if the list is empty. */
   readonly changedAt: string;
 }
 
-/** @param wanted from 1; beyond the last page means the last */
+/** @param wanted number of the page, from 1; if there is no such page, the last one is read */
 export async function readItemPage(
   store: Store,
   location: Location,

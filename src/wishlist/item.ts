@@ -4,9 +4,9 @@
 //   <updatedAt>
 //   <content, JSON>
 //
-// With PRODUCT_ALERTS the second line continues with ids for deliveries, ` ["<customer>","<session>"]`, and after an
-// alert with the reported state, ` <price> <0 or 1: in stock> <version of the product>`. An update removes that state:
-// alerts then compare with the item's own price and stock.
+// With PRODUCT_ALERTS, the second line continues with ids for deliveries, ` ["<customer>","<session>"]`, and after an
+// alert with the reported state, ` <price> <0, or 1 if in stock> <version of the product>`. If the item is added again,
+// that state is removed, and alerts compare with the item's new price and stock.
 
 import { type ListedItem, NO_FIELDS } from './item-fields.js';
 
@@ -19,7 +19,7 @@ export interface Item extends ListedItem {
   readonly updatedAt: string;
 }
 
-/** Ids that are not Shopify's may contain colons. */
+/** Escapes colons, which ids that aren't Shopify's may contain. */
 export function itemField(productId: string, variantId: string | null): string {
   return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
 }
@@ -37,7 +37,7 @@ export function newItem(
 let time = -1;
 let iso = '';
 
-/** Cached per millisecond, because it is slow. */
+/** Caches the text of a millisecond, because toISOString is slow. */
 function isoOf(at: number): string {
   if (at !== time) {
     time = at;
@@ -50,7 +50,7 @@ export function itemIdIn(creationLine: string): string {
   return creationLine.slice(0, creationLine.indexOf(' '));
 }
 
-/** For fields that a stored item lacks: sparse ones, and those that are newer than the item. */
+/** Fields that a stored item may lack, because they are sparse, or newer than the item. */
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {

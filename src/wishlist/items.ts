@@ -1,4 +1,4 @@
-// The items of a wishlist, one per product and variant. Methods answer a redirect as Changes.make does.
+// The items of a wishlist, one per product and variant. Methods return a redirect if Changes.make does.
 
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
@@ -22,7 +22,7 @@ const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
 };
 
 export interface Added {
-  /** The existing item's, if any. */
+  /** The id of the existing item, if there is one. */
   readonly itemId: string;
 }
 
@@ -44,9 +44,9 @@ export interface AddOptions {
 export interface ImportedItem {
   readonly content: ItemContent;
   readonly at: number;
-  /** The import has `inventoryAvailable`. */
+  /** True if the imported file has `inventoryAvailable`. */
   readonly isStockKnown: boolean;
-  /** Dry run: number of earlier items of this list. */
+  /** In a dry run, the number of this list's items before. */
   readonly tried?: number;
 }
 
@@ -67,7 +67,7 @@ export class Items {
     this.#itemIndex = itemIndex;
   }
 
-  /** @throws as Changes.make */
+  /** @throws like Changes.make */
   add(
     location: Location,
     identity: Identity,
@@ -93,7 +93,7 @@ export class Items {
     return this.#itemIndex === undefined ? make() : this.#itemIndex.add(field, profileId).then(make);
   }
 
-  /** An existing item keeps its fields and gets the earlier time. @throws as `add` */
+  /** An existing item keeps its fields and gets the earlier time. @throws like Changes.make */
   async import(
     location: Location,
     identity: Identity,

@@ -20,7 +20,7 @@ export interface WishlistParts {
 export interface WishlistSpec {
   readonly store: Store;
   readonly batch: WishlistBatch;
-  /** Follows merges. */
+  /** @returns where a profile is after merges; undefined if it doesn't exist */
   readonly locate: (profileId: string) => Promise<Location | undefined>;
   /** Contains `{code}`. */
   readonly shareUrl: string;

@@ -1,10 +1,10 @@
-// Notes of orders, which name no visitor. They outlive erasures: a repeated order must not recreate the visitor.
+// Notes of orders, without the visitor. They outlive erasures, because a repeated order must not recreate the visitor.
 
 import { createHash } from 'node:crypto';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 
-/** Shopify may refund and archive an order for a year. */
+/** Seconds that a note is kept. Shopify may refund and archive an order for a year. */
 const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
 

@@ -1,7 +1,7 @@
 // POST /webhook/purchase: records an order's current state and, if the setting is on, removes bought products.
-// Webhooks may repeat and arrive out of sequence: ClickHouse keeps a row's newest version. The wishlist changes once;
-// if that fails, the next webhook completes it. An order links no profiles: an e-mail address at the checkout is not a
-// login.
+// Webhooks may repeat and arrive out of sequence; ClickHouse keeps a row's newest version. The wishlist changes once. If
+// that fails, the next webhook completes it. An order links no profiles, because an e-mail address at the checkout is
+// not a login.
 
 import { encodeOrderLine } from '../events/row.js';
 import { purchaseAnswer } from '../http/answer-schemas.js';
@@ -17,7 +17,7 @@ import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
 import type { Purchases, Removal } from './purchases.js';
 import type { SettingsStore } from './settings.js';
 
-/** A shop's own server sends no topic. */
+/** The topic is empty if a shop's own server sends the order. */
 const TOPICS = new Set([
   '',
   'orders/paid',
@@ -27,9 +27,9 @@ const TOPICS = new Set([
   'orders/cancelled',
 ]);
 const PAID = 'orders/paid';
-/** Bytes of a body: 500 lines take 1.2 MB. */
+/** Maximum bytes of a body; 500 lines take 1.2 MB. */
 const MAX_ORDER = 4 * 1024 * 1024;
-/** Lines recorded concurrently; the limit leaves capacity to other requests. */
+/** Maximum of lines recorded concurrently, which leaves capacity to other requests. */
 const PAGE_SIZE = 1_000;
 const MAX_ISSUES = 50;
 
@@ -70,14 +70,14 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
     if (note.isDone && !named.some(({ known }) => known)) return 'erased';
     const [first] = named as [Named];
-    // The same buyer as for the first webhook, which may have created the session's profile.
+    // The buyer is the one of the first webhook, which may have created the session's profile.
     const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
       for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
     for (const { who } of named) await visitors.resolve(who, false);
-    // First id only: an e-mail address gives access to a profile's data, and the session may be another person's.
+    // Stored for the first id only: an e-mail address opens a profile's data, and the session may be another person's.
     await profiles.keep(first.who, false, true);
     if (!isBought) return order.state as LeftOut;
     if (!order.isTest) await notes.markDone(order.orderId, note);
@@ -103,7 +103,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const bought = lines.filter(({ quantity }) => quantity > 0);
     const { answer } = await visitors.peek(who, false, (location) => purchases.find(location, bought));
     if (typeof answer === 'string') return;
-    // Recorded before the removal, because a retry would not find the items.
+    // Counts are reset before the removal, because after it a retry wouldn't find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
     const change: Removal['change'] = (ask) => visitors.changeKnown(who, false, ask);
@@ -155,7 +155,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   });
 }
 
-/** Customer first. */
+/** @returns an identity per id, the customer first */
 function separately(identity: Identity): Identity[] {
   return [
     { ...identity, sessionId: null },

@@ -1,5 +1,5 @@
-// Parses order webhooks. A shop's server gets 400 with all faults. Shopify unsubscribes endpoints that fail, so wrong
-// parts of its orders are skipped and reported. Amounts are in the shop's currency, not `presentment_money`.
+// Parses order webhooks. A shop's own server gets 400 with all faults. Shopify unsubscribes endpoints that fail, so
+// wrong parts of its orders are skipped and reported. Amounts are in the shop's currency, not `presentment_money`.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
@@ -11,7 +11,7 @@ import { orderBody } from '../validation/order-schema.js';
 import { type Fields, idOf, isFields, parseExactly } from '../validation/shopify.js';
 import { EMPTY_BODY, issueFinder } from '../validation/validator.js';
 
-/** Validated. */
+/** An order after its validation. */
 interface GivenOrder extends Fields {
   readonly id: number | string;
   readonly currency: string;
@@ -39,9 +39,9 @@ interface GivenLine {
 
 const findIssues = issueFinder(orderBody);
 
-/** Note attribute, set by the theme. */
+/** The note attribute that the theme sets. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
-/** A wrong one invalidates the order. */
+/** Matches the fields without which an order is invalid. */
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
@@ -52,7 +52,7 @@ const TAKEN_BACK = ['voided', 'refunded'] as const;
 
 export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
 
-/** `occurredAt`: 0 if unknown. */
+/** `occurredAt` is 0 if it is unknown. */
 export interface Order extends OrderHead {
   readonly state: OrderState;
   readonly identity: Identity | null;
@@ -65,7 +65,7 @@ export interface ReadOrder {
 }
 
 /**
- * @param isTrusted any fault throws @param isPaid assumption if the order has no financial status
+ * @param isTrusted true to throw at any fault @param isPaid assumed if the order has no financial status
  * @throws ServiceError `invalid_json`, `invalid_request`
  */
 export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
@@ -118,7 +118,7 @@ function stateOf(
   return COUNTS.includes(status) || (isPaid && typeof status !== 'string') ? 'bought' : 'unpaid';
 }
 
-/** Within one second, Shopify's unit, the later state of an order's life wins. */
+/** Within a second, Shopify's unit, the later state in an order's life has the greater version. */
 function versionOf(updatedAt: number, state: OrderState, status: unknown): number {
   if (state !== 'bought') return updatedAt * 4 + 2;
   return updatedAt * 4 + (status === 'partially_refunded' ? 1 : 0);
@@ -209,7 +209,7 @@ function amountOf(given: number | string): bigint {
   return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
 }
 
-/** Amounts that fit the column. */
+/** Matches amounts that fit the column. */
 const FITS = /^\d{1,16}\./;
 
 function centsOf(amount: bigint): string | null {

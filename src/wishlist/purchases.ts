@@ -1,4 +1,4 @@
-// Removes bought items from a wishlist: per order line the item of its variant, and the product's item without a
+// Removes bought items from a wishlist: for each order line, the item of its variant, and the product's item without a
 // variant.
 
 import type { OrderLine } from '../events/row.js';
@@ -10,7 +10,7 @@ import { itemField } from './item.js';
 import type { ItemIndex } from './item-index.js';
 import { listItems } from './items.js';
 
-/** Items per script; an order may name hundreds. */
+/** Items per script call; an order may name hundreds. */
 const PAGE = 50;
 
 export type BoughtLine = Pick<OrderLine, 'productId' | 'variantId' | 'quantity' | 'price'>;
@@ -24,10 +24,10 @@ export interface BoughtItem {
 }
 
 export interface Removal {
-  /** Acts for the wishlist's owner. */
+  /** Calls `ask` with the location of the wishlist, again after a redirect. */
   readonly change: (ask: (location: Location) => Promise<Made | string>) => Promise<unknown>;
   readonly items: readonly BoughtItem[];
-  /** Profile id in the events. */
+  /** The profile id that the events have. */
   readonly buyer: string;
   readonly identity: Identity;
   readonly orderId: string;

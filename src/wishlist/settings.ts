@@ -1,4 +1,4 @@
-// The shop's settings. Not cached, so that changes take effect immediately.
+// The shop's settings. They are not cached, so that changes take effect immediately.
 
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';

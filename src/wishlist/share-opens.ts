@@ -1,5 +1,5 @@
-// Records openings of shared wishlists: the owner's profile and the code, nothing about the reader. Anyone with a link
-// can cause rows, so they fill at most half of a stream.
+// Records openings of shared wishlists: the owner's profile and the code, and nothing about the reader. Anyone with a
+// link can cause rows, so they may fill only half of a stream.
 
 import type { Append } from '../events/appender.js';
 import { encodeShareOpen, SHARE_OPEN } from '../events/row.js';

@@ -1,4 +1,4 @@
-// Share links. A profile has one code for ever, also after a merge. The code's key is in another slot and is written
+// Share links. A profile keeps its code for ever, also after a merge. The code's key is in another slot, and is written
 // before the profile's, so every published code leads to a profile. A code that loses a race is never published.
 
 import { randomBytes } from 'node:crypto';
@@ -14,7 +14,7 @@ import { HAS_CODE } from './wishlist-batch.js';
 /** 96 bits can't be guessed. Base 36, because some services lower the case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
-/** Older codes are shorter, with mixed case. */
+/** Older codes are shorter, and have both cases. */
 const CODE = /^(?:[A-Za-z0-9_-]{16}|[A-Za-z0-9]{19})$/;
 
 export interface Share {
@@ -78,7 +78,7 @@ export class Shares {
         await this.#write(drawn, location.profileId);
       }
       made = await share(code).catch(async (error: unknown) => {
-        // The code is unpublished.
+        // Nobody knows the code yet.
         if (drawn !== undefined && error instanceof ServiceError && error.code === 'overloaded')
           await this.#write(drawn, '').catch(() => {});
         throw error;
@@ -94,15 +94,15 @@ export class Shares {
     return this.#shareUrl.replaceAll('{code}', code);
   }
 
-  /** Follows merges. */
+  /** @returns where the code's profile is after merges; undefined if no profile has the code */
   async find(given: string): Promise<Location | undefined> {
     if (!CODE.test(given)) return undefined;
     return (await this.#lookUp(normaliseCode(given), 0)).location;
   }
 
   /**
-   * Removes a code that no profile has, unless it is younger than `graceMs`: it may not be assigned yet.
-   * @returns true if removed
+   * Removes a code that no profile has. A code younger than `graceMs` stays, because it may not be assigned yet.
+   * @returns true if it was removed
    */
   async forgetGone(code: string, graceMs: number): Promise<boolean> {
     return (await this.#lookUp(code, graceMs)).isGone;
@@ -119,7 +119,7 @@ export class Shares {
     let location = await this.#locate(madeFor);
     for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
       if (await this.#has(location, code)) return { location, isGone: false };
-      // A merge moves the code.
+      // A merge may have moved the code.
       const now = await this.#locate(madeFor);
       if (now?.profileId === location.profileId) break;
       location = now;
@@ -138,7 +138,7 @@ export class Shares {
       const location = await this.find(code);
       if (location === undefined) return undefined;
       const answer = await ask(location);
-      // After the read: a guest who expired and came back has no code.
+      // Checked after the read: a guest who expired and came back doesn't have the code.
       if (!isRedirect(answer) && (await this.#has(location, normaliseCode(code))))
         return { profileId: location.profileId, answer: answer as Answer };
     }

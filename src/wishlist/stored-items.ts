@@ -5,7 +5,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist/readItems');
-/** Approximate. */
+/** Approximate number of items. */
 const PAGE = 100;
 
 export async function readItems(store: Store, location: Location): Promise<readonly string[] | string> {
@@ -13,7 +13,7 @@ export async function readItems(store: Store, location: Location): Promise<reado
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
-/** The first two lines of items, by field. */
+/** Reads the first two lines of each item, by field. */
 export function readItemHeads(
   store: Store,
   location: Location,

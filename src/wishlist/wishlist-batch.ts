@@ -1,4 +1,4 @@
-// Sends a tick's wishlist changes, with their events, to lua/wishlist/changeItems.lua in one call.
+// Sends a tick's wishlist changes and their events to lua/wishlist/changeItems.lua in one call.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { overloaded, ServiceError } from '../errors.js';
@@ -13,7 +13,7 @@ import type { Store } from '../redis/store.js';
 
 export interface PendingEvent {
   readonly type: string;
-  /** From encodeEvent, or from beginEvent if the script adds the payload. */
+  /** Made by encodeEvent, or by beginEvent if the script adds the payload. */
   readonly line: string;
 }
 
@@ -24,20 +24,20 @@ interface Recorded {
 interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
-  /** This and `others`: see newItem. */
+  /** This and `others` are made by newItem. */
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
 }
 
-/** Once per item. An existing item gets the earlier date. */
+/** Imports an item once. An existing item gets the earlier date. */
 interface Import extends Recorded {
   readonly kind: 'import';
   readonly field: string;
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
-  /** Dry run: number of earlier items of this list. */
+  /** In a dry run, the number of this list's items before. */
   readonly tried?: number | undefined;
 }
 
@@ -53,26 +53,26 @@ export interface Removal extends Recorded {
 
 interface Sharing extends Recorded {
   readonly kind: 'share';
-  /** Undefined reads the profile's code. A new code's key must exist. */
+  /** Undefined to read the profile's code. The key of a new code must exist. */
   readonly code?: string;
   readonly isNew?: boolean;
   readonly event?: PendingEvent;
 }
 
-/** Stores the reported state of a product. */
+/** Stores the state of a product that the subscriber is notified of. */
 export interface Notification extends Recorded {
   readonly kind: 'notify';
   readonly field: string;
   /** The item as it was read, for the compare-and-set. */
   readonly item: string;
-  /** New second line of the item. */
+  /** The new second line of the item. */
   readonly secondLine: string;
   readonly event?: PendingEvent | undefined;
 }
 
 export type Change = Addition | Import | Removal | Sharing | Notification;
 
-/** Undefined: done. Else a code below with its value, or a redirect; see lua/wishlist/changeItems.lua. */
+/** Undefined if done; otherwise a code below with its value, or a redirect. See lua/wishlist/changeItems.lua. */
 export type WishlistAnswer = string | undefined;
 
 export const DONE = '=';
@@ -91,9 +91,9 @@ export interface ItemLimits {
 }
 
 export interface WishlistOptions extends Partial<ItemLimits> {
-  /** Bytes. */
+  /** Maximum bytes of a stream. */
   readonly highWater: number;
-  /** Seconds until a guest expires, by default the store's; 0: never. */
+  /** Seconds until a guest expires, by default the store's; 0 means never. */
   readonly guestsS?: number;
   readonly onRecorded?: OnRecorded;
 }
@@ -194,7 +194,7 @@ function linesOf(change: Change): string {
       return `${change.field}\n${change.item}\n${change.secondLine}\n${change.event === undefined ? '' : 1}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
-      // A complete line ends with its own newline.
+      // A complete line already has a newline.
       for (const { field, event, payload } of change.items)
         lines += `${field}\n${event.line}${payload === '' ? '' : '\n'}${payload}\n`;
       return lines;
