@@ -1,6 +1,6 @@
 // `wishmeter backup` and `wishmeter restore`, beside a running service: what was acknowledged before a backup is
 // there after the restore, once, on a Redis of another shape. What is no backup, and no empty target, is refused; a restore
-// that is disturbed fails; one database may be restored alone; and both work on the DATA_DIR of a `start`.
+// that is disturbed fails; one database may be restored alone. (start.test.ts: of a running `start`, and into a DATA_DIR.)
 
 import { once } from 'node:events';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
@@ -29,8 +29,8 @@ import {
   viewsOf,
 } from './backups.js';
 import { runHere } from './in-process.js';
-import { apiKey, nothingLeft, shopAt, sql, started, startSettings } from './started.js';
-import { onTerminal, tempDir, until, wishmeter } from './wishmeter.js';
+import { sql } from './started.js';
+import { tempDir, until } from './wishmeter.js';
 
 const clickhouse = await startTestClickHouse(t, { databases: ['wishmeter', 'shop', 'load'] });
 
@@ -233,29 +233,4 @@ t.test('under load nothing acknowledged before is lost or doubled', async (t) =>
     'each wish is shown once',
   );
   await restored.close();
-});
-
-t.test('of a running `start`, and into a DATA_DIR that is not there', async (t) => {
-  const dir = await tempDir(t);
-  const [data, other, folder] = [join(dir, 'data'), join(dir, 'other'), join(dir, 'backup')];
-  const first = await started(t, data);
-  const before = shopAt(first.url, await apiKey(data));
-  await before.visit({ sessionId: 'ada' });
-  await before.event({ sessionId: 'ada' }, 'add', { productId: 'a' });
-  const screen = await onTerminal(t, `backup ${folder}`, { DATA_DIR: data }).ended();
-  t.match(screen, /Redis, names of keys: \d/);
-  t.match(screen, /read back and whole/);
-  const busy = await wishmeter({ args: ['restore', folder], env: { DATA_DIR: data } });
-  t.match(busy.stderr, /Another `wishmeter start`/);
-  await first.stop();
-  const restore = await wishmeter({ args: ['restore', folder], env: { DATA_DIR: other } });
-  t.same({ code: restore.code, stderr: restore.stderr }, { code: 0, stderr: '' });
-  await nothingLeft(other);
-  const second = await started(t, other, startSettings(other));
-  const after = shopAt(second.url, await apiKey(other));
-  t.equal(await after.count({ sessionId: 'ada' }), 1);
-  await until('the event is in ClickHouse', async () => {
-    return (await sql(second.clickhouseUrl, 'SELECT product_id FROM events')) === 'a';
-  });
-  await second.stop();
 });

@@ -22,6 +22,7 @@ import {
   killAndAwaitNext,
   logLines,
   nothingLeft,
+  type Started,
   shopAt,
   sql,
   started,
@@ -42,12 +43,8 @@ const NEIGHBOUR = `--import=data:text/javascript,${encodeURIComponent(`
     });
   };`)}`;
 const WORKERS = ['1', '2', '3'];
-const CHILDREN = [
-  /^wishmeter serve/,
-  /^wishmeter flush/,
-  /^wishmeter clickhouse/,
-  /^\S*(redis|valkey)-server/,
-];
+const REDIS = /^\S*(redis|valkey)-server/;
+const CHILDREN = [/^wishmeter serve/, /^wishmeter flush/, /^wishmeter clickhouse/, REDIS];
 /** Samples of a metric by the labels as they are written. */
 function samples(scrape: string, name: string): Map<string, number> {
   const lines = scrape.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
@@ -75,7 +72,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   const port = Number(new URL(url).port);
   const key = await apiKey(dir);
   const shop = shopAt(url, key);
-  let survivor: Running;
+  const backup = join(await tempDir(all), 'backup');
 
   await all.test('it keeps to this machine, to its owner, and to its setting of syncing', async (t) => {
     t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
@@ -214,6 +211,18 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     );
   });
 
+  await all.test(
+    'it is backed up while it runs, and not restored into',
+    needsPrograms('script'),
+    async (t) => {
+      const screen = await onTerminal(t, `backup ${backup}`, { DATA_DIR: dir }).ended();
+      t.match(screen, /Redis, names of keys: \d/);
+      t.match(screen, /read back and whole/);
+      const busy = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: dir } });
+      t.match(busy.stderr, /Another `wishmeter start`/);
+    },
+  );
+
   await all.test('it stops in the order that loses nothing, and its key is in no log line', async (t) => {
     t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
     for (let i = 0; i < 3; i++) await shop.visit(GUEST);
@@ -230,16 +239,33 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.same(await processesOf(dir), []);
   });
 
-  await all.test('another start has everything, the same key and a new password', async (t) => {
-    const { url, running } = await started(all, dir, { FLUSH_INTERVAL_MS: '60000' });
-    t.equal(await apiKey(dir), key);
-    t.not(await password(), firstPassword);
-    t.equal(await shopAt(url, key).count(GUEST), 3);
-    await shopAt(url, key).visit(GUEST);
-    await shopAt(url, key).event(GUEST);
-    // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Other tests run meanwhile.
-    running.child.kill('SIGKILL');
-  });
+  await all.test(
+    'of two starts at one moment in a restored folder one runs, and has what was backed up',
+    async (t) => {
+      const restored = join(backup, '../restored');
+      const { code, stderr } = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: restored } });
+      t.same({ code, stderr }, { code: 0, stderr: '' });
+      await nothingLeft(restored);
+      const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(restored) }));
+      all.teardown(async () => {
+        for (const { child } of rivals) child.kill('SIGKILL');
+        await nothingLeft(restored);
+      });
+      const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
+      const winner = await until('one is ready', () => rivals.find(readyLine));
+      const loser = rivals.find((rival) => rival !== winner) as Running;
+      t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
+      const redises = (await processesOf(restored)).filter(({ title }) => REDIS.test(title));
+      t.equal(redises.length, 1, JSON.stringify(redises));
+      const { url, clickhouseUrl } = readyLine(winner) as unknown as Started;
+      t.equal(await shopAt(url, await apiKey(restored)).count({ sessionId: 'killed' }, `after ${REDIS}`), 1);
+      await until('its events are there, once', async () => {
+        return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === String(CHILDREN.length);
+      });
+      // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Other tests run meanwhile.
+      winner.child.kill('SIGKILL');
+    },
+  );
 
   await all.test(
     'what keeps it from starting is one sentence, exit code 1, and nothing is left running',
@@ -265,14 +291,13 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   );
 
   await all.test(
-    'the lines of the banner work, and Ctrl-C stops it',
+    'another start, on a terminal, has everything, the same key and a new password; the lines of its banner work',
     needsPrograms('script', 'curl'),
     async (t) => {
-      const dir = await tempDir(t);
-      t.teardown(() => nothingLeft(dir));
       const { screen, ctrlC, ended } = onTerminal(t, 'start', startSettings(dir));
       await until('the banner', () => screen().includes('Ctrl-C'));
-      t.match(screen(), await apiKey(dir), 'shows the key');
+      t.match(screen(), key);
+      t.not(await password(), firstPassword);
       t.notMatch(screen(), /^\{/m, 'no log lines');
       const lines = screen()
         .split('\n')
@@ -280,7 +305,8 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       t.equal(lines.length, 4, 'three curl lines and one of SQL');
       const answers: string[] = [];
       for (const line of lines.slice(0, 3)) answers.push(await shell(line));
-      t.match(answers, [/"productHandle":"red-shoe"/, /"count":1/, /"profileId"/]);
+      // It is GUEST's fourth visit.
+      t.match(answers, [/"productHandle":"red-shoe"/, /"count":4/, /"profileId"/]);
       // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
       const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
       // Also in a folder where another one has run.
@@ -288,41 +314,17 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       await mkdir(join(cwd, 'data', 'clickhouse'), { recursive: true });
       writeServiceUrl(join(cwd, 'data', 'clickhouse'), 'of-another', 1);
       await until('the event is in ClickHouse', async () => (await shell(line, cwd)).includes('1001'));
+
+      // A second signal stops everything at once, also what hangs.
+      const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
+      process.kill(flush.pid, 'SIGSTOP');
       ctrlC();
-      t.match(await ended(), /Stopping/);
+      await until('serve has stopped', async () => !(await findProcess(dir, /^wishmeter serve/)));
+      ctrlC();
+      t.match(await ended(130), /Stopping/, 'not 0, as when all have stopped in order');
+      await nothingLeft(dir); // guards look once a second
     },
   );
-
-  await all.test('after a kill -9 nothing is left, and of two starts at one moment one runs', async (t) => {
-    await nothingLeft(dir);
-    const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
-    all.teardown(async () => {
-      for (const { child } of rivals) child.kill('SIGKILL');
-      await nothingLeft(dir);
-    });
-    const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
-    const winner = await until('one is ready', () => rivals.find(readyLine));
-    const loser = rivals.find((rival) => rival !== winner) as Running;
-    t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
-    const redises = (await processesOf(dir)).filter(({ title }) => /^\S*(redis|valkey)-server/.test(title));
-    t.equal(redises.length, 1, JSON.stringify(redises));
-    const { url, clickhouseUrl } = readyLine(winner) as { url?: string; clickhouseUrl?: string };
-    t.equal(await shopAt(String(url), key).count(GUEST), 4);
-    await until('the events of all runs are there, once', async () => {
-      return (await sql(String(clickhouseUrl), 'SELECT count() FROM events')) === String(CHILDREN.length + 2);
-    });
-    survivor = winner;
-  });
-
-  await all.test('a second signal stops everything at once, also what hangs', async (t) => {
-    const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
-    process.kill(flush.pid, 'SIGSTOP');
-    survivor.child.kill('SIGTERM');
-    await until('serve has stopped', async () => !(await findProcess(dir, /^wishmeter serve/)));
-    survivor.child.kill('SIGTERM');
-    t.match(await survivor.ended, { code: 143 }, 'not 0, as when all have stopped in order');
-    await nothingLeft(dir); // guards look once a second
-  });
 
   await all.test('a signal while it starts ends it in order', async (t) => {
     const running = spawnWishmeter({ args: ['start'], env: startSettings(dir) });

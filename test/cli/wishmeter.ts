@@ -103,9 +103,9 @@ export function onTerminal(t: Test, command: string, env: NodeJS.ProcessEnv = {}
   t.teardown(() => void terminal.kill('SIGKILL'));
   return {
     screen: () => screen,
-    /** Resolves to what was shown, when the command has ended well. */
-    async ended() {
-      t.same(await ended, [0, null]);
+    /** Resolves to what was shown, when the command has ended with this exit code. */
+    async ended(code = 0) {
+      t.same(await ended, [code, null]);
       return screen;
     },
     ctrlC: () => void terminal.stdin.write('\u0003'),

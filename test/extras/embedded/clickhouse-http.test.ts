@@ -4,7 +4,6 @@
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { ClickHouseError } from '@clickhouse/client';
 import t from 'tap';
@@ -209,35 +208,6 @@ t.test('health checks are answered, and other paths and methods refused', async 
   t.equal((await fetch(origin, { method: 'PUT', body: 'SELECT 1' })).status, 405);
 });
 
-t.test('ping, queries in any format, inserts of rows and of streams', async (t) => {
-  t.strictSame(await client.ping(), { success: true });
-  t.strictSame(await client.ping({ select: true }), { success: true });
-  t.strictSame(await rows('SELECT number AS n FROM numbers(2)'), [{ n: 0 }, { n: 1 }]);
-  const whole = await (await client.query({ query: 'SELECT 1 AS n' })).json();
-  t.match(whole, { meta: [{ name: 'n', type: 'UInt8' }], data: [{ n: 1 }], rows: 1 });
-
-  const name = await table();
-  const values = [
-    { id: 1, s: "it's" },
-    { id: 2, s: 'a\tb\n\u{1F600}' },
-  ];
-  const { summary, query_id } = await client.insert({ table: name, values, format: 'JSONEachRow' });
-  t.match(summary, { written_rows: '2' });
-  t.match(query_id, /^[0-9a-f-]{36}$/);
-  await client.insert({
-    table: name,
-    values: Readable.from(Array.from({ length: 1_000 }, (_, i) => ({ id: 10 + i, s: 'x' }))),
-    format: 'JSONEachRow',
-  });
-  await client.insert({
-    table: name,
-    values: Readable.from(['2000,"c"\n'], { objectMode: false }),
-    format: 'CSV',
-  });
-  t.strictSame(await rows(`SELECT id, s FROM ${name} ORDER BY id LIMIT 2`), values);
-  t.strictSame(await rows(`SELECT count() AS n FROM ${name}`), [{ n: 1_003 }]);
-});
-
 t.test("the client's errors have the code, the type and the text that a server gives", async (t) => {
   const query = client.query({ query: 'SELECT nope' });
   const message = /^Unknown expression identifier `nope`/;
@@ -329,20 +299,13 @@ t.test('there are no system logs that would grow', async (t) => {
 
 const ROWS = 70_000; // more than one block as chDB cuts them on its own
 const LINES = linesOf(ROWS, (id) => `{"id":${id},"text":"schön \\"${id}\\"","unknown":[{}]}`);
-const TOTALS =
-  "SELECT count(), sum(id), sum(left_out), countIf(text = concat('schön \"', toString(id), '\"'))";
-const ALL = [ROWS, (ROWS * (ROWS - 1)) / 2, ROWS * 7, ROWS].join('\t');
-
 function linesOf(rows: number, line: (id: number) => string): string {
   return Array.from({ length: rows }, (_, id) => `${line(id)}\n`).join('');
 }
 
 /** A new table, and inserts into it as `flush` sends them. */
 async function insertTable() {
-  const name = await table(
-    'id UInt64, text String, left_out UInt8 DEFAULT 7',
-    'SETTINGS non_replicated_deduplication_window = 100',
-  );
+  const name = await table('id UInt64, text String');
   const insert = (body: string, settings: Record<string, string> = {}) =>
     post(
       {
@@ -355,26 +318,6 @@ async function insertTable() {
     );
   return { name, insert };
 }
-
-t.test('a large insert is one block, or those it asks for, and the same token again adds none', async (t) => {
-  const { name, insert } = await insertTable();
-  // What inserts wrote, merged or not.
-  const blocks = () => one(`SELECT count() FROM system.parts WHERE table = '${name}' AND level = 0`);
-  const token = { insert_deduplication_token: 'once' };
-  const answer = await insert(LINES, token);
-  t.equal(answer.status, 200, answer.text);
-  t.match(JSON.parse(answer.headers.get('x-clickhouse-summary') ?? ''), { written_rows: String(ROWS) });
-  t.equal(await one(`${TOTALS} FROM ${name}`), ALL);
-  t.equal(await blocks(), '1');
-  for (const again of [token, token, { insert_deduplication_token: 'other' }, token])
-    t.equal((await insert(LINES, again)).status, 200);
-  t.equal(await one(`SELECT count() FROM ${name}`), String(2 * ROWS));
-  t.equal(await blocks(), '2');
-  const small = { max_insert_block_size: '10000', min_insert_block_size_rows: '10000' };
-  await insert(LINES, { ...small, min_insert_block_size_bytes: '0' });
-  t.equal(await blocks(), '9');
-  t.strictSame(await readdir(join(server.dir, 'bodies')), []);
-});
 
 t.test('a bad line refuses all of them, with its code, and without a path of ours', async (t) => {
   const { name, insert } = await insertTable();
