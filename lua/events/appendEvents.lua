@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Appends lines, also at maxmemory: an erasure may have to finish a merge, which appends an event.
+-- Appends lines, also at maxmemory, because an erasure may have to finish a merge, which appends an event.
 -- KEYS[1..3] sender channel, stream, its state
 -- ARGV[1..3] see includes/senderChannel.lua
 -- ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines

@@ -3,7 +3,7 @@
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] guest's TTL, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua
 -- ARGV[9] a JSONEachRow line per event
--- Returns {i, redirect, ...} of the other events.
+-- Returns {i, redirect, ...} for events whose visitor has another profile.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.
 
 local sender_channel = KEYS[1]
@@ -28,7 +28,7 @@ local text = ARGV[8]
 local PROFILE = { 'v', 'p' }
 -- @include lines
 
--- If the slot is migrating, reads fail before anything is written.
+-- If the slot is migrating, a read fails before anything is written.
 local function redirect_of(identity, expected, profile, generation)
   local answer = redirect(identity, expected, profile, generation)
   if answer or generation ~= '' then

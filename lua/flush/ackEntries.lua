@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Deletes entries whose rows are in ClickHouse (idempotent) and adds dead letters (not idempotent).
+-- Deletes entries whose rows are in ClickHouse, which is idempotent, and adds dead letters, which isn't.
 -- KEYS[1..3] stream, its state, dead letters
--- ARGV[1] consumer group   ARGV[2] number of dead letters, then four each: `line`, ClickHouse's code, reason, line
+-- ARGV[1] consumer group   ARGV[2] number of dead letters, then four for each: `line`, ClickHouse's code, reason, line
 --   without newline; or `entry`, 0, reason, a foreign entry as JSON
 -- ARGV[..] three per entry: id, rows, bytes of its lines
 -- Returns the number of deleted entries.
@@ -28,10 +28,10 @@ end
 redis.call('XACK', stream, ARGV[1], unpack(ids))
 
 if redis.call('XLEN', stream) == 0 then
-  -- corrects for entries deleted by hand
+  -- If entries were deleted by hand, the stream is empty before the counts are 0.
   redis.call('HSET', state, 'events', 0, 'bytes', 0)
 elseif removed > 0 then
-  -- `0 - x`: Lua writes -0 as `-0`, which Redis refuses.
+  -- `0 - rows` and not `-rows`, because Lua writes -0 as `-0`, which Redis refuses.
   redis.call('HINCRBY', state, 'events', 0 - rows)
   redis.call('HINCRBY', state, 'bytes', 0 - bytes)
 end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes finished erasures, unless queued again.
+-- Removes finished erasures, unless they were queued again.
 -- KEYS[1] erasures
 -- ARGV[1], ARGV[2], ... profile, expected value, ...
 -- Returns 1.

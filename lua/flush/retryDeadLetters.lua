@@ -1,5 +1,5 @@
 #!lua
--- Appends dead letters to their stream again. The high-water mark doesn't apply: they were accepted before.
+-- Appends dead letters to their stream again, also above the high-water mark, because they were accepted before.
 -- KEYS[1..3] dead letters, stream, its state
 -- ARGV[1...] ids
 -- Returns the number of lines.

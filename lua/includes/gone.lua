@@ -1,5 +1,5 @@
--- Returns `!` if a linked profile was erased or its id reused, or if a guest's (`generation` is empty) is linked or
--- merged; `~` if it is not at this node; else nil.
+-- Returns `!` if a linked profile was erased or its id reused, or if a guest's profile (`generation` is empty) was
+-- linked or merged; `~` if the profile isn't at this node; otherwise nil.
 local function gone(profile, generation)
   local found = redis.pcall('HMGET', profile, 'generation', 'target')
   if found.err then

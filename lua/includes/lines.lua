@@ -1,4 +1,4 @@
--- string.find is faster than a pattern.
+-- Reads `text` line by line. string.find is faster than a pattern.
 local find, sub, at = string.find, string.sub, 1
 local function line()
   local from, stop = at, find(text, '\n', at, true)

@@ -1,5 +1,5 @@
--- Returns `~` if a key is not at this node, or its slot is migrating; else the error, because raising it would leave
--- half a batch applied.
+-- Returns `~` if a key isn't at this node, or its slot is migrating. Otherwise returns the error, because raising it
+-- would leave half a batch applied.
 local function answer_of(failed)
   return string.find(failed.err, 'non local key', 1, true) and '~' or failed
 end

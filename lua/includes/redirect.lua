@@ -1,8 +1,8 @@
 -- Returns nil, or why the operation belongs to another profile or node:
---   `@<link>`  the identity's link (empty: none) is not the expected one
+--   `@<link>`  the identity has this link, or none, and not the expected one
 --   `!`        see gone.lua
 --   `~`        see not-here.lua
--- `identity`: key; empty: not checked. `expected`: link, or empty. `generation`: empty for a guest.
+-- `identity` is a key, or empty to check only the profile. `generation` is empty for a guest.
 local function redirect(identity, expected, profile, generation)
   if identity ~= '' then
     local link = redis.pcall('HGET', identity, '')

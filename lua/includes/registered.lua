@@ -1,4 +1,4 @@
--- For identities without a link.
+-- These functions are for identities without a link.
 local function is_registered(identity, profile)
   return redis.call('EXISTS', identity, profile) > 0
 end

@@ -1,5 +1,5 @@
--- Extends a guest's TTL after a write. All its keys expire together, `retention` seconds (0: never) plus an hour to a
--- day later. The hour is for senders, which check a TTL once per hour. `guest`: any of its keys.
+-- Extends a guest's TTL after a write. All its keys expire together, `retention` seconds (0 means never) plus an hour
+-- to a day later. The hour is for senders, which check a TTL once per hour. `guest` is any of its keys.
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
@@ -28,7 +28,7 @@ local function are_kept(guest, kinds)
   return ends ~= nil
 end
 
--- False in a migrating slot if a key is absent: it may be at the other node.
+-- Returns false if a key is absent in a migrating slot, because it may be at the other node.
 local function are_here(guest)
   for _, kind in ipairs(GUEST_KINDS) do
     if type(redis.pcall('PEXPIRETIME', key_of(guest, kind))) == 'table' then
@@ -38,8 +38,8 @@ local function are_here(guest)
   return true
 end
 
--- Requires `are_here`: all keys must expire together. `written`: kinds that may be new, or any existing one.
--- `identity`: a session's key whose link leads to this guest.
+-- Requires `are_here`, because all keys must expire together. `written` has the kinds that may be new, or any kind that
+-- exists. `identity` is the key of a session whose link leads to this guest.
 local function retain(guest, written, identity)
   if are_kept(guest, written) then
     return

@@ -1,6 +1,6 @@
 -- Answers a repeated batch as the first time, even after its deadline, and refuses a superseded one. On an error
--- nothing is done. A batch spans the node's slots, so only the channel is a declared key.
--- ARGV[1] sequence, 0: not recorded   ARGV[2] deadline, milliseconds of this server's clock
+-- nothing is done. Only the channel is a declared key, because a batch has keys of many slots.
+-- ARGV[1] sequence; 0 to record none   ARGV[2] deadline, milliseconds of this server's clock
 -- ARGV[3] TTL of the channel, seconds
 local seq = tonumber(ARGV[1])
 if seq > 0 then

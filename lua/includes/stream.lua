@@ -1,4 +1,4 @@
--- Returns free bytes; nil if the stream is not at this node. If its slot is migrating, this fails before any write.
+-- Returns the free bytes; nil if the stream isn't at this node. If its slot is migrating, this fails before any write.
 local function space_in(stream, state, mark)
   for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
     if type(reply) == 'table' then
@@ -8,7 +8,7 @@ local function space_in(stream, state, mark)
   return tonumber(mark) - (redis.call('HGET', state, 'bytes') or 0)
 end
 
--- Each line ends with a newline.
+-- Each of the lines ends with a newline.
 local function append(stream, state, count, lines)
   redis.call('XADD', stream, '*', 'n', count, 'd', lines)
   redis.call('HINCRBY', state, 'events', count)

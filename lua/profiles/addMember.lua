@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Adds a member to a linked profile, before its link, so that an erasure finds it; or notes a complete merge.
+-- Adds a member to a linked profile before its link is set, so that an erasure finds it. Or notes a complete merge.
 -- KEYS[1..2] profile, members
 -- ARGV[1..3] deadline, generation, member   ARGV[4] note, or empty
--- Returns 1; 0 if the profile does not exist.
+-- Returns 1; 0 if the profile lacks the generation.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

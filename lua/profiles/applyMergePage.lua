@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Second step of a merge: adds a page of a journal to the target. Notes keep a repeated page from being added twice.
+-- Second step of a merge: adds a page of a journal to the target. Because of the notes, a repeated page adds nothing.
 -- KEYS[1..2] target's profile, its hash of this kind   KEYS[3] notes: fields applied from this source
 -- KEYS[4] target's members
 -- ARGV[1..4] deadline, target's generation, source, kind   ARGV[5] TTL of the notes, seconds   ARGV[6] mergeId
 -- ARGV[7] `added`: sums numbers; `united`: the target's value wins
 -- ARGV[8] profile field that sums the bytes of values, or empty   ARGV[9..] field, value, ...
--- Returns 1; 0 if the target does not exist.
+-- Returns 1; 0 if the target lacks the generation.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -3,8 +3,8 @@
 -- KEYS[6..] the guest's counts, other keys
 -- ARGV[1..3] deadline, generation, new link   ARGV[4] owner, `c:<customer>`
 -- ARGV[5] the identity's link as a guest, or empty   ARGV[6] the identity as a member, unless it is the owner
--- Returns ARGV[3] if the profile has this generation, even if the identity has another link; else the identity's link;
---   empty if the generation was erased (a late retry), or the profile is another visitor's.
+-- Returns ARGV[3] if the profile has this generation, even if the identity has another link; otherwise the identity's
+--   link, or empty if the generation was erased (this is a late retry), or the profile is another visitor's.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

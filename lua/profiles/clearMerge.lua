@@ -2,7 +2,7 @@
 -- Removes the source of a merge whose target was erased.
 -- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3..6] journals
 -- ARGV[1..2] deadline, target   ARGV[3] target's profile and generation
--- Returns 1; 0 if it has another target.
+-- Returns 1; 0 if the source has another target.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

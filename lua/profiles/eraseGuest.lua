@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Erases a guest.
 -- KEYS[1..3] identity, profile, members   KEYS[4..] other keys
--- ARGV[1] deadline   ARGV[2] required member, or empty: the id may have been reused
+-- ARGV[1] deadline   ARGV[2] required member, because the id may have been reused, or empty
 -- ARGV[3] the identity's link to another guest profile, or empty
--- Returns {1 if it existed, else 0; share code or empty}, or a redirect.
+-- Returns {1 if the guest existed, or 0; share code, or empty}, or a redirect.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Erases a linked profile. Members become leftovers until nothing leads here. The erasure record refuses late writes.
--- KEYS[1..2] profile, members   KEYS[3] leftovers; the empty field is the time in milliseconds
+-- Erases a linked profile. Its members become leftovers until nothing leads to it. The erasure record refuses late
+-- writes.
+-- KEYS[1..2] profile, members   KEYS[3] leftovers, whose empty field is the time in milliseconds
 -- KEYS[4] erasure record   KEYS[5..] other keys
 -- ARGV[1..2] deadline, generation   ARGV[3] TTL of the record, seconds   ARGV[4] required owner, or empty
--- Returns 1; 0 if it does not exist.
+-- Returns 1; 0 if there is no such profile.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

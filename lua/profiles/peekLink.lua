@@ -1,7 +1,8 @@
 #!lua flags=no-writes
 -- Answers like `peek` of countVisits.lua, also at maxmemory.
 -- KEYS[1..2] identity, default profile
--- Returns the link; `.` if none; `!` if the default profile is another visitor's; empty if unknown.
+-- Returns the link; `.` if it has none; `!` if the default profile is another visitor's; empty if the identity is
+--   unknown.
 
 -- @include registered
 -- @include not-here

@@ -1,4 +1,4 @@
--- Stores facts of a visitor, and the digest of an e-mail address as a member, for erasures.
+-- Stores facts of a visitor, and the digest of an e-mail address as a member, so that erasures find it.
 -- KEYS[1..2] profile, members   KEYS[3] identity to check, if any   KEYS[4..] keys that expire with a guest
 -- ARGV[1] deadline   ARGV[2..3] link, generation: see includes/redirect.lua   ARGV[4] guest's TTL, seconds
 -- ARGV[5] now, ISO 8601   ARGV[6] `@` and the digest, or empty   ARGV[7] its value, see Keys.members

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Restores a profile from its journals: the target was erased.
+-- Restores a profile from its journals, if the target of its merge was erased.
 -- KEYS[1] identity with this default profile   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
--- ARGV[1..2] deadline, target   ARGV[3] guest's link; empty: a linked profile   ARGV[4] guest's TTL, seconds
+-- ARGV[1..2] deadline, target   ARGV[3] guest's link, empty for a linked profile   ARGV[4] guest's TTL, seconds
 -- Returns 1; 0 if target or link differ.
 -- Errors: EXPIRED -1.
 

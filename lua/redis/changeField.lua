@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Compare-and-set of a hash's field.
 -- KEYS[1] hash
--- ARGV[1..2] deadline, field   ARGV[3..4] expected value, new value; empty: none   ARGV[5] maximum fields
+-- ARGV[1..2] deadline, field   ARGV[3..4] expected and new value, empty for none   ARGV[5] maximum of fields
 -- Returns 1; 0 if the field has another value.
 -- Errors: EXPIRED -1, TOO_MANY -6.
 

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Records a request's answer, also at maxmemory, because the operation is done; or forgets a refused request.
+-- Records a request's answer, also at maxmemory, because the operation is done. Deletes the record of a refused
+-- request, unless another try has answered.
 -- KEYS[1] record
--- ARGV[1..2] deadline, operation id
--- ARGV[3] answer; empty if the request was refused: deletes the record, unless another try has answered
+-- ARGV[1..2] deadline, operation id   ARGV[3] answer; empty if the request was refused
 -- Returns the first recorded answer; ARGV[3] if there is no record of this operation.
 -- Errors: EXPIRED -1.
 

@@ -1,7 +1,7 @@
--- Compare-and-set of an operation's locations.
+-- Compare-and-set of the locations in an operation's record.
 -- KEYS[1] record
--- ARGV[1..4] deadline, operation id, expected, new
--- Returns the present ones; empty if there is no record.
+-- ARGV[1..2] deadline, operation id   ARGV[3..4] expected and new locations
+-- Returns the present locations; empty if there is no record of this operation.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,7 +1,7 @@
 -- Removes keys of one slot in one step.
 -- KEYS[1..] keys
 -- ARGV[1] deadline
--- Returns the number removed.
+-- Returns how many were removed.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

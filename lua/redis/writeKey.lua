@@ -1,6 +1,6 @@
--- Runs one write command before a deadline.
--- KEYS[1] its key
--- ARGV[1..2] deadline, command   ARGV[3..] its arguments after the key
+-- Runs a write command before a deadline.
+-- KEYS[1] the command's key
+-- ARGV[1..2] deadline, command   ARGV[3..] arguments after the key
 -- Returns the command's reply.
 -- Errors: EXPIRED -1.
 

@@ -1,23 +1,23 @@
 -- Counts, reads and resets visits, and reads links, in a batch. Counted visits are logged as one stream entry.
--- A guest's hash has counts. A linked identity's has only its link, in the empty field; its profile has the counts. So
--- the link is looked up only if the count is 1.
+-- A guest's hash has counts. The hash of a linked identity has only its link, in the empty field, and its profile has
+-- the counts. So a link is looked up only if the count is 1.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] maximum products of a profile   ARGV[5] guest's TTL, seconds
 -- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes   ARGV[9] a line per visit
 -- ARGV[10..] operations, three each:
---   visit <identity> <product>     of a guest
---   kept  <identity> <product>     the sender checked the TTL within the hour
---   count <identity> <product>     a visit that answers the count
+--   visit <identity> <product>     counts a guest's visit
+--   kept  <identity> <product>     the same, if the sender checked the TTL within the hour
+--   count <identity> <product>     counts a visit, and answers the count
 --   read  <identity> <product>     answers the count
 --   reset <identity> <product>     answers 0
 --   peek  <identity> <empty>       answers like peekLink.lua
---   resolve <identity> <empty>     the same; creates the identity
--- each after, in this order, optionally:
---   once <record> <seconds>        done once; the record keeps the answer
---   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the operation then names the profile's
---     counts
--- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced).
---   0, n: n visits were counted but not logged, because the stream is full.
+--   resolve <identity> <empty>     the same, but creates an unknown identity
+-- Before an operation may stand, in this order:
+--   once <record> <seconds>        the operation is done once, and the record keeps its answer
+--   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the operation then has the profile's
+--     counts in place of the identity
+-- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced). The
+--   answer of i = 0 is how many visits were counted but not logged, because the stream is full.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local sender_channel = KEYS[1]
@@ -45,7 +45,7 @@ end
 
 local COUNTS, PROFILE = { 'v' }, { 'v', 'p' }
 
--- `count`: HINCRBY's reply. Returns it, or why the visit was undone.
+-- `count` is HINCRBY's reply. Returns it, or why the visit was undone.
 local function guest_visit(identity, handle, count)
   if type(count) == 'table' then
     return answer_of(count)
@@ -83,7 +83,7 @@ local function guest_visit(identity, handle, count)
   return answer or count
 end
 
--- In a migrating slot deleting the last count would make the key absent, so it checks before it writes.
+-- Checks before it writes, because in a migrating slot deleting the last count would make the key absent.
 local function guest_reset(identity, handle)
   local link = redis.pcall('HGET', identity, '')
   if type(link) == 'table' then
@@ -102,7 +102,7 @@ local function guest_reset(identity, handle)
   return 0
 end
 
--- Reads every key before it writes: `~` means that nothing was done.
+-- Reads every key before it writes, because `~` means that nothing was done.
 local function link_of(kind, identity)
   local link, profile = redis.pcall('HGET', identity, ''), key_of(identity, 'p')
   local there = redis.pcall('EXISTS', profile)
@@ -174,7 +174,7 @@ local function take()
 end
 
 local visits, uncounted, skipped = 0, 0, nil
--- `count`: HINCRBY's reply, if called
+-- `count` is HINCRBY's reply, if it was called.
 local function perform(kind, key, handle, count)
   local act, record, seconds, earlier, answer, guest, identity = of_guest, nil, nil, nil, nil, nil, nil
   if kind == 'once' then
@@ -241,7 +241,7 @@ if waiting and counted > 0 then
   if bytes > mark then
     answers[n + 1], answers[n + 2] = 0, counted
   else
-    -- The time is a field because entry ids don't go back with the server's clock.
+    -- The time is a field, because entry ids don't go back if the server's clock does.
     redis.call('XADD', stream, '*', 'n', whole(counted), 't', whole(now), 'v', lines)
     redis.call('HSET', state, 'events', whole((waiting[1] or 0) + counted), 'bytes', whole(bytes))
   end

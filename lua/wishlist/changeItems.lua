@@ -1,20 +1,21 @@
 -- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
--- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0: no limit
--- ARGV[9] maximum of the profile's `itemBytes`; 0: no limit, not counted
+-- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0 means no limit
+-- ARGV[9] maximum of the profile's `itemBytes`; 0 means that they are not counted
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
 -- ARGV[11] operations, in lines, see next_op: `a` adds or updates an item (src/wishlist/item.ts), `m` imports one, `r`
 --   removes items, `t` stores the reported state of a product, `c` assigns or reads a share code
--- ARGV[12] a line per event of a, m, t, c   ARGV[13...] per a and m `<updated at>\n<content>`
+-- ARGV[12] a line for each event of a, m, t, c   ARGV[13...] `<updated at>\n<content>` for each a and m
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
---   `=<value>`: done, now or before: the existing `<item id> <added at>` or code; number of removed items; of `m`
---     `new`, `there` (on the list), `again` (imported before), `gone` (imported and removed before); else empty
+--   `=<value>`: done, now or before; the value of `a` is the existing `<item id> <added at>`, of `c` the code, of `r`
+--     the number of removed items, of `m` `new`, `there` (on the list), `again` (imported before), or `gone` (imported
+--     and removed before)
 --   `#`: the item has changed, or was removed
---   `?<code>`: the profile's code or empty; to share, send it with an event
+--   `?<code>`: the profile's code, or empty; to share, send a code with an event
 --   `-`: the record was fenced
 --   a redirect; FULL -3; TOO_MANY -6 (items or bytes)
--- `r` and `t` create no identity; `t` does not extend a guest's TTL.
+-- `r` and `t` create no identity. `t` doesn't extend a guest's TTL.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local sender_channel = KEYS[1]
@@ -36,13 +37,13 @@ local text = ARGV[11]
 local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
 -- @include lines
 
--- Like JSON.stringify, which doesn't escape `/`.
+-- Encodes like JSON.stringify, which doesn't escape `/`.
 local function json(value)
   return (string.gsub(cjson.encode(value), '\\/', '/'))
 end
 
 local function filled(given, names, stored)
-  -- cjson may fail to parse `properties`.
+  -- `properties` are cut off, because cjson may fail to parse them.
   local content = string.gsub(string.match(stored, '\n({[^\n]*)$'), ',"properties":.*', '}')
   local item, columns, payload = cjson.decode(content), {}, {}
   for name in string.gmatch(names, '%S+') do
@@ -78,7 +79,7 @@ local function facts_of(op)
   return facts
 end
 
--- The operations return the answer or nil; then, if done, true and the record's value.
+-- Each function of an operation returns its answer or nil; if it is done, then true and the value for its record.
 
 local function first_line(item)
   return sub(item, 1, find(item, '\n', 1, true) - 1)
@@ -88,7 +89,7 @@ local function is_imported(item)
   return find(item, '^%S+ %S+ import\n') ~= nil
 end
 
--- `given`: bytes of the event
+-- `given` is the number of bytes of the event.
 local function store(op, there, item, given)
   local bytes, gained = op.facts[1], #item - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
@@ -124,7 +125,7 @@ local function add(op, given, content)
   return first and '=' .. first, true, first or op.creation_line
 end
 
--- Only an item's first import has an event. The earlier date stays.
+-- Only an item's first import has an event. The item gets the earlier date.
 local function import(op, given, content)
   local there = redis.pcall('HGET', op.items, op.field)
   if type(there) == 'table' then
@@ -164,11 +165,11 @@ local function remove(op, events)
     return -3
   end
   local bytes = #leaving > 0 and max_bytes > 0 and (op.facts[1] or bytes_of(op.items)) - gained
-  -- Before HSET: at maxmemory Redis lets a script write more once it has freed memory.
+  -- HDEL comes before HSET: at maxmemory, Redis lets a script write more once it has freed memory.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
   end
-  -- The same import must not restore them.
+  -- If the same file is imported again, it must not restore removed items.
   for field in pairs(imported) do
     redis.call('HSET', op.profile, 'gone:' .. field, '1')
   end
@@ -197,7 +198,7 @@ end
 
 local function share(op, given)
   local code = op.facts[2] or ''
-  -- Only a new code: since the code was read, the visitor may have been erased and come back.
+  -- A code is assigned only if it is new: since it was read, the visitor may have been erased and come back.
   if op.code == '' or code ~= '' and code ~= op.code or code == '' and not op.is_new then
     return '?' .. code
   elseif given > space then
@@ -220,7 +221,7 @@ local function next_op()
     op.field, op.creation_line = line(), line()
   elseif op.kind == 'm' then
     op.field, op.creation_line = line(), line()
-    op.tried = tonumber(line()) -- dry run: number of earlier items of this list
+    op.tried = tonumber(line()) -- In a dry run, the number of this list's items before.
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'
@@ -231,7 +232,7 @@ local function next_op()
     op.notified = first .. '\n' .. notified .. '\n' .. content
     op.has_event = line() == '1'
   else
-    op.wanted = {} -- `names`: payload fields to copy from the item; if any, `event` is open-ended
+    op.wanted = {} -- `names` are payload fields to copy from the item. If there are any, `event` lacks its payload.
     for w = 1, tonumber(line()) do
       op.wanted[w] = { field = line(), event = line(), names = line() }
     end
@@ -240,7 +241,7 @@ local function next_op()
 end
 
 local answers, n, i, argument, from = {}, 0, 0, 12, 1
--- `given_count`, `left_out`: events of ARGV[12]. `removed`: events of removals.
+-- `given_count` and `left_out` are about events of ARGV[12]. `removed` has events of removals.
 local given_count, left_out, left_out_count, removed = 0, {}, 0, {}
 while at <= #text do
   i = i + 1

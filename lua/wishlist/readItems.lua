@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Reads a page of items. Items that exist throughout are returned at least once.
+-- Reads a page of items. Items that exist during all pages are returned at least once.
 -- KEYS[1..2] profile, items   KEYS[3] identity to check, if any
 -- ARGV[1] cursor; 0 at first   ARGV[2] approximate page size
--- ARGV[3..4] link, generation: see includes/redirect.lua   ARGV[5] 1: only the first two lines
+-- ARGV[3..4] link, generation: see includes/redirect.lua   ARGV[5] 1 for only the first two lines
 -- Returns {next cursor or 0, field, item, ...}, or a redirect.
 
 -- @include not-here

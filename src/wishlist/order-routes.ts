@@ -1,7 +1,7 @@
 // POST /webhook/purchase: records an order's current state and, if the setting is on, removes bought products.
-// Webhooks may repeat and arrive out of sequence; ClickHouse keeps a row's newest version. The wishlist changes once. If
-// that fails, the next webhook completes it. An order links no profiles, because an e-mail address at the checkout is
-// not a login.
+// Webhooks may repeat and arrive out of sequence; ClickHouse keeps a row's newest version. The wishlist changes once;
+// if it fails, the next webhook completes it. An order links no profiles, because an e-mail address at the checkout
+// isn't a login.
 
 import { encodeOrderLine } from '../events/row.js';
 import { purchaseAnswer } from '../http/answer-schemas.js';

@@ -1,4 +1,4 @@
--- Adds profiles to products' indexes, before the items.
+-- Adds profiles to indexes of products, before the items are stored.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] two lines per entry: index, profile
 -- Returns {i, `~`, ...} of failed entries.

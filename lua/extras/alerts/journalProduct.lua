@@ -1,9 +1,9 @@
--- Journals a product before its alerts, and removes it afterwards. The newest version wins.
+-- Journals a product before its alerts are sent, and removes it afterwards. The newest version wins.
 -- KEYS[1] journal: product -> `<version> <since>\n<product>`   KEYS[2] recent versions
--- ARGV[1..2] deadline, product id   ARGV[3] version, milliseconds since 1970; empty: now
--- ARGV[4] product; empty removes that version   ARGV[5] milliseconds to remember versions
--- Returns {version, since}; {} if removed or superseded. Since: the first version that replaced another whose alerts
--- may still be sent, or 0.
+-- ARGV[1..2] deadline, product id   ARGV[3] version, milliseconds since 1970; empty means now
+-- ARGV[4] product; empty to remove that version   ARGV[5] milliseconds to remember versions
+-- Returns {version, since}; {} if removed or superseded. `since` is the first version that replaced another whose
+--   alerts may still be sent, or 0.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

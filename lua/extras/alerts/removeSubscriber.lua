@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Removes profiles from a variant's index. Recent entries stay: their item may not be stored yet.
+-- Removes profiles from a variant's index. Recent entries stay, because their item may not be stored yet.
 -- KEYS[1] index
--- ARGV[1] deadline   ARGV[2] minimum age, milliseconds; 0: any   ARGV[3..] profiles
--- Returns the number removed.
+-- ARGV[1] deadline   ARGV[2] minimum age, milliseconds; 0 means any   ARGV[3..] profiles
+-- Returns how many were removed.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Serializes keys of one slot atomically.
 -- KEYS[1..] keys
--- Returns per key its PEXPIRETIME and DUMP.
+-- Returns the PEXPIRETIME and DUMP of each key.
 
 local all = {}
 for i = 1, #KEYS do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Acquires, extends or releases the lease on open requests.
 -- KEYS[1] lease
--- ARGV[1..2] deadline, process   ARGV[3] milliseconds; 0 releases
+-- ARGV[1..2] deadline, process   ARGV[3] milliseconds; 0 to release
 -- Returns 1; 0 if another process has it.
 -- Errors: EXPIRED -1.
 
