@@ -25,7 +25,7 @@ const LAYERS = [
   { name: 'setting-values', path: '^src/setting-values\\.ts$' },
   { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
-  { name: 'backoff', path: '^src/backoff\\.ts$' },
+  { name: 'backoff', path: '^src/(backoff|repeat)\\.ts$' },
   { name: 'together', path: '^src/together\\.ts$' },
   { name: 'tick', path: '^src/tick\\.ts$' },
   { name: 'certificates', path: '^src/certificates\\.ts$' },

@@ -8,7 +8,7 @@ import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
 import { openIdentity } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
-import { Sweeper } from '../profiles/sweeper.js';
+import { watchSweeps } from '../profiles/sweeper.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitBatchOperation } from '../visits/batch-routes.js';
 import { visitListOperation } from '../visits/list-routes.js';
@@ -73,16 +73,13 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
     locate: (profileId) => identity.redirects.locate(profileId),
     shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
   });
-  const sweeper = new Sweeper(
-    {
+  onClose(
+    watchSweeps({
       ...{ store, shares: wishlist.shares, emails: identity.emails, itemIndex },
-      onSwept: metrics.swept,
-      onFailed: (error) => onFailed('sweep', error),
-    },
-    timing.sweepMs,
-    timing.sweepGraceMs,
+      ...{ onSwept: metrics.swept, onFailed: (error) => onFailed('sweep', error) },
+      ...{ everyMs: timing.sweepMs, graceMs: timing.sweepGraceMs },
+    }),
   );
-  onClose(sweeper.watch());
   const openAppends = opened(
     store.batcher(appendFormat(store, Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE))),
   );
@@ -101,7 +98,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
   return [
     ...visitOperations(visitors, requests, metrics.visitByRobot),
     visitListOperation(visitors),
-    visitBatchOperation(identity.manyVisits),
+    visitBatchOperation(visitors),
     ...eventOperations(visitors, profiles, requests),
     ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
     ...shareOperations({ visitors, profiles, shares, items, opens, requests }),

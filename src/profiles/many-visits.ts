@@ -13,77 +13,50 @@ interface Visit {
   readonly productHandle: string;
 }
 
-export class ManyVisits {
-  readonly #visitors: Visitors;
-
-  constructor(visitors: Visitors) {
-    this.#visitors = visitors;
+/** A repeated pair that must be linked waits for the link; all others enter the batcher in this tick. */
+export async function countMany(
+  visitors: Visitors,
+  kind: VisitKind,
+  visits: readonly Visit[],
+  mayLink: boolean,
+): Promise<VisitOutcome[]> {
+  const outcomes = new Array<VisitOutcome>(visits.length);
+  const pairs = new Set<string>();
+  const first: number[] = [];
+  const repeats: number[] = [];
+  for (const [i, { identity }] of visits.entries()) {
+    const pair = mustLink(identity, mayLink) ? namesOf(identity).join('\n') : undefined;
+    (pair !== undefined && pairs.has(pair) ? repeats : first).push(i);
+    if (pair !== undefined) pairs.add(pair);
   }
-
-  /** A repeated pair that must be linked waits for the link; all others enter the batcher in this tick. */
-  async count(kind: VisitKind, visits: readonly Visit[], mayLink: boolean): Promise<VisitOutcome[]> {
-    const outcomes = new Array<VisitOutcome>(visits.length);
-    const pairs = new Set<string>();
-    const first: number[] = [];
-    const repeats: number[] = [];
-    for (const [i, { identity }] of visits.entries()) {
-      const pair = mustLink(identity, mayLink) ? namesOf(identity).join('\n') : undefined;
-      (pair !== undefined && pairs.has(pair) ? repeats : first).push(i);
-      if (pair !== undefined) pairs.add(pair);
-    }
-    for (const indexes of [first, repeats])
-      await new Promise<void>((resolve, reject) => {
-        if (indexes.length === 0) return void resolve();
-        const all = new Outcomes(outcomes, indexes.length, resolve, reject);
-        for (const i of indexes) {
-          const { identity, productHandle } = visits[i] as Visit;
-          const visit = new VisitOfMany({ kind, handle: productHandle, device: identity.device }, all, i);
-          this.#visitors.count(visit, identity, mayLink);
-        }
-      });
-    return outcomes;
-  }
-}
-
-class Outcomes {
-  readonly #outcomes: VisitOutcome[];
-  #left: number;
-  readonly #resolve: () => void;
-  readonly reject: (error: Error) => void;
-
-  constructor(outcomes: VisitOutcome[], count: number, resolve: () => void, reject: (error: Error) => void) {
-    this.#outcomes = outcomes;
-    this.#left = count;
-    this.#resolve = resolve;
-    this.reject = reject;
-  }
-
-  set(index: number, outcome: VisitOutcome): void {
-    this.#outcomes[index] = outcome;
-    if (--this.#left === 0) this.#resolve();
-  }
+  for (const indexes of [first, repeats].filter(({ length }) => length > 0))
+    await new Promise<void>((resolve, reject) => {
+      let left = indexes.length;
+      const ended = (index: number, outcome: Counted | Error) => {
+        if (outcome instanceof Error && !(outcome instanceof ServiceError)) return void reject(outcome);
+        outcomes[index] = outcome;
+        if (--left === 0) resolve();
+      };
+      for (const i of indexes) {
+        const { identity, productHandle } = visits[i] as Visit;
+        const visit = new VisitOfMany(kind, productHandle, identity.device);
+        visit.ended = ended;
+        visit.index = i;
+        visitors.count(visit, identity, mayLink);
+      }
+    });
+  return outcomes;
 }
 
 class VisitOfMany extends CountRequest {
-  readonly #all: Outcomes;
-  readonly #index: number;
-
-  constructor(
-    { kind, handle, device }: Pick<CountRequest, 'kind' | 'handle' | 'device'>,
-    all: Outcomes,
-    index: number,
-  ) {
-    super(kind, handle, device);
-    this.#all = all;
-    this.#index = index;
-  }
+  index = 0;
+  ended!: (index: number, outcome: Counted | Error) => void;
 
   counted(profileId: string, count: number): void {
-    this.#all.set(this.#index, { profileId, count });
+    this.ended(this.index, { profileId, count });
   }
 
   failed(error: Error): void {
-    if (error instanceof ServiceError) this.#all.set(this.#index, error);
-    else this.#all.reject(error);
+    this.ended(this.index, error);
   }
 }

@@ -15,7 +15,6 @@ import { Linker } from './link.js';
 import { LinkedEraser } from './linked-eraser.js';
 import { Links } from './links.js';
 import { Locations } from './locations.js';
-import { ManyVisits } from './many-visits.js';
 import { Merger } from './merge.js';
 import { NamedVisitors } from './named-visitor.js';
 import { Pending } from './pending.js';
@@ -36,7 +35,6 @@ export interface IdentityParts {
   readonly resume: Resume;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
-  readonly manyVisits: ManyVisits;
   readonly profileIds: ProfileIds;
   readonly belongings: readonly Belonging[];
 }
@@ -99,7 +97,6 @@ export function openIdentity(spec: IdentitySpec): IdentityParts {
     resume: new Resume({ pending, merger, redirects, linkedEraser, onFailed: stats.failed ?? (() => {}) }),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
-    manyVisits: new ManyVisits(visitors),
     profileIds,
     belongings,
   };

@@ -1,5 +1,6 @@
 // Completes interrupted multi-step operations. Every step is idempotent; the next scan retries failed operations.
 
+import { repeat } from '../repeat.js';
 import type { LinkedEraser } from './linked-eraser.js';
 import type { Merger } from './merge.js';
 import type { Pending } from './pending.js';
@@ -28,30 +29,21 @@ export class Resume {
     this.#parts = parts;
   }
 
-  watch(): () => void {
-    let isRunning = false;
-    const scan = async () => {
-      if (isRunning) return;
-      isRunning = true;
-      // The store logs that Redis is away.
-      await this.run().catch(() => {});
-      isRunning = false;
-    };
-    const timer = setInterval(() => void scan(), SCAN_MS);
-    timer.unref();
-    void scan();
-    return () => clearInterval(timer);
+  watch(): () => Promise<void> {
+    // The store logs that Redis is away.
+    return repeat(SCAN_MS, (signal) => this.run(signal).catch(() => {}));
   }
 
-  async run(): Promise<void> {
+  async run(signal?: AbortSignal): Promise<void> {
     const pending = await this.#pendingNow();
     const seen = this.#seen;
     this.#seen = pending;
     for (const operation of pending) {
+      if (signal?.aborted) return;
       if (!seen.has(operation)) continue;
-      const error = await failureOf(this.#complete(operation));
-      if (error !== undefined)
-        this.#parts.onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error);
+      await this.#complete(operation).catch((error: Error) =>
+        this.#parts.onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error),
+      );
     }
   }
 
@@ -77,11 +69,4 @@ export class Resume {
     // It may be listed at another node, if its profile's slot has moved.
     await this.#parts.pending.forget(operation);
   }
-}
-
-function failureOf(work: Promise<void>): Promise<Error | undefined> {
-  return work.then(
-    () => undefined,
-    (error: Error) => error,
-  );
 }

@@ -3,9 +3,10 @@
 //
 // One process at a time SCANs all keys; an interrupted sweep starts anew.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../backoff.js';
 import { mastersOf } from '../redis/client.js';
 import type { Store } from '../redis/store.js';
+import { repeat } from '../repeat.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Emails } from './emails.js';
@@ -28,70 +29,50 @@ export interface SweeperParts {
   readonly itemIndex: ItemIndex | undefined;
   readonly onSwept: (kind: Swept, entries: number) => void;
   readonly onFailed: (error: Error) => void;
+  readonly everyMs?: number | undefined;
+  readonly graceMs?: number | undefined;
 }
 
-export class Sweeper {
-  readonly #parts: SweeperParts;
-  readonly #everyMs: number;
-  readonly #graceMs: number;
-
-  constructor(parts: SweeperParts, everyMs = EVERY_MS, graceMs = GRACE_MS) {
-    this.#parts = parts;
-    this.#everyMs = everyMs;
-    this.#graceMs = graceMs;
-  }
-
-  watch(): () => void {
-    const closing = new AbortController();
-    let isRunning = false;
-    const work = async () => {
-      if (isRunning) return;
-      isRunning = true;
-      await this.#sweepInTurn(closing.signal).catch(this.#parts.onFailed);
-      isRunning = false;
-    };
-    const timer = setInterval(() => void work(), this.#everyMs / 4);
-    timer.unref();
-    return () => {
-      closing.abort();
-      clearInterval(timer);
-    };
-  }
-
-  async #sweepInTurn(signal: AbortSignal): Promise<void> {
-    const { store } = this.#parts;
-    const taken = await store.call((client) => client.set(store.keys.sweep, '1', 'PX', this.#everyMs, 'NX'));
-    if (taken !== null) await this.#sweep(signal);
-  }
-
-  async #sweep(signal: AbortSignal): Promise<void> {
-    const { store, onFailed } = this.#parts;
-    const [prefix = ''] = store.keys.nodeMarker(0).split('{');
-    const nodes = await store.call(async (client) => mastersOf(client));
-    for (const node of nodes) {
-      let cursor = '0';
-      do {
-        const from = cursor;
-        const [after, found] = await store.call(() =>
-          node.scan(from, 'MATCH', `${prefix}{[sew]*`, 'COUNT', PAGE),
-        );
-        cursor = after;
-        for (const key of found) {
-          const [, kind, name] = SWEPT.exec(key.slice(prefix.length)) ?? [];
-          if (kind !== undefined) await this.#sweepKey(kind as Swept, name as string).catch(onFailed);
-          if (signal.aborted) return;
-        }
-        await sleep(PAUSE_MS, undefined, { ref: false });
-      } while (cursor !== '0' && !signal.aborted);
+/** @returns a function that ends the sweeps */
+export function watchSweeps(parts: SweeperParts): () => Promise<void> {
+  const { store, onFailed, everyMs = EVERY_MS } = parts;
+  return repeat(everyMs / 4, async (signal) => {
+    try {
+      const taken = await store.call((client) => client.set(store.keys.sweep, '1', 'PX', everyMs, 'NX'));
+      if (taken !== null) await sweep(parts, signal);
+    } catch (error) {
+      onFailed(error as Error);
     }
-  }
+  });
+}
 
-  async #sweepKey(kind: Swept, name: string): Promise<void> {
-    const { shares, emails, itemIndex, onSwept } = this.#parts;
-    let removed = 0;
-    if (kind === 'share') removed = (await shares.forgetGone(name, this.#graceMs)) ? 1 : 0;
-    else if (kind === 'email') removed = await emails.sweep(name);
-    else removed = (await itemIndex?.sweep(name, this.#graceMs)) ?? 0;
-    if (removed > 0) onSwept(kind, removed);
+async function sweep(parts: SweeperParts, signal: AbortSignal): Promise<void> {
+  const { store, onFailed } = parts;
+  const [prefix = ''] = store.keys.nodeMarker(0).split('{');
+  const nodes = await store.call(async (client) => mastersOf(client));
+  for (const node of nodes) {
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [after, found] = await store.call(() =>
+        node.scan(from, 'MATCH', `${prefix}{[sew]*`, 'COUNT', PAGE),
+      );
+      cursor = after;
+      for (const key of found) {
+        const [, kind, name] = SWEPT.exec(key.slice(prefix.length)) ?? [];
+        if (kind !== undefined) await sweepKey(parts, kind as Swept, name as string).catch(onFailed);
+        if (signal.aborted) return;
+      }
+      await pause(PAUSE_MS, signal);
+    } while (cursor !== '0' && !signal.aborted);
   }
+}
+
+async function sweepKey(parts: SweeperParts, kind: Swept, name: string): Promise<void> {
+  const { shares, emails, itemIndex, onSwept, graceMs = GRACE_MS } = parts;
+  let removed = 0;
+  if (kind === 'share') removed = (await shares.forgetGone(name, graceMs)) ? 1 : 0;
+  else if (kind === 'email') removed = await emails.sweep(name);
+  else removed = (await itemIndex?.sweep(name, graceMs)) ?? 0;
+  if (removed > 0) onSwept(kind, removed);
 }

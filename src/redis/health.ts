@@ -31,13 +31,6 @@ export interface MasterState {
   readonly reason?: string;
 }
 
-interface Waiter {
-  readonly slot: number;
-  readonly deadline: number;
-  readonly resolve: (node: RedisNode) => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** Tags to remember; each takes 100 bytes. */
 const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
@@ -55,8 +48,7 @@ export class RedisHealth {
   readonly #only: RedisNode | undefined;
   readonly #timers: NodeJS.Timeout[];
   #masters: ReadonlySet<string | undefined> = new Set();
-  #waiters: Waiter[] = [];
-  #polling: NodeJS.Timeout | undefined;
+  #nextPoll: Promise<void> | undefined;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
@@ -136,12 +128,18 @@ export class RedisHealth {
   }
 
   async untilUp(slot: number, deadline: number): Promise<RedisNode> {
-    if (this.#isClosed) throw new ServiceError('unavailable');
     if (this.nodeOf(slot) === undefined) this.#cluster?.refreshSlotsCache();
-    return new Promise((resolve, reject) => {
-      this.#waiters.push({ slot, deadline, resolve, reject });
-      this.#polling ??= setInterval(this.#poll, POLL_MS);
-    });
+    for (;;) {
+      const node = this.nodeOf(slot);
+      const isLost = this.#isClosed || this.#lost !== undefined || node?.isCircuitOpen;
+      if (isLost || performance.now() >= deadline) throw new ServiceError('unavailable');
+      if (node?.isUp) return node;
+      // One timer for all callers.
+      this.#nextPoll ??= sleep(POLL_MS).then(() => {
+        this.#nextPoll = undefined;
+      });
+      await this.#nextPoll;
+    }
   }
 
   refreshSlots(): void {
@@ -184,31 +182,12 @@ export class RedisHealth {
   close(): void {
     this.#isClosed = true;
     for (const timer of this.#timers) clearInterval(timer);
-    this.#poll();
-    clearInterval(this.#polling);
-    for (const { reject } of this.#waiters) reject(new ServiceError('unavailable'));
-    this.#waiters = [];
   }
 
   /** Losing the node of `meta` loses the deployment. */
   get #lost(): DeploymentLostError | undefined {
     return this.nodeOf(this.#markers.meta.slot)?.lost;
   }
-
-  readonly #poll = (): void => {
-    const now = performance.now();
-    this.#waiters = this.#waiters.filter(({ slot, deadline, resolve, reject }) => {
-      const node = this.nodeOf(slot);
-      if (this.#lost === undefined && node?.isUp) resolve(node);
-      else if (now >= deadline || this.#lost !== undefined || node?.isCircuitOpen)
-        reject(new ServiceError('unavailable'));
-      else return true;
-      return false;
-    });
-    if (this.#waiters.length > 0) return;
-    clearInterval(this.#polling);
-    this.#polling = undefined;
-  };
 
   #measureAll(): void {
     for (const node of this.#nodes.values()) {

@@ -3,7 +3,8 @@
 import { ERRORS, ServiceError } from '../errors.js';
 import { visitBatchAnswer } from '../http/answer-schemas.js';
 import { type Operation, operation } from '../http/operation.js';
-import type { ManyVisits, VisitOutcome } from '../profiles/many-visits.js';
+import { countMany, type VisitOutcome } from '../profiles/many-visits.js';
+import type { Visitors } from '../profiles/visitors.js';
 import { readFlag, readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
 import { COUNT_QUERY, answer as visitText } from './routes.js';
@@ -18,7 +19,7 @@ const EXAMPLE = {
   ],
 };
 
-export function visitBatchOperation(many: ManyVisits): Operation {
+export function visitBatchOperation(visitors: Visitors): Operation {
   return operation({
     method: 'post',
     doc: {
@@ -41,7 +42,7 @@ export function visitBatchOperation(many: ManyVisits): Operation {
         productHandle,
       }));
       const kind = wantsCount ? 'count' : 'visit';
-      const outcomes = await many.count(kind, visits, request.caller.mayLink);
+      const outcomes = await countMany(visitors, kind, visits, request.caller.mayLink);
       refuseWhereNoneIsCounted(outcomes);
       const results = outcomes.map((outcome, i) => {
         if (outcome instanceof ServiceError)

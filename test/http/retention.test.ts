@@ -188,6 +188,9 @@ eachRedis(t, async (t, redis) => {
     const members = (await leading()).filter((key) => !before.includes(key));
     t.equal(members.length, 3);
     await ages.endNow((await shop.exported({ sessionId: 'leaves-nothing' })).profileId);
+    // The next sweep is due.
+    for (const node of connectToEach(t, redis.urls))
+      await node.unlink(createKeys(filling.prefix).sweep).catch(() => {});
     const timing = { sweepMs: 400, sweepGraceMs: 0 };
     const sweeping = await startApp(t, redis, { env: alerting, timing, prefix: filling.prefix });
     await until('nothing leads to it', async () => (await leading()).length === 3);
