@@ -142,7 +142,7 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
       key: KEY,
       seed: 1,
       connections: 8,
-      restMs: 10,
+      restMs: 40,
     });
     try {
       await load.untilServed(50);
