@@ -35,7 +35,7 @@ function forwardedFor(req: HttpRequest): string[] {
   return entries;
 }
 
-export function normaliseAddress(text: string): string | undefined {
+function normaliseAddress(text: string): string | undefined {
   const bare = text
     .trim()
     .replace(/^\[([^\]]*)\](:\d+)?$/, '$1')

@@ -2,7 +2,6 @@
 // learn: whether an id exists, another wishlist, a share code. No operation acts for an identity that its caller may not act for.
 
 import { createHmac } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import {
@@ -375,20 +374,4 @@ t.test('callers', async (t) => {
     t.match(await app.get('/settings', browser), { status: 403, json: { error: /takes a secret key\.$/ } });
     t.match(await app.get('/settings'), { status: 401, json: { error: /required: a secret key\.$/ } });
   });
-});
-
-t.test('only the access rules and the command line make an identity of what was named', async (t) => {
-  const source = new URL('../../../src/', import.meta.url);
-  const trusting = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
-    (name) =>
-      name.endsWith('.ts') &&
-      /\btrust\(|unknown as Identity/.test(readFileSync(new URL(name, source), 'utf8')),
-  );
-  const expected = [
-    'commands/visitor.ts',
-    'extras/import/row.ts',
-    'http/access.ts',
-    'validation/requests.ts',
-  ];
-  t.same(trusting.sort(), expected);
 });

@@ -28,7 +28,7 @@ interface Write {
   readonly other: (sessionId: string) => object;
   /** What a user does between the first try and the retry; the retry must leave it. */
   readonly meanwhile: (app: TestApp, sessionId: string) => Promise<unknown>;
-  /** Whether it is tried with a server that ends before it answers. Visits have a test of their own. */
+  /** Whether it is tried with a server that ends before it answers. More of it: test/profiles/crashes.test.ts. */
   readonly crashes?: true;
 }
 
@@ -39,6 +39,7 @@ const WRITES: Readonly<Record<string, Write>> = {
     body: visit,
     other: (id) => visit(id, 'blue-hat'),
     meanwhile: ({ shop }, sessionId) => shop.visit({ sessionId }),
+    crashes: true,
   },
   'an event with both ids': {
     method: 'POST',
@@ -250,52 +251,6 @@ eachRedis(t, async (t, redis) => {
     const [row, again] = await rowsOfSession('again');
     t.ok(again);
     t.same(again, row);
-  });
-
-  t.test('a visit that a crashed server left unanswered counts once, also after a merge', async (t) => {
-    /** Counts a visit whose server ends before it says so, or before it counts. */
-    const crash = async (sessionId: string, isCounted: boolean) => {
-      const before = new Set(Object.keys(await dump()));
-      const answer = await app.post(VISIT, visit(sessionId), key('crash'));
-      t.equal(answer.status, 200);
-      for (const name of Object.keys(await dump())) {
-        if (before.has(name)) continue;
-        if (name.includes('request:')) await forgetAnswer(name);
-        else if (!isCounted) await client.del(name);
-      }
-      return answer;
-    };
-    const link = (session: string, customer: string) =>
-      app.shop.login({ customerId: `${session}-${customer}`, sessionId: session });
-    const merge = async (session: string) => {
-      await app.shop.visit({ customerId: `${session}-c` });
-      t.match(await link(session, 'c'), { merged: true });
-    };
-    const move = async (session: string) => {
-      for (const customer of ['c', 'd']) await link(session, customer);
-    };
-    const mergeAnother = async (session: string) => {
-      await app.shop.visit({ sessionId: session }, 'blue-hat');
-      await merge(session);
-    };
-    const cases: [session: string, isCounted: boolean, total: number, (session: string) => unknown][] = [
-      ['nothing-else', true, 1, () => {}],
-      ['the-session-is-adopted', true, 1, (session) => link(session, 'c')],
-      ['the-session-is-merged', true, 2, merge],
-      ['the-session-moves-on', true, 0, move],
-      ['it-was-not-counted-and-the-session-is-merged', false, 2, mergeAnother],
-    ];
-    for (const [session, isCounted, total, between] of cases) {
-      const first = await crash(session, isCounted);
-      await between(session);
-      const retries = await Promise.all(
-        retriers.map((server) => server.post(VISIT, visit(session), key('crash'))),
-      );
-      t.equal(new Set(retries.map(({ text }) => text)).size, 1, session);
-      if (isCounted) t.equal(retries[0]?.text, first.text, session);
-      else t.match(retries[0], { status: 200, json: { count: total } });
-      t.equal(await app.shop.count({ sessionId: session }), total, `${session}: counted once`);
-    }
   });
 });
 

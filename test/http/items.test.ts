@@ -82,13 +82,6 @@ eachRedis(t, async (t, redis) => {
         ),
       ).size;
     await until('the removal has its event', async () => (await events(who, 'remove')) === 1);
-
-    await atOnce((by, i) => by.shop.add({ sessionId: `crowd-${i % 10}` }, { productId: String(i) }));
-    for (let i = 0; i < 10; i++) {
-      const sessionId = `crowd-${i}`;
-      t.equal((await items({ sessionId })).length, 10);
-      await until('each has its event', async () => (await events({ sessionId }, 'add')) === 10);
-    }
   });
 
   // The rest crosses no slots.

@@ -2,14 +2,10 @@
 // and that robots are not counted.
 
 import t, { type Test } from 'tap';
-import type { Counting } from '../../src/profiles/counting.js';
-import type { Locations } from '../../src/profiles/locations.js';
-import { Visitors } from '../../src/profiles/visitors.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { identityOf } from '../harness/samples.js';
 import { HANDLE } from '../harness/shop.js';
 import { loggedVisits } from '../harness/stream.js';
 
@@ -459,21 +455,4 @@ t.test('robots', async (t) => {
     const named = { identity: { customerId: '7' }, productHandle: HANDLE };
     t.equal((await app.post(PATH, named, robot)).status, 401, 'nor may it do more than any caller');
   });
-});
-
-// Between two batches of one request Redis does what others ask, for microseconds: too short for a test with a server.
-t.test('an answer is about one profile: what was read while the visitor moved is read again', async (t) => {
-  const moves = (rounds: number) => {
-    let reads = 0;
-    const run = async () => {
-      const isAtNew = reads++ % 2 === 1 || reads > 2 * rounds;
-      return { profileId: isAtNew ? 'new' : 'old', answer: isAtNew ? 7 : 1 };
-    };
-    const locations = { run } as unknown as Locations;
-    const counting = { at: () => {} } as unknown as Counting;
-    return new Visitors({ locations, counting } as ConstructorParameters<typeof Visitors>[0]);
-  };
-  const read = (rounds: number) => moves(rounds).readAll(identityOf({ sessionId: 's' }), true, ['a', 'b']);
-  for (const rounds of [0, 3]) t.same(await read(rounds), { profileId: 'new', counts: [7, 7] });
-  await t.rejects(read(100), { code: 'unavailable' }, 'not for ever');
 });

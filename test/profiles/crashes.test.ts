@@ -69,8 +69,9 @@ async function staying(redis: Redis, prefix: string, profileId: string): Promise
   const keys: string[] = [];
   for (const url of redis.urls) {
     const client = openRedis(url);
-    for (const key of await client.keys(`${prefix}:*${hash}*`))
-      if ((await client.ttl(key)) < 0) keys.push(key);
+    const found = await client.keys(`${prefix}:*${hash}*`);
+    const ttls = await Promise.all(found.map((key) => client.ttl(key)));
+    keys.push(...found.filter((_, i) => (ttls[i] as number) < 0));
     client.disconnect();
   }
   return keys;
@@ -80,10 +81,10 @@ async function staying(redis: Redis, prefix: string, profileId: string): Promise
 async function passDay(redis: Redis, prefix: string): Promise<void> {
   for (const url of redis.urls) {
     const client = openRedis(url);
-    for (const key of await client.keys(`${prefix}:*`)) {
-      const ttl = await client.pttl(key);
-      if (ttl >= 0 && ttl <= DAY_MS) await client.del(key);
-    }
+    const keys = await client.keys(`${prefix}:*`);
+    const ttls = await Promise.all(keys.map((key) => client.pttl(key)));
+    const ended = keys.filter((_, i) => (ttls[i] as number) >= 0 && (ttls[i] as number) <= DAY_MS);
+    await Promise.all(ended.map((key) => client.del(key)));
     client.disconnect();
   }
 }
@@ -163,7 +164,7 @@ eachRedis(t, async (t, redis) => {
             return JSON.stringify({ profileId, count });
           },
         );
-      for (const later of redis.urls.length === 1 ? [1, 2, 3, 4, 5, 6, 7, 8] : [2, 5])
+      for (const later of [2, 4, 6])
         await atEachStep(server, async () => {
           const names = newNames();
           await other.visitors.link({ customerId: names.a, sessionId: names.s });

@@ -22,8 +22,6 @@ const ERASURES = 50;
 /** Requests that Redis gives at once, profiles that it is asked for at once, and what is added to them in a command. */
 const PAGE = 100;
 const MOST_WORDS = 300;
-/** Words of a command that reads queued erasures by their names. */
-const MOST_NAMES = 1_002;
 /** Commands about open requests that one erasure takes, in scripts or alone; and each request that it changes. */
 const EACH = 12;
 
@@ -168,33 +166,6 @@ t.test('a request that was answered meanwhile stays closed', async (t) => {
   };
   await worker.run();
   t.same(await dataRequests(), []);
-});
-
-t.test('thousands of erasures that wait for ClickHouse are looked at together', async (t) => {
-  const { server, compliance, worker, take } = await open(t, 'waiting');
-  const { client, keys } = server.store;
-  const profilesOf = (n: number) => [`1.s${n}`, `1.t${n}`];
-  // One visitor alone may have had thousands of profiles.
-  const many = Array.from({ length: 1_000 }, (_, i) => `2.s${i}`);
-  const waiting = [...Array.from({ length: 1_000 }, (_, n) => profilesOf(n)), many];
-  for (const profiles of waiting)
-    await take({ ...REDACT, customerId: null, email: null, erased: true, profiles });
-  const all = waiting.flat();
-  await client.hset(keys.erasures, Object.fromEntries(all.map((profileId) => [profileId, '1 1'])));
-
-  const commands = await asked(t, server, () => worker.run(), keys.erasures);
-  t.ok(commands.length <= 2 * (all.length / PAGE), `${commands.length} commands`);
-  t.same(
-    commands.filter((command) => command.length > MOST_NAMES).map(([name]) => name),
-    [],
-  );
-  t.equal((await compliance.list()).length, waiting.length, 'all of them wait');
-
-  await client.hdel(keys.erasures, ...profilesOf(7), profilesOf(8)[0] as string);
-  await worker.run();
-  const left = (await compliance.list()).map(({ request }) => request.profiles?.[0]);
-  t.equal(left.length, waiting.length - 1);
-  t.notOk(left.includes(profilesOf(7)[0]), 'closed, since no row of it is left');
 });
 
 t.test('a stop waits for the step that is under way, and for no erasure after it', async (t) => {

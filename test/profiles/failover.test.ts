@@ -236,27 +236,4 @@ t.test('a failover that forgets one half', async (t) => {
         t.same(await one.see(), { count: 8, items: ['as-a-guest', 'of-the-guest'] });
     },
   );
-
-  t.test('of a move, at either side: the session is somewhere, and reaches its next customer', async (t) => {
-    for (const side of ['customer', 'session'] as const) {
-      const world = await startWorld(t, redis);
-      await world.session.visit(1);
-      const first = { customerId: 'first', sessionId: world.session.ids.sessionId as string };
-      await world.session.server.visitors.link(first);
-      const forget = await world.remember(world.buckets[side]);
-      await world.link();
-      await world.customer.visit(2);
-      await forget();
-      const { server, customer, session } = await world.anew();
-      await session.visit(1);
-      await customer.visit(1);
-      await world.link(server);
-      const [one, other] = [await customer.see(), await session.see()];
-      t.same(one, other, side);
-      t.equal(one.count, side === 'customer' ? 2 : 3);
-      t.match(await new Visitor(server, { customerId: 'first' }).see(), {
-        count: side === 'customer' ? 1 : 2,
-      });
-    }
-  });
 });

@@ -4,7 +4,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
 import t from 'tap';
-import { versionOf } from '../../src/redis/deployment.js';
 import { guestLocation } from '../../src/redis/location.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { type VisitEntry, visitFormat } from '../../src/visits/visit-batch.js';
@@ -191,11 +190,6 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     t.comment(`${sum(acknowledged)} acknowledged, ${sum(refused)} refused`);
     t.same(wrong, []);
   });
-});
-t.test('the version of a node, for clusters that are too old', async (t) => {
-  t.equal(versionOf('# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:0\r\n'), '7.0.15');
-  t.equal(versionOf('# Server\r\nredis_version:6.2.14\r\n'), '6.2.14');
-  t.equal(versionOf('nothing'), 'unknown');
 });
 
 // Three of them are more than a batch takes, two are not.

@@ -3,12 +3,8 @@
 
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { createKeys } from '../../src/redis/keys.js';
-import { guestLocation } from '../../src/redis/location.js';
 import { LUA } from '../../src/redis/lua-codes.js';
-import { ScriptCall } from '../../src/redis/script-call.js';
 import { KeptGuests } from '../../src/visits/kept-guests.js';
-import { type VisitEntry, visitFormat } from '../../src/visits/visit-batch.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const CHANNEL = '{b}:channel';
@@ -128,34 +124,4 @@ t.test('a process remembers each guest whose end was in time for less than an ho
   t.ok(remembered() > 490);
   kept.forgetOld(HOUR_MS - 60_000);
   t.equal(remembered(), 0);
-});
-
-t.test('a visit in flight when the hour ends does not keep its guest unchecked for another hour', (t) => {
-  let now = performance.now();
-  t.capture(performance, 'now', () => now);
-  const format = visitFormat({ keys: createKeys('test'), maxProducts: 100, guestsS: 86_400 });
-  const words: (string | number)[] = [];
-  const call = new ScriptCall(format.script);
-  t.capture(call, 'arg', (word: string | number) => void words.push(word));
-  const visit = (): VisitEntry => ({
-    ...{ kind: 'visit', handle: 'x', device: null, ...guestLocation('1a.s0123456789abcdef') },
-    ...{ deadline: 0, done: () => {}, failed: () => {} },
-  });
-  const send = () => {
-    const batch = [visit()];
-    format.encode(batch, call, undefined);
-    const sentAs = words.includes('kept') ? 'kept' : 'visit';
-    words.length = 0;
-    return { sentAs, reply: () => format.decode(batch, [], undefined) };
-  };
-  const first = send();
-  t.equal(first.sentAs, 'visit');
-  first.reply();
-  const late = send();
-  t.equal(late.sentAs, 'kept');
-  now += 3_600_000;
-  t.equal(send().sentAs, 'visit');
-  late.reply();
-  t.equal(send().sentAs, 'visit');
-  t.end();
 });

@@ -2,7 +2,6 @@
 
 import t from 'tap';
 import type { ScriptArg } from '../../src/redis/scripts.js';
-import { itemField } from '../../src/wishlist/item.js';
 import { eachRedis } from '../harness/app.js';
 import {
   add,
@@ -52,40 +51,17 @@ eachRedis(t, async (t, redis) => {
 });
 
 const PREFIX = 'p';
-const MAX_STEPS = 60;
 /** Items of a list of several pages; every other one is bought. */
 const MANY = 1_000;
 const lineOf = (productId: string) => ({ productId, variantId: null, quantity: 1, price: '1.00' });
 eachRedis(t, async (t, redis) => {
   const start = () => startServer(t, redis, PREFIX);
-  const [ending, other] = [await start(), await start()];
+  const other = await start();
   const bought = async (visitor: Visitor) =>
     (await shownEvents(redis, PREFIX, visitor))
       .filter(({ origin }) => origin === 'purchase')
       .map(({ product_id }) => product_id)
       .sort();
-
-  t.test('a delivery that crashed, a merge, and the delivery again: one event an item', async (t) => {
-    const lines = ['1', '2'].map(lineOf);
-    for (let steps = 1; ; steps++) {
-      if (steps > MAX_STEPS) throw new Error('the delivery never ends');
-      const visitor = newVisitor();
-      const { guest, customer, both } = visitor;
-      for (const product of ['1', '2', '3']) await add(other, guest, product);
-      await add(other, customer, '4');
-      ending.crashAfter(steps, true);
-      await deliver(ending, guest, lines).catch((error) => t.equal(error.code, 'unavailable'));
-      if (!ending.recover()) {
-        t.ok(steps > 2, `${steps} steps`);
-        return;
-      }
-      t.equal((await other.visitors.link(visitor.ids)).merged, true);
-      await deliver(other, both, lines);
-      t.same(await bought(visitor), ['1', '2'], `after step ${steps}`);
-      const left = await products(other, customer);
-      t.same([...left].sort(), ['3', '4']);
-    }
-  });
 
   t.test('a wishlist of many pages', async (t) => {
     const visitor = newVisitor();
@@ -143,12 +119,4 @@ eachRedis(t, async (t, redis) => {
       t.same(sorted(list.items), [...all.filter((id) => id % 2 === 1), ...others]);
     });
   });
-});
-
-t.test('no two products and variants share a field', async (t) => {
-  const ids = ['', '1', ':', '::', 'a:', ':a', '%', '%3A', '%253A', 'a'];
-  const fields = ids.flatMap((product) => ids.map((variant) => itemField(product, variant)));
-  t.equal(new Set(fields).size, fields.length);
-  t.equal(itemField('1', null), '1:');
-  t.equal(itemField('1', '2'), '1:2');
 });

@@ -75,19 +75,6 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
     t.not(await desk.evaluate(background), 'rgb(20, 18, 16)');
   });
 
-  await t.test('on a phone a table scrolls, says so, and keeps what a row is about in sight', async (t) => {
-    const page = phone;
-    const table = page.locator('[data-panel="products"] .table');
-    const scroll = table.locator('.scroll');
-    t.ok(await table.locator('.hint').isVisible());
-    t.equal(await scroll.getAttribute('tabindex'), '0');
-    await page.locator('[data-panel="products"] .scroll.has-more').waitFor(WAIT_LIMIT);
-    await scroll.evaluate((element) => element.scrollTo({ left: 9_999 }));
-    await page.locator('[data-panel="products"] .scroll:not(.has-more)').waitFor(WAIT_LIMIT);
-    const first = await table.locator('tbody td').first().boundingBox();
-    t.ok((first?.x ?? -1) >= 16, 'its title is there');
-  });
-
   await t.test(
     'a long table shows its first ten rows whole, and all of them when it is asked to',
     async (t) => {

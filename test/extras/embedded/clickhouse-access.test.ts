@@ -1,16 +1,14 @@
 // Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the service's user
 // needs its password; no statement of either user reads, writes or runs anything outside of it, on this machine or on the
-// network, however it is spelled; and a page of another site, also in a real browser on this machine, reads and changes nothing.
+// network, however it is spelled; and a page of another site reads and changes nothing.
 
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer as createHttpServer, type RequestListener, request } from 'node:http';
+import { request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
-import { findChromium, launchChromium } from '../../harness/chromium.js';
-import { needs } from '../../harness/needs.js';
 import { analyst, openShop } from './fixtures.js';
 import { reachTheNetwork, readFilesOrWrite } from './statements.js';
 
@@ -22,7 +20,7 @@ await writeFile(secret, `${CANARY}\n`, { mode: 0o600 });
 
 process.env['SHOPIFY_SECRET'] = CANARY;
 process.env['API_KEYS'] = CANARY;
-const { server, origin, client, credentials, users, http, post, get } = await openShop(t);
+const { server, origin, credentials, users, http, post, get } = await openShop(t);
 
 t.test('the analyst needs no password and no name; the service needs its password', async (t) => {
   const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
@@ -343,91 +341,4 @@ t.test('every setting of this build was looked at, and those of a new one have t
   // See FIXED_SETTINGS in src/extras/embedded/clickhouse/access.ts.
   const { text } = await post(credentials, 'SELECT version()');
   t.equal(text, '26.7.2.1\n', 'look for settings that reach out, then change this line');
-});
-
-const WRITE = "INSERT INTO shop.shown VALUES (8, 'written')";
-const WAIT_LIMIT = { timeout: 90_000 };
-
-const chromium = findChromium();
-t.test('an evil page', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
-  if ('missing' in chromium) return;
-  // What a TSVRaw answer would be as a script, if a browser took it for one.
-  const stolen = "window.stolen='session-4711'";
-  await client.insert({ table: 'shop.shown', values: [{ a: 7, s: stolen }], format: 'JSONEachRow' });
-
-  const listen = async (listener: RequestListener, host: string) => {
-    const server = createHttpServer(listener);
-    await new Promise<void>((up) => server.listen(0, '127.0.0.1', up));
-    t.teardown(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    return `http://${host}:${(server.address() as AddressInfo).port}`;
-  };
-  // Everything goes through a relay that notes what arrived and how it was answered: a page is not told.
-  const answers: { readonly what: string; readonly status: number | undefined }[] = [];
-  const relay = await listen((req, res) => {
-    const { method, url = '/', headers } = req;
-    const onward = request(new URL(url, origin), { method, headers }, (answer) => {
-      answers.push({ what: `${method} ${headers['sec-fetch-dest']} ${url}`, status: answer.statusCode });
-      res.writeHead(answer.statusCode ?? 0, answer.headers);
-      answer.pipe(res);
-    });
-    req.pipe(onward);
-  }, '127.0.0.1');
-  const to = (query: string) => `${relay}/?query=${encodeURIComponent(query)}`;
-  const read = to('SELECT s FROM shop.shown WHERE a = 7 FORMAT TSVRaw');
-  const write = to(WRITE);
-  /** Another site's page. */
-  const evil = (page: string) =>
-    listen((req, res) => {
-      res.writeHead(200, { 'Content-Type': 'text/html' }).end(req.url === '/' ? page : '');
-    }, 'localhost');
-  const written = async () => (await post(credentials, 'SELECT count() FROM shop.shown WHERE a = 8')).text;
-  const browser = await launchChromium(t, chromium.file);
-
-  t.test('no element and no script of another site reads or writes', async (t) => {
-    t.equal((await (await fetch(read)).text()).trim(), stolen, 'the analyst needs no password');
-    answers.length = 0;
-    const url = await evil(`<!doctype html>
-      <script src="${read}"></script>
-      <img src="${write}"><img src="${read}">
-      <link rel="stylesheet" href="${read}">
-      <iframe src="${read}"></iframe><iframe src="${write}"></iframe>
-      <script>
-        const outcome = async (send) => {
-          try { const answer = await send(); return answer.type + ' ' + (await answer.text()); }
-          catch (error) { return 'failed'; }
-        };
-        (async () => {
-          const seen = [String(window.stolen)];
-          for (const mode of ['no-cors', 'cors'])
-            for (const init of [{}, { method: 'POST', body: '' }, { method: 'POST', body: "${WRITE}" }])
-              for (const at of ["${read}", "${write}", "${relay}/"])
-                seen.push(await outcome(() => fetch(at, { mode, ...init })));
-          navigator.sendBeacon("${write}");
-          navigator.sendBeacon("${relay}/", "${WRITE}");
-          window.seen = seen;
-        })();
-      </script>`);
-    const page = await browser.newPage();
-    await page.goto(url);
-    await page.waitForFunction('window.seen', undefined, WAIT_LIMIT);
-    t.equal(await page.evaluate('String(window.stolen)'), 'undefined');
-    for (const frame of page.frames().slice(1))
-      t.notMatch(await frame.content().catch(() => ''), 'session-4711');
-    t.notMatch(await page.evaluate<string>('window.seen.join()'), 'session-4711');
-    const arrived = answers.splice(0);
-    for (const what of [/^GET script/, /^GET image .*INSERT/, /^GET style/, /^GET iframe/, /^\w+ empty/])
-      t.ok(
-        arrived.some((one) => what.test(one.what)),
-        `${what} did arrive`,
-      );
-    t.same(
-      arrived.filter(({ status }) => status !== 403),
-      [],
-      'and were refused',
-    );
-    t.equal(await written(), '0\n');
-  });
 });

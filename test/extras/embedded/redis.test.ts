@@ -71,23 +71,6 @@ t.test('it is the Redis that production asks for: append-only, no eviction, no s
     t.equal((await stat(join(redis.dir, name))).mode & 0o077, 0, name);
 });
 
-t.test('an event that waits takes hardly more memory than its line', async (t) => {
-  const redis = await startTestRedis(t);
-  const client = (await connect([redis.url])) as Redis;
-  const [entries, events, bytesPerEvent] = [1_000, 27, 512];
-  const lines = 'x'.repeat(events * bytesPerEvent);
-  const used = async () => {
-    const memory = await client.info('memory');
-    const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(memory)?.[1]);
-    return figure('used_memory') - figure('mem_clients_normal') - figure('mem_aof_buffer');
-  };
-  const before = await used();
-  for (let n = 0; n < entries; n++) await client.xadd('events', '*', 'n', events, 'd', lines);
-  const beyond = ((await used()) - before) / (entries * events) - bytesPerEvent;
-  t.ok(beyond < 30, `${beyond.toFixed(1)} B beyond the line`);
-  client.disconnect();
-});
-
 t.test('where the folder is too deep for a socket, a port of loopback has a password', async (t) => {
   const { url, pid } = second;
   t.match(url, /^redis:\/\/:[\w-]{32}@127\.0\.0\.1:\d+$/);

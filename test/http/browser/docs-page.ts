@@ -1,6 +1,5 @@
 // The pages for people, / and /docs, on a phone in the dark and on a desktop: the renderer works under the pages' policy.
 
-import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { startApp } from '../../harness/app.js';
 import { type BrowserFixtures, urlOf, visit } from '../../harness/storefront.js';
@@ -37,7 +36,6 @@ export async function docsPage(t: Test, fixtures: BrowserFixtures): Promise<void
     });
     const needed = await page.evaluate<number>('document.documentElement.scrollWidth');
     t.ok(needed <= width, `${needed} px of ${width}`);
-    await dialog(t, page, width);
   }
   const summaries = (await page.locator('.opblock-summary').allTextContents()).join('\n');
   t.match(summaries, '?count=true');
@@ -51,24 +49,4 @@ export async function docsPage(t: Test, fixtures: BrowserFixtures): Promise<void
   t.match(await operation.locator('.live-responses-table').textContent(), /200[\s\S]*profileId/);
   t.same(said, [], 'nothing is refused by the policy, nothing fails');
   t.same(foreign, [], 'all of it from here');
-}
-
-/** The dialog for credentials: it begins at its top, fits the screen, and Escape closes it. */
-async function dialog(t: Test, page: Page, width: number): Promise<void> {
-  await page.locator('.btn.authorize').click();
-  const box = page.locator('.dialog-ux .modal-ux');
-  await until('its first field has the focus', () =>
-    page.evaluate<boolean>("document.querySelector('.dialog-ux input') === document.activeElement"),
-  );
-  t.equal(await page.locator('.modal-ux-content').evaluate(({ scrollTop }) => scrollTop), 0);
-  const { x = -1, width: taken = 0 } = (await box.boundingBox()) ?? {};
-  t.ok(x >= 0 && x + taken <= width, `${x} + ${taken} px of ${width}`);
-  t.match(await box.locator('h4').allTextContents(), [
-    /^bearer/,
-    /^apiKey/,
-    /^publishableKey/,
-    /^metricsToken/,
-  ]);
-  await page.keyboard.press('Escape');
-  await box.waitFor({ state: 'detached' });
 }
