@@ -6,66 +6,37 @@ export interface Issue {
   readonly message: string;
 }
 
-interface ErrorRow {
-  readonly status: number;
-  readonly sentence: string;
-  readonly retryable: boolean;
-}
-
 const MAX_ISSUES = 50;
+
+const lasting = (status: number, sentence: string) => ({ status, sentence, retryable: false });
+const passing = (status: number, sentence: string) => ({ status, sentence, retryable: true });
 
 /** The error table of docs/api.md. */
 export const ERRORS = {
-  invalid_json: { status: 400, sentence: 'The body is not valid JSON.', retryable: false },
-  invalid_request: {
-    status: 400,
-    sentence: 'The request has fields that are missing or wrong.',
-    retryable: false,
-  },
-  unauthorized: { status: 401, sentence: 'A valid credential is required.', retryable: false },
-  forbidden: { status: 403, sentence: 'This credential may not do this.', retryable: false },
-  session_belongs_to_customer: {
-    status: 403,
-    sentence: 'This session belongs to a customer who is not logged in; begin a new one.',
-    retryable: false,
-  },
-  not_found: { status: 404, sentence: 'There is nothing at this path.', retryable: false },
-  method_not_allowed: { status: 405, sentence: 'This path does not take this method.', retryable: false },
-  too_many_items: {
-    status: 409,
-    sentence: 'The wishlist is full; remove an item first.',
-    retryable: false,
-  },
-  too_many_products: {
-    status: 409,
-    sentence: 'This profile counts as many products as it may.',
-    retryable: false,
-  },
-  idempotency_key_reused: {
-    status: 422,
-    sentence: 'This Idempotency-Key was used for another request.',
-    retryable: false,
-  },
-  request_timeout: { status: 408, sentence: 'The body did not arrive in 10 s.', retryable: false },
-  payload_too_large: { status: 413, sentence: 'The body is too large.', retryable: false },
-  unsupported_media_type: {
-    status: 415,
-    sentence: 'Content-Type must be application/json or absent, or text/plain for POST /product/visit.',
-    retryable: false,
-  },
-  rate_limited: { status: 429, sentence: 'Too many requests from this caller.', retryable: true },
-  internal: { status: 500, sentence: 'Something went wrong on our side.', retryable: false },
-  unavailable: {
-    status: 503,
-    sentence: 'The store does not answer; send the request again.',
-    retryable: true,
-  },
-  overloaded: {
-    status: 503,
-    sentence: 'Too much is waiting to be stored; send the request again.',
-    retryable: true,
-  },
-} as const satisfies Record<string, ErrorRow>;
+  invalid_json: lasting(400, 'The body is not valid JSON.'),
+  invalid_request: lasting(400, 'The request has fields that are missing or wrong.'),
+  unauthorized: lasting(401, 'A valid credential is required.'),
+  forbidden: lasting(403, 'This credential may not do this.'),
+  session_belongs_to_customer: lasting(
+    403,
+    'This session belongs to a customer who is not logged in; begin a new one.',
+  ),
+  not_found: lasting(404, 'There is nothing at this path.'),
+  method_not_allowed: lasting(405, 'This path does not take this method.'),
+  too_many_items: lasting(409, 'The wishlist is full; remove an item first.'),
+  too_many_products: lasting(409, 'This profile counts as many products as it may.'),
+  idempotency_key_reused: lasting(422, 'This Idempotency-Key was used for another request.'),
+  request_timeout: lasting(408, 'The body did not arrive in 10 s.'),
+  payload_too_large: lasting(413, 'The body is too large.'),
+  unsupported_media_type: lasting(
+    415,
+    'Content-Type must be application/json or absent, or text/plain for POST /product/visit.',
+  ),
+  rate_limited: passing(429, 'Too many requests from this caller.'),
+  internal: lasting(500, 'Something went wrong on our side.'),
+  unavailable: passing(503, 'The store does not answer; send the request again.'),
+  overloaded: passing(503, 'Too much is waiting to be stored; send the request again.'),
+};
 
 export type ErrorCode = keyof typeof ERRORS;
 

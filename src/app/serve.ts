@@ -5,7 +5,7 @@ import { Access } from '../http/access.js';
 import { docsFiles, docsOperations } from '../http/docs/routes.js';
 import { RateLimits } from '../http/limits.js';
 import { LinkedSessions } from '../http/linked-sessions.js';
-import { ServeMetrics } from '../http/metrics.js';
+import { createServeMetrics } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
 import { operatingOperations } from '../http/operating.js';
 import { PendingBytes } from '../http/pending-bytes.js';
@@ -62,7 +62,12 @@ export function serve(
     const { uws, from: uwsFrom } = await loadUws();
     let server: Server;
     const pending = new PendingBytes(undefined, timing.now);
-    const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom, pending);
+    const metrics = createServeMetrics(
+      () => server.openRequests,
+      config.VISIT_LOG === 'on',
+      uwsFrom,
+      pending,
+    );
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const onFailed = reportFailures(metrics.registry, log);
     const { store, port, closeDoor } = await openServedStore({

@@ -31,35 +31,11 @@ export interface BodyCallbacks {
   tooManyChunks(): void;
 }
 
-class Gathering {
-  readonly #readings = new Set<Reading>();
-  #bytes = 0;
-
-  grow(reading: Reading, bytes: number): void {
-    this.#readings.add(reading);
-    this.#bytes += bytes;
-    for (const oldest of this.#readings) {
-      if (this.#bytes <= MAX_GATHERED_BYTES) return;
-      if (oldest !== reading) oldest.refuse(overloaded('bodies'));
-    }
-  }
-
-  end(reading: Reading, bytes: number): void {
-    if (this.#readings.delete(reading)) this.#bytes -= bytes;
-  }
-}
-
-interface ReadingOptions {
-  readonly timeoutMs?: number | undefined;
-  readonly gathering?: Gathering;
-}
-
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
   readonly #callbacks: BodyCallbacks;
-  readonly #timeoutMs: number;
-  readonly #gathering: Gathering;
+  readonly #reader: BodyReader;
   #gathered: Buffer | undefined;
   #size = 0;
   #chunks = 0;
@@ -67,17 +43,11 @@ export class Reading {
   #since = 0;
   #keptAlive = 0;
 
-  constructor(
-    res: HttpResponse,
-    limit: number,
-    callbacks: BodyCallbacks,
-    { timeoutMs = BODY_TIMEOUT_MS, gathering = new Gathering() }: ReadingOptions = {},
-  ) {
+  constructor(res: HttpResponse, limit: number, callbacks: BodyCallbacks, reader: BodyReader) {
     this.#res = res;
-    this.#gathering = gathering;
     this.#limit = limit;
     this.#callbacks = callbacks;
-    this.#timeoutMs = timeoutMs;
+    this.#reader = reader;
     res.onData((chunk, isLast) => this.#take(chunk, isLast));
   }
 
@@ -85,15 +55,11 @@ export class Reading {
     return this.#isOver;
   }
 
-  abandon(): void {
-    this.#end();
-  }
-
   watch(now: number): void {
     if (this.#since === 0) {
       this.#since = now;
       this.#keptAlive = now;
-    } else if (now - this.#since >= this.#timeoutMs) {
+    } else if (now - this.#since >= this.#reader.timeoutMs) {
       this.refuse(new ServiceError('request_timeout'));
     } else if (now - this.#keptAlive >= KEEP_ALIVE_MS) {
       this.#keptAlive = now;
@@ -111,7 +77,7 @@ export class Reading {
     } else if (isLast && this.#gathered === undefined) {
       this.#complete(Buffer.from(chunk));
     } else if (++this.#chunks > MAX_CHUNKS) {
-      this.#end();
+      this.end();
       this.#callbacks.tooManyChunks();
     } else {
       const gathered = this.#buffer();
@@ -127,23 +93,23 @@ export class Reading {
     const grown = Buffer.allocUnsafeSlow(capacity);
     if (before !== undefined) grown.set(before);
     this.#gathered = grown;
-    this.#gathering.grow(this, capacity - (before?.length ?? 0));
+    this.#reader.grow(this, capacity - (before?.length ?? 0));
     return grown;
   }
 
   #complete(body: Buffer): void {
-    this.#end();
+    this.end();
     this.#callbacks.bodyComplete(body);
   }
 
   refuse(error: ServiceError): void {
-    this.#end();
+    this.end();
     this.#callbacks.bodyUnread(error);
   }
 
-  #end(): void {
+  end(): void {
     this.#isOver = true;
-    if (this.#gathered !== undefined) this.#gathering.end(this, this.#gathered.length);
+    if (this.#gathered !== undefined) this.#reader.release(this, this.#gathered.length);
     this.#gathered = undefined;
   }
 }
@@ -175,21 +141,33 @@ function tooLarge(maxBody: number): ServiceError {
 export class BodyReader {
   #begun: Reading[] = [];
   readonly #slow = new Set<Reading>();
-  readonly #gathering = new Gathering();
+  /** In the order of their first buffer. */
+  readonly #gathering = new Set<Reading>();
+  #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
-  readonly #timeoutMs: number | undefined;
+  readonly timeoutMs: number;
 
-  constructor(timeoutMs?: number) {
-    this.#timeoutMs = timeoutMs;
+  constructor(timeoutMs = BODY_TIMEOUT_MS) {
+    this.timeoutMs = timeoutMs;
   }
 
   read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
-    const reading = new Reading(res, limit, callbacks, {
-      timeoutMs: this.#timeoutMs,
-      gathering: this.#gathering,
-    });
+    const reading = new Reading(res, limit, callbacks, this);
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTick);
     return reading;
+  }
+
+  grow(reading: Reading, bytes: number): void {
+    this.#gathering.add(reading);
+    this.#bytes += bytes;
+    for (const oldest of this.#gathering) {
+      if (this.#bytes <= MAX_GATHERED_BYTES) return;
+      if (oldest !== reading) oldest.refuse(overloaded('bodies'));
+    }
+  }
+
+  release(reading: Reading, bytes: number): void {
+    if (this.#gathering.delete(reading)) this.#bytes -= bytes;
   }
 
   close(): void {

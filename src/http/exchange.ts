@@ -77,7 +77,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.#began = context.tick.began;
     this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
-      this.#reading?.abandon();
+      this.#reading?.end();
       if (this.held !== undefined) context.pending.release(this.held);
       else if (this.#state !== 'ended') this.#end();
     });
@@ -130,7 +130,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     // If the head came in pieces, uWebSockets.js never reports the end of an empty body, and misreads the next request.
     setImmediate(() => {
       if (reading.isOver) return;
-      reading.abandon();
+      reading.end();
       this.mustClose = true;
       this.#parse(Buffer.alloc(0));
     });

@@ -52,209 +52,190 @@ class Answers {
 const SWEPT: readonly Swept[] = ['share', 'email', 'wish'];
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
-export class ServeMetrics {
-  readonly registry = new Registry();
-  readonly #answers = new Map<string, Answers>();
-  readonly #durations: FixedHistogram<'operation' | 'status_class'>;
-  readonly #refused: Counter<'code' | 'why'>;
-  readonly #events: Counter<'type'>;
-  readonly #visitsByRobots: Counter;
-  readonly #ordersLeftOut: Counter<'reason'>;
-  readonly #orderFaults: Counter<'field'>;
-  readonly #shareOpensLost: Counter;
-  readonly #erasures: Counter;
-  readonly #addressesDropped: Counter;
-  readonly #swept: Counter<'kind'>;
-  readonly #batchSize: FixedHistogram<'script'>;
-  readonly #callSeconds: FixedHistogram<'script'>;
-  readonly #calls = new Map<string, HistogramSeries>();
-  readonly #replicationSeconds: HistogramSeries;
-  #visits = 0;
-  #visitsNotLogged = 0;
+export type ServeMetrics = ReturnType<typeof createServeMetrics>;
 
-  constructor(openRequests: () => number, logsVisits: boolean, uws: string, pending: PendingBytes) {
-    const { registry } = this;
-    const registers = [registry];
-    const gauge = (name: string, help: string, read: () => number) =>
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          this.set(read());
-        },
-      });
-    const total = (name: string, help: string, read: () => number) =>
-      new Counter({
-        name,
-        help,
-        registers,
-        collect() {
-          this.reset();
-          this.inc(read());
-        },
-      });
-    const counter = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
-      new Counter<Label>({ name, help, labelNames, registers });
+export function createServeMetrics(
+  openRequests: () => number,
+  logsVisits: boolean,
+  uws: string,
+  pending: PendingBytes,
+) {
+  const registry = new Registry();
+  const registers = [registry];
+  let visits = 0;
+  let notLogged = 0;
+  const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
-      name: 'wishmeter_uwebsockets_info',
-      help: 'Always 1; `package` is the one that uWebSockets.js was loaded from',
-      labelNames: ['package'] as const,
+      name,
+      help,
       registers,
-    }).set({ package: uws }, 1);
-    const answers = this.#answers;
+      collect() {
+        this.set(read());
+      },
+    });
+  const total = (name: string, help: string, read: () => number) =>
     new Counter({
-      name: 'wishmeter_http_answers_total',
-      help: 'Answers; 200 is an acknowledgement',
-      labelNames: ['operation', 'status'],
+      name,
+      help,
       registers,
       collect() {
         this.reset();
-        for (const [operation, byStatus] of answers)
-          for (const [status, count] of byStatus) this.inc({ operation, status }, count);
+        this.inc(read());
       },
     });
-    this.#durations = new FixedHistogram(registry, {
-      name: 'wishmeter_http_request_duration_seconds',
-      help: 'Time to answer a request, since the tick of the event loop that received it',
-      labels: ['operation', 'status_class'],
-      buckets: SECONDS_BUCKETS,
-    });
-    gauge('wishmeter_http_open_requests', 'Requests without an answer yet', openRequests);
-    gauge(
-      'wishmeter_http_pending_bytes',
-      'Bytes of answers that slow clients have not read',
-      () => pending.bytes,
-    );
-    this.#refused = counter(
-      'wishmeter_http_refused_total',
-      'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
-      'code',
-      'why',
-    );
-    this.#events = counter(
-      'wishmeter_events_total',
-      'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
-      'type',
-    );
-    for (const type of TYPES) this.#events.inc({ type }, 0);
-    total(
-      'wishmeter_http_readers_cut_total',
-      'Slow clients disconnected because too many bytes were unread in total',
-      () => pending.cut,
-    );
-    total('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
-    this.#visitsByRobots = counter(
-      'wishmeter_visits_by_robots_total',
-      'Visits of robots, answered but not counted',
-    );
-    total('wishmeter_visits_logged_total', 'Counted visits logged for ClickHouse', () =>
-      logsVisits ? this.#visits - this.#visitsNotLogged : 0,
-    );
-    total(
-      'wishmeter_visits_not_logged_total',
-      'Counted visits not logged, beyond VISIT_LOG_HIGH_WATER',
-      () => this.#visitsNotLogged,
-    );
-    this.#ordersLeftOut = counter(
-      'wishmeter_orders_left_out_total',
-      'Orders answered 200 without recording a line',
-      'reason',
-    );
-    for (const reason of LEFT_OUT) this.#ordersLeftOut.inc({ reason }, 0);
-    this.#orderFaults = counter(
-      'wishmeter_order_faults_total',
-      'Wrong fields of signed orders, left out with their line',
-      'field',
-    );
-    this.#shareOpensLost = counter(
-      'wishmeter_share_opens_not_recorded_total',
-      'Openings of shared wishlists missing in share_opens: the stream of events was half full, or Redis did not answer',
-    );
-    this.#erasures = counter('wishmeter_erasures_total', 'Visitors erased from Redis');
-    this.#addressesDropped = counter(
-      'wishmeter_email_profiles_dropped_total',
-      'Profiles that an e-mail address no longer leads to, because it was given for over 100',
-    );
-    this.#swept = counter(
-      'wishmeter_swept_total',
-      'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
-      'kind',
-    );
-    for (const kind of SWEPT) this.#swept.inc({ kind }, 0);
-    this.#batchSize = new FixedHistogram(registry, {
-      name: 'wishmeter_batch_operations',
-      help: 'Operations that shared one Redis call',
-      labels: ['script'],
-      buckets: SIZE_BUCKETS,
-    });
-    this.#callSeconds = new FixedHistogram(registry, {
-      name: 'wishmeter_redis_call_duration_seconds',
-      help: 'Time until Redis answered a call, or it timed out; `command` is a call without a script',
-      labels: ['script'],
-      buckets: CALL_BUCKETS,
-    });
-    this.#replicationSeconds = new FixedHistogram(registry, {
-      name: 'wishmeter_redis_replication_wait_duration_seconds',
-      help: 'Time until REDIS_REPLICAS replicas had a write, or the wait timed out; part of the calls',
-      labels: [],
-      buckets: CALL_BUCKETS,
-    }).series();
-  }
+  const counter = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter<Label>({ name, help, labelNames, registers });
+  new Gauge({
+    name: 'wishmeter_uwebsockets_info',
+    help: 'Always 1; `package` is the one that uWebSockets.js was loaded from',
+    labelNames: ['package'] as const,
+    registers,
+  }).set({ package: uws }, 1);
+  const answers = new Map<string, Answers>();
+  new Counter({
+    name: 'wishmeter_http_answers_total',
+    help: 'Answers; 200 is an acknowledgement',
+    labelNames: ['operation', 'status'],
+    registers,
+    collect() {
+      this.reset();
+      for (const [operation, byStatus] of answers)
+        for (const [status, count] of byStatus) this.inc({ operation, status }, count);
+    },
+  });
+  const durations = new FixedHistogram(registry, {
+    name: 'wishmeter_http_request_duration_seconds',
+    help: 'Time to answer a request, since the tick of the event loop that received it',
+    labels: ['operation', 'status_class'],
+    buckets: SECONDS_BUCKETS,
+  });
+  gauge('wishmeter_http_open_requests', 'Requests without an answer yet', openRequests);
+  gauge(
+    'wishmeter_http_pending_bytes',
+    'Bytes of answers that slow clients have not read',
+    () => pending.bytes,
+  );
+  const refused = counter(
+    'wishmeter_http_refused_total',
+    'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
+    'code',
+    'why',
+  );
+  const events = counter(
+    'wishmeter_events_total',
+    'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
+    'type',
+  );
+  for (const type of TYPES) events.inc({ type }, 0);
+  total(
+    'wishmeter_http_readers_cut_total',
+    'Slow clients disconnected because too many bytes were unread in total',
+    () => pending.cut,
+  );
+  total('wishmeter_visits_counted_total', 'Visits counted in Redis', () => visits);
+  const visitsByRobots = counter(
+    'wishmeter_visits_by_robots_total',
+    'Visits of robots, answered but not counted',
+  );
+  total('wishmeter_visits_logged_total', 'Counted visits logged for ClickHouse', () =>
+    logsVisits ? visits - notLogged : 0,
+  );
+  total(
+    'wishmeter_visits_not_logged_total',
+    'Counted visits not logged, beyond VISIT_LOG_HIGH_WATER',
+    () => notLogged,
+  );
+  const ordersLeftOut = counter(
+    'wishmeter_orders_left_out_total',
+    'Orders answered 200 without recording a line',
+    'reason',
+  );
+  for (const reason of LEFT_OUT) ordersLeftOut.inc({ reason }, 0);
+  const orderFaults = counter(
+    'wishmeter_order_faults_total',
+    'Wrong fields of signed orders, left out with their line',
+    'field',
+  );
+  const shareOpensLost = counter(
+    'wishmeter_share_opens_not_recorded_total',
+    'Openings of shared wishlists missing in share_opens: the stream of events was half full, or Redis did not answer',
+  );
+  const erasures = counter('wishmeter_erasures_total', 'Visitors erased from Redis');
+  const addressesDropped = counter(
+    'wishmeter_email_profiles_dropped_total',
+    'Profiles that an e-mail address no longer leads to, because it was given for over 100',
+  );
+  const swept = counter(
+    'wishmeter_swept_total',
+    'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
+    'kind',
+  );
+  for (const kind of SWEPT) swept.inc({ kind }, 0);
+  const batchSize = new FixedHistogram(registry, {
+    name: 'wishmeter_batch_operations',
+    help: 'Operations that shared one Redis call',
+    labels: ['script'],
+    buckets: SIZE_BUCKETS,
+  });
+  const callSeconds = new FixedHistogram(registry, {
+    name: 'wishmeter_redis_call_duration_seconds',
+    help: 'Time until Redis answered a call, or it timed out; `command` is a call without a script',
+    labels: ['script'],
+    buckets: CALL_BUCKETS,
+  });
+  const replicationSeconds = new FixedHistogram(registry, {
+    name: 'wishmeter_redis_replication_wait_duration_seconds',
+    help: 'Time until REDIS_REPLICAS replicas had a write, or the wait timed out; part of the calls',
+    labels: [],
+    buckets: CALL_BUCKETS,
+  }).series();
+  const calls = new Map<string, HistogramSeries>();
+  return {
+    registry,
 
-  /** @param operation undefined for unknown paths */
-  readonly countAnswers = (operation: Operation | undefined): ((status: number, ms: number) => void) => {
-    const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
-    const answers = this.#answers.get(name) ?? new Answers(this.#durations, name);
-    this.#answers.set(name, answers);
-    return answers.count;
+    /** @param operation undefined for unknown paths */
+    countAnswers(operation: Operation | undefined): (status: number, ms: number) => void {
+      const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
+      const ofOperation = answers.get(name) ?? new Answers(durations, name);
+      answers.set(name, ofOperation);
+      return ofOperation.count;
+    },
+
+    refused: (code: ErrorCode, why?: Overload) =>
+      refused.inc(why === undefined ? { code } : { code: 'overloaded', why }),
+    recorded: (type: string, rows: number) => events.inc({ type }, rows),
+    visitsCounted(counted: number): void {
+      visits += counted;
+    },
+    visitsNotLogged(counted: number): void {
+      notLogged += counted;
+    },
+    visitByRobot: () => visitsByRobots.inc(),
+    shareOpenLost: () => shareOpensLost.inc(),
+    orderLeftOut: (reason: LeftOut) => ordersLeftOut.inc({ reason }),
+    orderFault: (field: string) => orderFaults.inc({ field }),
+    erased: () => erasures.inc(),
+    swept: (kind: Swept, entries: number) => swept.inc({ kind }, entries),
+    addressesDropped: (profiles: number) => addressesDropped.inc(profiles),
+
+    called(script: string, ms: number): void {
+      let series = calls.get(script);
+      if (series === undefined) {
+        series = callSeconds.series(script);
+        calls.set(script, series);
+      }
+      series.observe(ms / 1000);
+    },
+
+    replicated: (ms: number) => replicationSeconds.observe(ms / 1000),
+
+    batchObserver(script: string): (size: number, ms: number) => void {
+      const sizes = batchSize.series(script);
+      const seconds = callSeconds.series(script);
+      return (size, ms) => {
+        sizes.observe(size);
+        seconds.observe(ms / 1000);
+      };
+    },
   };
-
-  readonly refused = (code: ErrorCode, why?: Overload): void => {
-    this.#refused.inc(why === undefined ? { code } : { code: 'overloaded', why });
-  };
-
-  readonly recorded = (type: string, events: number): void => this.#events.inc({ type }, events);
-
-  readonly visitsCounted = (visits: number): void => {
-    this.#visits += visits;
-  };
-
-  readonly visitByRobot = (): void => this.#visitsByRobots.inc();
-
-  readonly shareOpenLost = (): void => this.#shareOpensLost.inc();
-
-  readonly visitsNotLogged = (visits: number): void => {
-    this.#visitsNotLogged += visits;
-  };
-
-  readonly orderLeftOut = (reason: LeftOut): void => this.#ordersLeftOut.inc({ reason });
-
-  readonly orderFault = (field: string): void => this.#orderFaults.inc({ field });
-
-  readonly erased = (): void => this.#erasures.inc();
-
-  readonly swept = (kind: Swept, entries: number): void => this.#swept.inc({ kind }, entries);
-
-  readonly addressesDropped = (profiles: number): void => this.#addressesDropped.inc(profiles);
-
-  readonly called = (script: string, ms: number): void => {
-    let series = this.#calls.get(script);
-    if (series === undefined) {
-      series = this.#callSeconds.series(script);
-      this.#calls.set(script, series);
-    }
-    series.observe(ms / 1000);
-  };
-
-  readonly replicated = (ms: number): void => this.#replicationSeconds.observe(ms / 1000);
-
-  batchObserver(script: string): (size: number, ms: number) => void {
-    const sizes = this.#batchSize.series(script);
-    const seconds = this.#callSeconds.series(script);
-    return (size, ms) => {
-      sizes.observe(size);
-      seconds.observe(ms / 1000);
-    };
-  }
 }
