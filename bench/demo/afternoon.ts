@@ -14,7 +14,7 @@ import { storedEvents, storedMerges, storedRevenue, untilArrived } from './store
 import { spendAfternoon } from './visitor.js';
 
 /** In the shop at the same time. */
-const AT_ONCE = 100;
+const MAX_CONCURRENT_VISITORS = 100;
 /** Milliseconds that the last event may take to ClickHouse. */
 const ARRIVAL_MS = 10_000;
 /** Milliseconds after which an unexpected event would have reached ClickHouse. */
@@ -141,7 +141,7 @@ async function forEach<T>(all: readonly T[], work: (one: T) => Promise<void>): P
   const one = async () => {
     for (const next of rest) await work(next);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, one));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_VISITORS }, one));
 }
 
 function finding({ checked, wrong }: Check, what: string): Finding {

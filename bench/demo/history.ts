@@ -84,7 +84,7 @@ const SHARED = `${chance('share')} < 0.12`;
 
 const STATEMENTS: readonly string[] = [
   // The first look, a second at the same product, and some at others on later days.
-  `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+  `INSERT INTO visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
     WITH ${CATALOGUE_ARRAYS}
     SELECT
       fromUnixTimestamp64Milli(at + if(look < 2, look * 120000, toInt64(look * ${chance('again')} * 3 * 86400000)), 'UTC') AS occurred_at,

@@ -11,8 +11,8 @@ export interface YearSpec {
 }
 
 /** Rows of one insert: about as many as the flusher brings in one. */
-const EVENTS_AT_ONCE = 100_000;
-const VISITS_AT_ONCE = 1_000_000;
+const EVENTS_PER_INSERT = 100_000;
+const VISITS_PER_INSERT = 1_000_000;
 /** The first millisecond after the last day. */
 const END = Date.UTC(2026, 3);
 const DAY_MS = 86_400_000;
@@ -39,7 +39,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits, days 
 
   await inBlocks(
     visitors,
-    EVENTS_AT_ONCE,
+    EVENTS_PER_INSERT,
     (from) => `
       INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, payload)
       WITH ${from} + number AS visitor, hex(sipHash128(visitor)) AS digest
@@ -49,7 +49,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits, days 
   // 5 of 100 rows are lines of orders. Prices go up and down, by day.
   await inBlocks(
     events,
-    EVENTS_AT_ONCE,
+    EVENTS_PER_INSERT,
     (from) => `
       INSERT INTO events_stored
         (event_id, type, occurred_at, profile_id, session_id, device, locale, origin, product_id, variant_id,
@@ -87,9 +87,9 @@ export async function makeYear(client: ClickHouseClient, { events, visits, days 
   );
   await inBlocks(
     visits,
-    VISITS_AT_ONCE,
+    VISITS_PER_INSERT,
     (from) => `
-      INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+      INSERT INTO visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
       WITH toUInt64(rand64(2) % ${visitors}) AS visitor, hex(sipHash128(visitor)) AS digest
       SELECT
         ${at(`${from} + number`, visits)},

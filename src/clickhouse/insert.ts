@@ -10,7 +10,7 @@ export const INSERT_ROWS = 100_000;
 export const INSERT_VISITS = 400_000;
 
 const EVENTS = 'INSERT INTO events_stored FORMAT JSONEachRow';
-const VISITS = `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+const VISITS = `INSERT INTO visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
   FORMAT TabSeparated`;
 
 const SETTINGS = {

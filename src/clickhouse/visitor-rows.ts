@@ -44,7 +44,7 @@ const QUERIES: Readonly<
     clock: 'redis',
     query: `SELECT occurred_at, profile_id, CAST(product_handle, 'String') AS product_handle, device
       FROM visits_stored WHERE profile_id IN {profiles: Array(String)}
-      ORDER BY occurred_at, stream, entry, place LIMIT 1 BY occurred_at, stream, entry, place`,
+      ORDER BY occurred_at, stream, entry, line LIMIT 1 BY occurred_at, stream, entry, line`,
   },
   purchases: {
     clock: 'server',

@@ -241,7 +241,7 @@ export function encodeAdoption(profileId: string, at = Date.now()): string {
   );
 }
 
-export interface ToldProduct {
+export interface ProductState {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
@@ -254,7 +254,7 @@ export interface ToldProduct {
 }
 
 /** The same version is the same row. A price in the shop's currency also counts for items without a currency. */
-export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
+export function encodeProduct(product: ProductState, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;
   const variants = product.variants.flatMap((one) => {
     const own = one.currencyCode?.toUpperCase() ?? shopCurrency ?? '';

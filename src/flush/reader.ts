@@ -47,7 +47,7 @@ const LINE_NUMBER_BYTES = 6;
 const NEWLINE = 0x0a;
 const TAB = 0x09;
 const ZERO = 0x30;
-/** `place` is a UInt16. */
+/** `line` is a UInt16. */
 const MOST_LINES = 65_536;
 /** `entry` is a UInt32. */
 const OTHER_MILLISECOND = 2 ** 31;

@@ -29,25 +29,25 @@ export function publish(schema: unknown): unknown {
 /** Describes rules in words if there is no standard keyword for them. */
 function publishFields({ description, ...schema }: Readonly<Record<string, unknown>>): object {
   const published: Record<string, unknown> = {};
-  const told = description === undefined ? [] : [description];
+  const sentences = description === undefined ? [] : [description];
   for (const [keyword, value] of Object.entries(schema)) {
     if (keyword === 'properties') {
       published[keyword] = Object.fromEntries(
         Object.entries(value as object).map(([name, field]) => [name, publish(field)]),
       );
     } else if (keyword === 'format' && isOurFormat(value as string)) {
-      told.push(sentenceOf(value as string));
+      sentences.push(sentenceOf(value as string));
       const pattern = patternOf(value as string);
       if (pattern !== undefined && schema['type'] === 'string') published['pattern'] = pattern;
     } else if (keyword === 'maxBytes') {
       published['maxLength'] = value;
-      told.push(`at most ${value} bytes of UTF-8`);
-    } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
-    else if (keyword === 'blankIsNull') told.push('a blank text is as null, in fields that may be null');
-    else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
+      sentences.push(`at most ${value} bytes of UTF-8`);
+    } else if (keyword === 'maxLevels') sentences.push(`at most ${value} levels`);
+    else if (keyword === 'blankIsNull') sentences.push('in nullable fields, a blank text counts as null');
+    else if (keyword === 'someNonNull') sentences.push(`must have ${(value as string[]).join(' or ')}`);
     // The keyword `default` is left out, because type generators would make the field required.
-    else if (keyword === 'default') told.push(`${value} where absent`);
+    else if (keyword === 'default') sentences.push(`by default ${value}`);
     else published[keyword] = publish(value);
   }
-  return told.length === 0 ? published : { ...published, description: told.join('; ') };
+  return sentences.length === 0 ? published : { ...published, description: sentences.join('; ') };
 }

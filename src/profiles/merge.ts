@@ -127,13 +127,13 @@ export class Merger {
     const merged = [from, ...given.flatMap((some) => some ?? [])];
     // A retry appends rows with the same ids.
     const time = Number.parseInt(mergeId, 10);
-    const told = merged.map((profile) =>
+    const appended = merged.map((profile) =>
       this.#parts.append(
         into,
         encodeMerge(eventIdOfName(time, `${mergeId} ${profile} ${into}`), time, profile, into),
       ),
     );
-    const [isComplete] = await together([this.#parts.links.join(link, from, mergeId), ...told]);
+    const [isComplete] = await together([this.#parts.links.join(link, from, mergeId), ...appended]);
     if (!isComplete) return false;
     await this.#parts.store.onReplica(bucketOf(into));
     const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];

@@ -30,7 +30,7 @@ export type Check = (locations: readonly Location[]) => Promise<void>;
 
 export interface FoundProfile {
   readonly profileId: string;
-  readonly known: boolean;
+  readonly exists: boolean;
 }
 
 interface Parts {
@@ -153,7 +153,7 @@ export class Visitors {
 
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
     const { link, exists, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
-    return { profileId: link?.profileId ?? home, known: exists };
+    return { profileId: link?.profileId ?? home, exists };
   }
 
   async peek<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
@@ -165,8 +165,8 @@ export class Visitors {
     return this.#run(who, mayLink, { makes: true, check }, ask);
   }
 
-  async changeKnown<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    const isNew = mustLink(who, mayLink) && !(await this.find(who, mayLink)).known;
+  async changeExisting<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
+    const isNew = mustLink(who, mayLink) && !(await this.find(who, mayLink)).exists;
     return isNew ? this.peek(who, mayLink, ask) : this.#run(who, mayLink, { makes: false }, ask);
   }
 

@@ -194,10 +194,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     while (late < group.waiting.length && (group.waiting[late] as Op).deadline <= earliest) late++;
     if (late === 0) return;
     for (const op of group.waiting.splice(0, late)) op.failed(new ServiceError('unavailable'));
-    this.#settled(late);
+    this.#removePending(late);
   }
 
-  #settled(operations: number): void {
+  #removePending(operations: number): void {
     this.#pending -= operations;
     if (this.#pending === 0) this.#onIdle?.();
   }
@@ -215,7 +215,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     // Before the answers, so that Redis doesn't wait.
     if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTick();
-    for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
+    for (let i = 0; i < batch.length; i++) this.#resolve(batch[i] as Op, answers[i] as Answer);
   }
 
   /** A Redis that refuses writes refuses the whole batch: send its reads alone. */
@@ -234,13 +234,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     insertByDeadline(group.waiting, op);
   }
 
-  #settle(op: Op, answer: AnswerOf<Answer>): void {
+  #resolve(op: Op, answer: AnswerOf<Answer>): void {
     if (answer === NOT_HERE || answer === AGAIN) {
       this.#options.health.refreshSlots();
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;
     }
-    this.#settled(1);
+    this.#removePending(1);
     try {
       if (answer instanceof Error) op.failed(toServiceError(answer));
       else op.done(answer as Answer);

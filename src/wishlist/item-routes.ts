@@ -98,7 +98,7 @@ export function itemOperations(services: ItemServices): Operation[] {
         const location = () => visitors.likelyProfile(identity, caller.mayLink);
         const what = { operation: 'remove', input, location };
         return once(requests, request, what, async (operation) => {
-          const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (location) =>
+          const { profileId, answer } = await visitors.changeExisting(identity, caller.mayLink, (location) =>
             items.remove(location, identity, { productId, variantId, type: event }, operation),
           );
           return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });

@@ -66,16 +66,16 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const named = await Promise.all(
       separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
     );
-    const isSession = named.some(({ who, known }) => known && who.sessionId !== null);
+    const isSession = named.some(({ who, exists }) => exists && who.sessionId !== null);
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
-    if (note.isDone && !named.some(({ known }) => known)) return 'erased';
+    if (note.isDone && !named.some(({ exists }) => exists)) return 'erased';
     const [first] = named as [Named];
     // The buyer is the one of the first webhook, which may have created the session's profile.
     const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
-      for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
+      for (const { who, exists } of named) if (exists) await clear(who, buyer.profileId, order, identity);
     for (const { who } of named) await visitors.resolve(who, false);
     // Stored for the first id only: an e-mail address opens a profile's data, and the session may be another person's.
     await profiles.keep(first.who, false, true);
@@ -106,7 +106,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     // Counts are reset before the removal, because after it a retry wouldn't find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
       await visitors.enter('reset', who, false, handle);
-    const change: Removal['change'] = (ask) => visitors.changeKnown(who, false, ask);
+    const change: Removal['change'] = (ask) => visitors.changeExisting(who, false, ask);
     await purchases.remove({ change, items: answer, buyer, identity, orderId });
   }
 

@@ -167,8 +167,8 @@ const LATE = [
   ['late', 'shoe', 2, 5],
 ] as const;
 /** Visits that come in when the totals are there already, by the clock of these tests. */
-async function insertLate(own: ClickHouseClient, ms: number, place = 10): Promise<void> {
-  await insertVisits(own, LATE, place);
+async function insertLate(own: ClickHouseClient, ms: number, firstLine = 10): Promise<void> {
+  await insertVisits(own, LATE, firstLine);
   await touchDays(own, `fromUnixTimestamp64Milli(${ms})`, false);
 }
 
@@ -266,8 +266,8 @@ t.test(
   'days are those of SHOP_TIMEZONE, open and closed, and totals of another zone are not used',
   async (t) => {
     const { database, own } = await emptied(t);
-    const visit = (time: string, place: number) => ({
-      ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, place },
+    const visit = (time: string, line: number) => ({
+      ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, line },
       ...{ profile_id: 'a', product_handle: 'hat', device: '' },
     });
     // In Berlin a day of 23 hours begins at 23:00 of the 29th, and the day after it at 22:00.
@@ -312,7 +312,7 @@ t.test('VISIT_RETENTION_DAYS takes what is older, also when it gets shorter; tot
   const { own } = await emptied(t);
   const now = Date.now();
   const rowOf = (days: number) => ({
-    ...{ stream: 0, entry: days, place: 0, profile_id: `of-${days}`, product_handle: 'p', device: '' },
+    ...{ stream: 0, entry: days, line: 0, profile_id: `of-${days}`, product_handle: 'p', device: '' },
     occurred_at: new Date(now - days * DAY_MS).toISOString().slice(0, 23).replace('T', ' '),
   });
   await own.insert({ table: 'visits_stored', values: [9, 12, 30, 60].map(rowOf), format: 'JSONEachRow' });

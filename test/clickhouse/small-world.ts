@@ -101,7 +101,7 @@ const never = new AbortController().signal;
 export async function insertVisits(
   client: ClickHouseClient,
   visits: readonly (readonly [who: string, handle: string, day: number, hour: number])[],
-  place = 0,
+  firstLine = 0,
 ): Promise<void> {
   await client.insert({
     table: 'visits_stored',
@@ -109,7 +109,7 @@ export async function insertVisits(
       occurred_at: at(day, hour),
       stream: 0,
       entry: 1,
-      place: place + i,
+      line: firstLine + i,
       profile_id,
       product_handle,
       device: i % 2 === 0 ? 'phone' : 'desktop',

@@ -27,7 +27,7 @@ t.test('a visit that was stored twice, under two tokens, is shown once', async (
     occurred_at: '2026-03-01 10:00:00.123',
     stream: 1,
     entry: 2,
-    place: 3,
+    line: 3,
     profile_id: '7.sx',
     product_handle: 'shoe',
     device: 'phone',
@@ -45,7 +45,7 @@ t.test('a visit that was stored twice, under two tokens, is shown once', async (
   t.same(await ask('SELECT * FROM visits'), [
     { occurred_at: visit.occurred_at, profile_id: '7.sx', product_handle: 'shoe', device: 'phone' },
   ]);
-  for (const [i, change] of [{ stream: 2 }, { entry: 3 }, { place: 4 }, { profile_id: '8.sy' }].entries())
+  for (const [i, change] of [{ stream: 2 }, { entry: 3 }, { line: 4 }, { profile_id: '8.sy' }].entries())
     await insert(change, `other ${i}`);
   t.same(await ask('SELECT count() AS n FROM visits'), [{ n: '5' }], 'each other name is another visit');
 });

@@ -13,7 +13,7 @@ import { SCENARIOS, type Scenario } from './scenarios.js';
 import { Search } from './search.js';
 import { type Outcome, World } from './world.js';
 
-const AT_ONCE = 8;
+const MAX_CONCURRENT_WORKERS = 8;
 /** Orders of a scenario that is not searched exhaustively, and of one after each step of what was left half done. */
 const [SEARCHED, AFTER_END] = [8, 2];
 /** Stops a run that hangs, and is no limit for one that is slow. */
@@ -93,7 +93,7 @@ async function testScenarios(t: Test, { urls }: TestRedis, scenarios: readonly S
       await world.close();
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_WORKERS }, work));
 }
 
 t.setTimeout(TIMEOUT_MS);

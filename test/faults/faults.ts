@@ -252,7 +252,7 @@ const ofPair = (
 const tookOver = ({ replica }: Pair) =>
   until('the replica is the master', async () => (await replica.role()) === 'master');
 
-const SLOTS_AT_ONCE = 40;
+const SLOTS_PER_MIGRATION = 40;
 
 /** Slots of a master that have keys, with those of its streams, go to another one while they are in use. */
 async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
@@ -266,7 +266,8 @@ async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
     const source = nodes[from] as Redis;
     const keys = await source.keys('*');
     const streams = keys.filter((key) => key.endsWith(':marker'));
-    const picked = keys.length === 0 ? [] : Array.from({ length: SLOTS_AT_ONCE }, () => random.pick(keys));
+    const picked =
+      keys.length === 0 ? [] : Array.from({ length: SLOTS_PER_MIGRATION }, () => random.pick(keys));
     const numbers = await Promise.all(
       [...streams, ...picked].map((key) => source.call('CLUSTER', 'KEYSLOT', key)),
     );

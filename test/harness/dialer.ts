@@ -6,7 +6,7 @@ import { Agent } from 'node:http';
 import { connect, type NetConnectOpts } from 'node:net';
 
 /** Those that wait to be accepted are at most twice as many: they count as connected before. */
-const AT_ONCE = 200;
+const MAX_CONCURRENT_DIALS = 200;
 
 export class Dialer extends Agent {
   #dialling = 0;
@@ -32,7 +32,7 @@ export class Dialer extends Agent {
   }
 
   #dial(): void {
-    while (this.#dialling < AT_ONCE && this.#waiting.length > 0) {
+    while (this.#dialling < MAX_CONCURRENT_DIALS && this.#waiting.length > 0) {
       this.#dialling++;
       this.#waiting.shift()?.();
     }

@@ -91,7 +91,7 @@ function ownerOf({ before, named }: Case): 'the customer' | 'the session' | 'ano
   return before === "the session is another customer's" ? 'another customer' : 'the session';
 }
 /** Cases that are done at once. */
-const AT_ONCE = 24;
+const MAX_CONCURRENT_CASES = 24;
 const ITEM = { productId: '11', variantId: '21' };
 const { redis, clickhouse, env: stores } = await startStores(t, ['wishmeter']);
 const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
@@ -111,7 +111,8 @@ t.test('whose an order is', async (t) => {
     return json.profileId;
   };
   const forEach = async (act: (one: Case) => Promise<void>) => {
-    for (let i = 0; i < CASES.length; i += AT_ONCE) await Promise.all(CASES.slice(i, i + AT_ONCE).map(act));
+    for (let i = 0; i < CASES.length; i += MAX_CONCURRENT_CASES)
+      await Promise.all(CASES.slice(i, i + MAX_CONCURRENT_CASES).map(act));
   };
 
   await switchTo(app, true);

@@ -35,7 +35,7 @@ eachRedis(t, async (t, redis) => {
     };
     await add(server, GUEST, '3');
     t.equal((await products(server)).length, 3);
-    const removed = await server.visitors.changeKnown(GUEST, true, (location) =>
+    const removed = await server.visitors.changeExisting(GUEST, true, (location) =>
       server.items.remove(location, GUEST, { productId: '1', variantId: null, type: 'remove' }),
     );
     t.same(removed, { profileId: target, answer: { removed: true } });

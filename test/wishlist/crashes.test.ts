@@ -31,7 +31,7 @@ import {
 /** More than any request takes. */
 const MAX_STEPS = 40;
 /** Cases that run side by side: most of their time they wait. */
-const AT_ONCE = 6;
+const MAX_CONCURRENT_TESTS = 6;
 interface Case {
   readonly name: string;
   prepare?(server: Server, visitor: Visitor): Promise<unknown>;
@@ -168,7 +168,7 @@ async function mergesOf(redis: Redis, prefix: string, { links }: Server, { ids }
   return merges.length;
 }
 eachRedis(t, async (t, redis) => {
-  t.jobs = AT_ONCE;
+  t.jobs = MAX_CONCURRENT_TESTS;
   const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ onOneServer }) => !onOneServer);
   if (redis.urls.length === 1)
     t.test('a merge that analysts can not be told of is not over', async (t) => {

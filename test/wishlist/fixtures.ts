@@ -261,7 +261,7 @@ export async function remove(
   type: 'remove' | 'moveToCart' = 'remove',
   operation?: KeyedOperation,
 ) {
-  const { answer } = await server.visitors.changeKnown(who, true, (location) =>
+  const { answer } = await server.visitors.changeExisting(who, true, (location) =>
     server.items.remove(location, who, { productId: product, variantId: null, type }, operation),
   );
   return answer.removed;
@@ -310,7 +310,7 @@ export async function deliver(server: Server, who: Identity, lines: readonly Bou
   );
   if (typeof answer === 'string') throw new Error('a redirect that was not followed');
   await server.purchases.remove({
-    change: (ask) => server.visitors.changeKnown(who, false, ask),
+    change: (ask) => server.visitors.changeExisting(who, false, ask),
     ...{ items: answer, buyer: profileId, identity: who },
     orderId: '1',
   });

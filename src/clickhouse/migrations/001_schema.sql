@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS {database}.visits_stored{local} {on_cluster}
     occurred_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1)),
     stream UInt32 CODEC(ZSTD(1)),
     entry UInt32 CODEC(T64, ZSTD(1)),
-    place UInt16 CODEC(T64, ZSTD(1)),
+    line UInt16 CODEC(T64, ZSTD(1)),
     profile_id String CODEC(ZSTD(1)),
     visitor UInt64 MATERIALIZED sipHash64(profile_id) CODEC(ZSTD(1)),
     product_handle LowCardinality(String),
@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS {database}.visits_stored{local} {on_cluster}
 )
 ENGINE = {replicated}ReplacingMergeTree({path})
 PARTITION BY toYYYYMM(occurred_at)
-ORDER BY (toStartOfTenMinutes(occurred_at), visitor, occurred_at, stream, entry, place)
+ORDER BY (toStartOfTenMinutes(occurred_at), visitor, occurred_at, stream, entry, line)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits; query that one';
 

@@ -27,7 +27,11 @@ export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 
-const alerts = { type: 'integer', minimum: 0, description: 'Wishers that this request told' } as const;
+const alerts = {
+  type: 'integer',
+  minimum: 0,
+  description: 'Subscribers that this request notified',
+} as const;
 const productAnswer = answerOf({ productId: id, priceDrops: alerts, backInStock: alerts });
 
 const EXAMPLE = {

@@ -25,7 +25,7 @@ export const productBody = {
     isPublished: {
       type: ['boolean', 'null'],
       default: true,
-      description: 'While it is false nobody is told anything of the product',
+      description: 'While it is false, no alerts are sent',
     },
     variants: {
       type: 'array',

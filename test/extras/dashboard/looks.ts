@@ -154,7 +154,7 @@ export async function shares(t: Test, { url, client, session }: Fixtures): Promi
     for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
       before.set(panel, await total(panel));
     await client.command({
-      query: `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+      query: `INSERT INTO visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
       SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
       FROM numbers(${WORDS})`,
     });

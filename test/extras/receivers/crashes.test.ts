@@ -28,7 +28,7 @@ import { openDeliveries, startTool, type Tool } from './fixtures.js';
 const DELIVER = new URL('./deliver-process.js', import.meta.url);
 /** Of the process that is killed or frozen: it is so long that what it sends itself is settled in it. */
 const LEASE_MS = 2_000;
-const AT_ONCE = 16;
+const MAX_CONCURRENT_DELIVERIES = 16;
 type QueueKeys = ReturnType<Keys['deliveries']>;
 const server = await startTestRedis(t);
 const pipelines = await openPipelines(t, server);
@@ -59,7 +59,10 @@ for (const step of ['read', 'sent', 'settled'] satisfies DeliverStep[])
       const before = tool.delivered.length;
       deliveries.deliverer();
       await until('all have arrived', () => missing(tool, sent).length === 0);
-      t.ok(tool.delivered.length <= 100 + AT_ONCE, `${before} before, ${tool.delivered.length} in all`);
+      t.ok(
+        tool.delivered.length <= 100 + MAX_CONCURRENT_DELIVERIES,
+        `${before} before, ${tool.delivered.length} in all`,
+      );
       t.same(tool.faults, []);
     });
 for (const step of ['read', 'sent'] satisfies DeliverStep[])
@@ -86,7 +89,7 @@ for (const step of ['read', 'sent'] satisfies DeliverStep[])
     child.kill('SIGCONT');
     const [, ...more] = await deliveries.send(0, ...Array(50).fill({}));
     await until('both go on', () => missing(tool, more).length === 0);
-    t.ok(tool.delivered.length <= 350 + AT_ONCE, `${tool.delivered.length} in all`);
+    t.ok(tool.delivered.length <= 350 + MAX_CONCURRENT_DELIVERIES, `${tool.delivered.length} in all`);
     t.same(tool.faults, []);
   });
 t.test('what a process has in flight is given to no other, though it takes its time', async (t) => {
@@ -97,7 +100,7 @@ t.test('what a process has in flight is given to no other, though it takes its t
   tool.answer = (res) => void setTimeout(() => res.end(), 500);
   const sent = await deliveries.send(0, ...Array(100).fill({}));
   for (let i = 0; i < 2; i++) startProcess(t, DELIVER, spec);
-  await until('both send', () => tool.mostAtOnce > AT_ONCE);
+  await until('both send', () => tool.mostAtOnce > MAX_CONCURRENT_DELIVERIES);
   await until('nothing waits', async () => (await deliveries.receivers.statusOf(id)).pending === 0);
   t.same(tool.delivered.map((one) => one.id).sort(), [...sent].sort());
 });
