@@ -1,8 +1,10 @@
-// The line of an event: valid JSON with the columns of the contract for any payload, which JSONExtract of ClickHouse can read.
+// The line of an event: valid JSON with the columns of the contract for any payload, which JSONExtract of ClickHouse can read;
+// and the order of ids.
 
 import fc from 'fast-check';
 import t from 'tap';
 import { PAYLOAD_COLUMNS, type PayloadColumn } from '../../src/clickhouse/columns.js';
+import { newOrderedId } from '../../src/events/event-id.js';
 import { encodeEvent, type NewEvent } from '../../src/events/row.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 import { identityOf } from '../harness/samples.js';
@@ -218,5 +220,13 @@ t.test('ClickHouse reads every payload: each value alone, nested, and in the nam
   t.equal(
     await ask("SELECT count() FROM p WHERE JSONExtractString(payload, 'mark') = 'm'"),
     `${lines.length}\n`,
+  );
+});
+
+t.test('ids of items made within a millisecond ascend, so that a list has them in their order', async (t) => {
+  const ids = Array.from({ length: 40_000 }, () => newOrderedId(1_795_000_000_000));
+  t.same(
+    ids.findIndex((id, i) => i > 0 && id <= (ids[i - 1] as string)),
+    -1,
   );
 });
