@@ -238,7 +238,7 @@ function isGivenKey(code: string, name: string): boolean {
 
 /** Commands whose keys are not plainly elements of KEYS. */
 function keyFaults(code: string): string[] {
-  const calls = [...code.matchAll(/redis\.p?call\(\s*'([A-Z]+)'\s*([^)]*)/g)];
+  const calls = [...code.matchAll(/redis\.p?call\(\s*'((?:XINFO', '|XGROUP', ')?[A-Z]+)'\s*([^)]*)/g)];
   const others = code.replace('redis.call(ARGV[2], KEYS[1], unpack(ARGV, 3))', ''); // writeKey.lua
   const isSpelledOut = calls.length === (others.match(/redis\.p?call\b/g) ?? []).length;
   const faults = calls.flatMap(([call, command = '', rest = '']) => {

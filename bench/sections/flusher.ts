@@ -174,7 +174,7 @@ async function readBlocks(client: Redis): Promise<Buffer[]> {
     return entries;
   };
   for (;;) {
-    const batch = await collectBatch(page, { stream: STREAM[0] }, { rows: INSERT_ROWS, bytes: INSERT_BYTES });
+    const batch = await collectBatch(page, undefined, { rows: INSERT_ROWS, bytes: INSERT_BYTES });
     if (batch === undefined) return blocks;
     blocks.push(batch.lines);
   }

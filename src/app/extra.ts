@@ -3,8 +3,9 @@
 
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import type { Append } from '../events/appender.js';
-import type { HandOver } from '../flush/hand-over.js';
+import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
 import type { Task } from '../http/task-metrics.js';
 import type { IdentityParts } from '../profiles/open.js';
@@ -77,6 +78,12 @@ export interface FlushHost {
   readonly log: Logger;
   readonly redis: RedisClient;
   readonly keys: Keys;
+}
+
+export interface HandOver {
+  /** Gets a batch before the batch leaves its stream, and again after a crash. */
+  handOver(stream: number, ...batch: HandedOver): Promise<void>;
+  erase(erased: ErasedUntil): Promise<void>;
 }
 
 /** If the hand-over to an extra fails, the stream waits. */

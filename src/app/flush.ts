@@ -17,10 +17,9 @@ import { migrate } from '../clickhouse/migrate.js';
 import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { StartupError } from '../errors.js';
 import { startFlusher } from '../flush/flusher.js';
-import { flushErasures } from '../flush/metrics.js';
-import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
+import { listenForMetrics } from '../metrics/metrics-server.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { DeploymentLostError } from '../redis/node-markers.js';
 import type { FlushExtra } from './extra.js';
@@ -95,7 +94,7 @@ export function flush(
     const fingerprint = fingerprintOf(store.deployment.salt);
     if (fingerprint !== known)
       await asked(() => recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint));
-    const streams = { redis: store.client, keys: store.keys, clickhouse, log };
+    const streams = { redis: store.client, keys: store.keys, clickhouse, log, metrics };
     const handOvers = extras.map((extra) => extra({ config, log, redis: store.client, keys: store.keys }));
     const flusher = startFlusher({
       ...streams,
@@ -103,11 +102,10 @@ export function flush(
         for (const one of handOvers) await one.handOver(...batch);
       },
       intervalMs: config.FLUSH_INTERVAL_MS,
-      metrics,
     });
     onClose(() => flusher.close());
     const erasing = {
-      ...{ ...streams, cluster, ...flushErasures(metrics) },
+      ...{ ...streams, cluster },
       async eraseDeliveries(erased: ErasedUntil) {
         for (const one of handOvers) await one.erase(erased);
       },

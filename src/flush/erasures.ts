@@ -1,6 +1,7 @@
 // Erasures whose rows may still be in streams, dead letters or ClickHouse. row-eraser.ts deletes the rows in ClickHouse
 // before it forgets the erasure, so a batch inserted again brings nothing back.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type ErasedUntil,
   isErasedRow,
@@ -19,6 +20,7 @@ export interface Erasure {
 }
 
 const PAGE = 1_000;
+const PATIENCE_MS = 1_000;
 const NEWLINE = 0x0a;
 
 export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
@@ -34,6 +36,29 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
     }
   } while (cursor !== '0');
   return erasures;
+}
+
+export type ErasuresReader = () => Promise<ReadonlyMap<string, Erasure>>;
+
+/**
+ * One read for all batches. If their master doesn't answer, batches go on with the erasures read before: rows of a newer
+ * one are deleted once they are in ClickHouse.
+ */
+export function erasuresReader(redis: RedisClient, keys: Keys): ErasuresReader {
+  let known: ReadonlyMap<string, Erasure> = new Map();
+  let reading: Promise<unknown> | undefined;
+  return async () => {
+    reading ??= readErasures(redis, keys)
+      .then((found) => {
+        known = found;
+      })
+      .catch(() => {})
+      .finally(() => {
+        reading = undefined;
+      });
+    await Promise.race([reading, sleep(PATIENCE_MS, undefined, { ref: false })]);
+    return known;
+  };
 }
 
 /** @param names profile ids, identity names, EVERY_PROFILE */

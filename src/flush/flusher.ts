@@ -2,18 +2,42 @@
 
 import { setMaxListeners } from 'node:events';
 import type { ClickHouseClient } from '@clickhouse/client';
+import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
-import { backoffMs, pause } from '../backoff.js';
+import { type Backoff, backoffMs, pause } from '../backoff.js';
+import {
+  INSERT_BYTES,
+  INSERT_ROWS,
+  INSERT_VISITS,
+  insertEvents,
+  insertVisits,
+} from '../clickhouse/insert.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
-import { flushStream, type Signals, type StreamFlusherSpec } from './stream-flusher.js';
-import { eventStreams, visitStreams } from './streams.js';
+import { erasuresReader } from './erasures.js';
+import { StreamGroup } from './group.js';
+import { flushMetrics } from './metrics.js';
+import { flushStream, type HandedOver, type Signals } from './stream-flusher.js';
 
 const POLL_MS = 500;
 const CLOSE_MS = 10_000;
+/** Smallest bound of a batch, however many streams share INSERT_BYTES. A stream holds two batches in memory. */
+const LEAST_BATCH_BYTES = 4_000_000;
 
-export interface FlusherSpec extends StreamFlusherSpec {
+export interface FlusherSpec {
+  /** Its timeout must allow a page of a batch. */
+  readonly redis: RedisClient;
+  readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
+  /** Milliseconds an event waits at most under low load. */
+  readonly intervalMs: number;
+  readonly log: Logger;
   readonly metrics?: Registry;
+  readonly abandonedMs?: number | undefined;
+  readonly backoff?: Backoff | undefined;
+  /** Called with inserted events, and again after a crash. */
+  readonly handOver?: ((stream: number, ...batch: HandedOver) => Promise<void>) | undefined;
 }
 
 export interface Flusher {
@@ -39,24 +63,15 @@ export function startFlusher(spec: FlusherSpec): Flusher {
 }
 
 async function run(spec: FlusherSpec, signals: Signals): Promise<void> {
-  const { redis, keys, clickhouse, metrics = new Registry(), log, backoff } = spec;
+  const { redis, keys, log, backoff } = spec;
   const { drain } = signals;
-  const kinds = [eventStreams(keys, clickhouse, metrics), visitStreams(keys.visits, clickhouse, metrics)];
+  const start = streamStarter(spec, signals);
   const loops = new Map<number, Promise<unknown>>();
   for (let failures = 0; !drain.aborted; ) {
     try {
       const numbers = await streamsOf(redis, keys);
       failures = 0;
-      for (const number of numbers)
-        if (!loops.has(number))
-          loops.set(
-            number,
-            Promise.all(
-              kinds.map((streams) =>
-                flushStream(spec, { streams, number, streamCount: numbers.length }, signals),
-              ),
-            ),
-          );
+      for (const number of numbers) if (!loops.has(number)) loops.set(number, start(number, numbers.length));
     } catch (error) {
       failures++;
       log.warn({ err: error, failures }, 'Redis did not name its streams');
@@ -64,4 +79,35 @@ async function run(spec: FlusherSpec, signals: Signals): Promise<void> {
     await pause(failures > 0 ? backoffMs(failures, backoff) : POLL_MS, drain);
   }
   await Promise.all(loops.values());
+}
+
+/** Starts the loops of a master's two streams. */
+function streamStarter(spec: FlusherSpec, signals: Signals) {
+  const { redis, keys, clickhouse, metrics = new Registry(), abandonedMs, handOver } = spec;
+  const erasures = erasuresReader(redis, keys);
+  const kinds = [
+    {
+      ...{ label: 'stream', keys, isOfVisits: false, rows: INSERT_ROWS, insert: insertEvents, handOver },
+      metrics: flushMetrics(metrics, 'wishmeter_flush', 'Events'),
+    },
+    {
+      ...{ label: 'visits', keys: keys.visits, isOfVisits: true, rows: INSERT_VISITS, insert: insertVisits },
+      metrics: flushMetrics(metrics, 'wishmeter_visit_flush', 'Visits'),
+      handOver: undefined,
+    },
+  ];
+  return (number: number, streamCount: number) => {
+    const bytes = Math.max(Math.floor(INSERT_BYTES / streamCount), LEAST_BATCH_BYTES);
+    const loops = kinds.map(({ label, keys, isOfVisits, rows, insert, handOver, metrics }) => {
+      const bounds = { rows, bytes };
+      const stream = {
+        ...{ ...spec, erasures, metrics, log: spec.log.child({ [label]: number }) },
+        group: new StreamGroup({ redis, keys, number, isOfVisits, bounds, abandonedMs }),
+        insert: (lines: Buffer, signal: AbortSignal) => insert(clickhouse, lines, signal),
+        handOver: handOver && ((...batch: HandedOver) => handOver(number, ...batch)),
+      };
+      return flushStream(stream, signals);
+    });
+    return Promise.all(loops);
+  };
 }

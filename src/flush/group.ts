@@ -1,23 +1,25 @@
-// The consumer group of one stream. All flushers share one consumer name: only an entry's idle time matters.
+// The consumer group of one stream. Each batch has a consumer of its own: while its flusher lives it touches the
+// consumer, and any flusher claims the entries of one that has been idle. So a batch costs one command, not one an
+// entry, however long its insert takes.
 
+import { randomUUID } from 'node:crypto';
+import { pause } from '../backoff.js';
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
-import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
-import {
-  type Batch,
-  type Bounds,
-  collectBatch,
-  type Entry,
-  type Source,
-  type StreamEntry,
-} from './reader.js';
+import { loadScript, runScript, runScriptBuffer, type ScriptArg } from '../redis/scripts.js';
+import { type Batch, type Bounds, collectBatch, PAGE_BYTES, type StreamEntry } from './reader.js';
 
+const CLAIM = loadScript<StreamEntry[]>('flush/claimEntries');
 const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
-const CONSUMER = 'flush';
-/** Entries per command. Redis takes 2 ms to claim, and 4 ms to delete, so many. */
-const CHUNK = 500;
+/** With the scans, entries of a dead flusher wait 15 s at most. */
+const ABANDONED_MS = 10_000;
+/** Redis takes 4 ms to delete so many entries. */
+const ACKED_PER_CALL = 500;
+/** Above every id: XREADGROUP finds nothing, but resets the consumer's idle time. */
+const NO_ENTRY = '18446744073709551615-0';
+const NOT_OURS = 'not a batch of events: another program put it into the stream';
 
 export interface Refused {
   /** The line without its newline. */
@@ -26,104 +28,134 @@ export interface Refused {
   readonly reason: string;
 }
 
-const NOT_OURS = 'not a batch of events: another program put it into the stream';
+export interface HeldBatch extends Batch {
+  readonly consumer: string;
+  readonly wasAbandoned: boolean;
+}
+
+export interface GroupSpec {
+  readonly redis: RedisClient;
+  readonly keys: StreamKeys;
+  readonly number: number;
+  readonly isOfVisits: boolean;
+  readonly bounds: Bounds;
+  readonly abandonedMs?: number | undefined;
+}
 
 export class StreamGroup {
-  readonly #redis: RedisClient;
-  readonly #source: Source;
-  readonly #state: string;
-  readonly #dead: string;
+  readonly #spec: GroupSpec;
+  readonly #stream: string;
+  readonly #abandonedMs: number;
+  /** Of the next batch. */
+  #consumer = randomUUID();
+  /** Two batches at a time: one is inserted while the next is read. */
+  readonly #memory: readonly Buffer[];
+  #batches = 0;
+  #scannedAt = Number.NEGATIVE_INFINITY;
+  readonly #held = new Set<HeldBatch>();
 
-  constructor(redis: RedisClient, keys: StreamKeys, number: number, source: Source) {
-    this.#redis = redis;
-    this.#source = source;
-    this.#state = keys.eventsState(number);
-    this.#dead = keys.eventsDead(number);
+  constructor(spec: GroupSpec) {
+    this.#spec = spec;
+    this.#stream = spec.keys.events(spec.number);
+    this.#abandonedMs = spec.abandonedMs ?? ABANDONED_MS;
+    this.#memory = [0, 1].map(() => Buffer.allocUnsafeSlow(spec.bounds.bytes + PAGE_BYTES));
   }
 
-  async readNew(bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
-    const { stream } = this.#source;
-    const page = async (count: number) => {
-      const reply = await this.#redis.xreadgroupBuffer(
-        ...(['GROUP', GROUP, CONSUMER, 'COUNT', count, 'STREAMS', stream, '>'] as const),
-      );
-      return (reply === null ? [] : entriesIn(reply)) as StreamEntry[];
-    };
-    return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
-  }
-
-  async readAbandoned(idleMs: number, bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
-    let cursor: string | undefined = '0-0';
-    const page = async (count: number): Promise<StreamEntry[]> => {
-      const found: StreamEntry[] = [];
-      // XAUTOCLAIM scans at most ten times `COUNT` entries: an empty page may not be the last.
-      while (found.length < count && cursor !== undefined) {
-        const [next, entries] = await this.#claim(idleMs, cursor, count - found.length);
-        cursor = next === '0-0' ? undefined : next;
-        found.push(...entries);
-      }
-      return found;
-    };
-    return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
-  }
-
-  async #claim(idleMs: number, from: string, count: number): Promise<[next: string, StreamEntry[]]> {
-    const { stream } = this.#source;
-    const reply = await this.#redis.callBuffer(
-      ...(['XAUTOCLAIM', stream, GROUP, CONSUMER, idleMs, from, 'COUNT', count] as const),
-    );
-    const [next, entries] = reply as [Buffer, StreamEntry[]];
-    return [next.toString('latin1'), entries];
-  }
-
-  /** Resets the idle time. @returns false if another flusher has finished some entries */
-  async keep(entries: readonly Entry[]): Promise<boolean> {
-    const { stream } = this.#source;
-    let kept = 0;
-    for (let i = 0; i < entries.length; i += CHUNK) {
-      const ids = entries.slice(i, i + CHUNK).map(({ id }) => id);
-      const reply = await this.#redis.call('XCLAIM', stream, GROUP, CONSUMER, 0, ...ids, 'JUSTID');
-      kept += (reply as string[]).length;
+  /** Abandoned entries if there are any, else new ones. The caller holds them until `release`. */
+  async read(): Promise<HeldBatch | undefined> {
+    if (performance.now() - this.#scannedAt >= this.#abandonedMs / 4) {
+      const abandoned = await this.#collect(true);
+      if (abandoned !== undefined) return abandoned;
+      this.#scannedAt = performance.now();
     }
-    return kept === entries.length;
+    return this.#collect(false);
   }
 
-  /** @param refused lines that become dead letters, like `foreignEntries`; after a crash perhaps twice */
-  async ack(
-    entries: readonly Entry[],
-    refused: readonly Refused[],
-    foreignEntries: readonly string[],
-  ): Promise<void> {
-    const keys = [this.#source.stream, this.#state, this.#dead];
+  release(batch: HeldBatch): void {
+    this.#held.delete(batch);
+  }
+
+  /** Touches held batches until `ended`, one at a time, because a slow Redis must not get more. Never throws. */
+  async keepHeld(ended: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(this.#abandonedMs / 4, ended);
+      for (const { consumer } of this.#held) {
+        if (ended.aborted) return;
+        await this.#readGroup(consumer, 1, NO_ENTRY).catch(() => {}); // `holds` asks again
+      }
+      if (ended.aborted) return;
+    }
+  }
+
+  /** False if another flusher has claimed entries, because this one or Redis was frozen. */
+  async holds({ consumer, entries }: HeldBatch): Promise<boolean> {
+    const [, , , consumers] = (await unlessNoGroup(this.#spec.redis.xpending(this.#stream, GROUP))) ?? [];
+    const pending = (consumers ?? []) as [name: string, pending: string][];
+    return pending.some(([name, count]) => name === consumer && Number(count) === entries.length);
+  }
+
+  /** @param refused lines that become dead letters, like foreign entries; after a crash perhaps twice */
+  async ack({ entries, foreignEntries }: Batch, refused: readonly Refused[]): Promise<void> {
+    const { redis, keys, number } = this.#spec;
     let letters: (ScriptArg | Buffer)[] = [
       refused.length + foreignEntries.length,
       ...refused.flatMap(({ line, code, reason }) => ['line', code, reason, line]),
       ...foreignEntries.flatMap((entry) => ['entry', 0, NOT_OURS, entry]),
     ];
-    for (let i = 0; i < entries.length; i += CHUNK) {
-      const some = entries.slice(i, i + CHUNK).flatMap(({ id, rows, bytes }) => [id, rows, bytes]);
-      await runScript(this.#redis, ACK, keys, [GROUP, ...letters, ...some]);
+    for (let i = 0; i < entries.length; i += ACKED_PER_CALL) {
+      const some = entries.slice(i, i + ACKED_PER_CALL).flatMap(({ id, rows, bytes }) => [id, rows, bytes]);
+      const touched = [this.#stream, keys.eventsState(number), keys.eventsDead(number)];
+      await runScript(redis, ACK, touched, [GROUP, ...letters, ...some]);
       letters = [0];
     }
   }
 
-  /** Makes a missing group, but no stream: a Redis that lost its data must not be written to. */
-  async #withGroup(read: () => Promise<StreamEntry[]>): Promise<StreamEntry[]> {
-    try {
-      return await read();
-    } catch (error) {
-      if (!String((error as Error).message).startsWith('NOGROUP')) throw error;
-      if ((await this.#redis.exists(this.#source.stream)) === 0) return [];
-      await this.#redis.xgroup('CREATE', this.#source.stream, GROUP, '0').catch((late: Error) => {
-        if (!late.message.startsWith('BUSYGROUP')) throw late;
-      });
-      return await read();
+  async #collect(wasAbandoned: boolean): Promise<HeldBatch | undefined> {
+    const { bounds, number, isOfVisits } = this.#spec;
+    const consumer = this.#consumer;
+    // If a reply is lost, its entries are claimed like a dead flusher's.
+    this.#consumer = randomUUID();
+    const nextPage = (count: number) =>
+      wasAbandoned ? this.#claim(consumer, count) : this.#readNew(consumer, count);
+    const memory = this.#memory[this.#batches % 2];
+    const batch = await collectBatch(nextPage, isOfVisits ? number : undefined, bounds, memory);
+    if (batch === undefined) {
+      this.#consumer = consumer;
+      return undefined;
     }
+    this.#batches++;
+    const held = { ...batch, consumer, wasAbandoned, isFull: batch.isFull || wasAbandoned };
+    this.#held.add(held);
+    return held;
+  }
+
+  async #claim(consumer: string, count: number): Promise<StreamEntry[]> {
+    const args = [GROUP, consumer, this.#abandonedMs, count];
+    return (await unlessNoGroup(runScriptBuffer(this.#spec.redis, CLAIM, [this.#stream], args))) ?? [];
+  }
+
+  async #readNew(consumer: string, count: number): Promise<StreamEntry[]> {
+    const found = await unlessNoGroup(this.#readGroup(consumer, count, '>'));
+    if (found !== undefined) return found;
+    // Without MKSTREAM: a Redis that lost its data must not be written to.
+    const made = await this.#spec.redis.xgroup('CREATE', this.#stream, GROUP, '0').catch(() => undefined);
+    return made === 'OK' ? this.#readGroup(consumer, count, '>') : [];
+  }
+
+  async #readGroup(consumer: string, count: number, after: string): Promise<StreamEntry[]> {
+    const reply = await this.#spec.redis.xreadgroupBuffer(
+      ...(['GROUP', GROUP, consumer, 'COUNT', count, 'STREAMS', this.#stream, after] as const),
+    );
+    const [[, entries] = []] = (reply ?? []) as [stream: Buffer, entries: StreamEntry[]][];
+    return entries ?? [];
   }
 }
 
-/** @param reply of XREADGROUP: pairs in RESP2, a map in RESP3 */
-function entriesIn(reply: unknown): unknown {
-  if (Array.isArray(reply)) return Array.isArray(reply[0]) ? reply[0][1] : reply[1];
-  return reply instanceof Map ? [...reply.values()][0] : Object.values(reply as object)[0];
+async function unlessNoGroup<T>(reply: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reply;
+  } catch (error) {
+    if ((error as Error).message.startsWith('NOGROUP')) return undefined;
+    throw error;
+  }
 }

@@ -5,9 +5,11 @@ import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { openHandOver } from '../../src/extras/receivers/hand-over.js';
 import { startFlusher } from '../../src/flush/flusher.js';
-import type { Step } from '../../src/flush/stream-flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+
+/** `read`: before it asks whether the batch is still its own. */
+export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface ProcessSpec {
   readonly redisUrls: readonly string[];
@@ -22,27 +24,50 @@ export interface ProcessSpec {
 
 const spec = JSON.parse(process.argv[2] ?? '') as ProcessSpec;
 const redis = await connectRedis({ urls: spec.redisUrls, name: 'flusher', timeoutMs: 5_000 }, () => {});
-let armed = spec.at !== undefined;
+let armed = spec.at?.step;
+const reached = (step: Step) => {
+  if (armed !== step) return;
+  armed = undefined;
+  process.kill(process.pid, spec.at?.signal);
+  // SIGSTOP takes effect when it is delivered, which may be some instructions later.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+};
 
 const keys = createKeys(spec.prefix);
 const log = pino({ level: 'silent' });
+const { handOver } = openHandOver(redis, keys, 1e9, log);
+
+let isHandedOver = false;
+const observe = (command: 'xpending' | 'xreadgroupBuffer', before: (args: unknown[]) => void) => {
+  const call = redis[command] as (...args: unknown[]) => unknown;
+  Object.assign(redis, {
+    [command](...args: unknown[]) {
+      before(args);
+      return call.apply(redis, args);
+    },
+  });
+};
+observe('xpending', ([stream]) => {
+  if (stream === keys.events(0)) reached('read');
+});
+// The next read follows the acknowledgement.
+observe('xreadgroupBuffer', (args) => {
+  if (isHandedOver && args.at(-2) === keys.events(0) && args.at(-1) === '>') reached('acknowledged');
+});
 
 const flusher = startFlusher({
   redis,
   keys,
   clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
-  handOver: openHandOver(redis, keys, 1e9, log).handOver,
+  async handOver(...batch) {
+    reached('inserted');
+    await handOver(...batch);
+    reached('handedOver');
+    isHandedOver = true;
+  },
   intervalMs: 20,
   abandonedMs: spec.abandonedMs,
   log,
-  onStep(step) {
-    if (armed && spec.at?.step === step) {
-      armed = false;
-      process.kill(process.pid, spec.at.signal);
-      // SIGSTOP takes effect when it is delivered, which may be some instructions later.
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
-    }
-  },
 });
 
 process.once('SIGTERM', async () => {

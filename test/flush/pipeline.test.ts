@@ -9,7 +9,7 @@ import t, { type Test } from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { StreamGroup } from '../../src/flush/group.js';
-import { listenForMetrics } from '../../src/flush/metrics-server.js';
+import { listenForMetrics } from '../../src/metrics/metrics-server.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { streamsOf } from '../../src/redis/node-markers.js';
@@ -300,9 +300,10 @@ for (const forward of [false, true])
 t.test("an erased visitor's rows are left out of a batch that is tried again", async (t) => {
   const pipeline = await pipelines.fresh();
   await appendVisits(pipeline, visitLines(5));
-  const source = { stream: pipeline.keys.visits.events(0), visits: 0 };
   // A flusher that died with it.
-  await new StreamGroup(redis, pipeline.keys.visits, 0, source).readNew({ rows: 1e6, bytes: 1e6 });
+  const { visits: keys } = pipeline.keys;
+  const bounds = { rows: 1e6, bytes: 1e6 };
+  await new StreamGroup({ redis, keys, number: 0, isOfVisits: true, bounds }).read();
   await redis.hset(pipeline.keys.erasures, '0.s3', `${Date.now()} ${Date.now() + 1_000}`);
   const flusher = pipeline.flusher({ abandonedMs: 50 });
   await visitsDrained(pipeline);
@@ -398,8 +399,8 @@ t.test('several flushers on a cluster', async (t) => {
       const brought = [0, 0, 0];
       const flushers = brought.map((_, i) =>
         flusherOf(t, pipeline, {
-          onStep: (step) => {
-            if (step === 'acknowledged') brought[i] = (brought[i] as number) + 1;
+          async handOver() {
+            brought[i] = (brought[i] as number) + 1;
           },
         }),
       );

@@ -1,12 +1,13 @@
 // One stream in Redis: how its entries become a batch, and what its consumer group keeps, gives again and removes.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import { StreamGroup } from '../../src/flush/group.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, appendLines, eventRow, eventRows, peekBatch, pendingOf } from './fixtures.js';
+import { appendEvents, appendLines, eventRow, eventRows, peekBatch, pendingOf, until } from './fixtures.js';
 
 const server = await startTestRedis(t);
 const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
@@ -22,77 +23,144 @@ function freshStream() {
     get(target, name) {
       const value = Reflect.get(target, name);
       if (typeof value !== 'function') return value;
-      if (name !== 'evalsha') return value.bind(target);
+      if (name !== 'evalsha' && name !== 'callBuffer') return value.bind(target);
       return async (...args: unknown[]) => {
         await target.script('FLUSH');
         return await value.apply(target, args);
       };
     },
   }) as RedisClient;
-  const source = { stream: keys.events(0) };
-  const group = new StreamGroup(forgetful, keys, 0, source);
-  /** Reads what is new. @throws where nothing is */
+  /** The group as a flusher has it, for which entries are abandoned once idle for so long. */
+  const flusher = (abandonedMs = 60_000, client = redis) =>
+    new StreamGroup({ redis: client, keys, number: 0, isOfVisits: false, bounds: BOUNDS, abandonedMs });
+  const group = flusher(60_000, forgetful);
+  /** @throws where nothing waits */
   const read = async (from = group) => {
-    const batch = await from.readNew(BOUNDS);
+    const batch = await from.read();
     if (batch === undefined) throw new Error('nothing waits');
     return batch;
   };
-  return { keys, group, read, source };
+  return { keys, group, flusher, read, stream: keys.events(0) };
 }
+const consumersOf = async (stream: string) =>
+  ((await redis.xinfo('CONSUMERS', stream, 'flush')) as unknown[]).length;
 
-t.test('an entry is read once as new, and again only if it was idle for so long', async (t) => {
-  const { keys, group, read, source } = freshStream();
-  t.equal(await group.readNew(BOUNDS), undefined, 'makes the group');
+t.test('an entry is read once as new, and again only if its consumer was idle for so long', async (t) => {
+  const { keys, group, flusher, read, stream } = freshStream();
+  t.equal(await group.read(), undefined);
+  t.equal(await redis.exists(stream), 0, 'a Redis without the stream is not written to');
   await appendEvents(redis, keys, 0, eventRows(3), 1);
   const batch = await read();
   t.equal(batch.rows, 3);
-  const other = new StreamGroup(redis, keys, 0, source);
-  t.equal(await other.readNew(BOUNDS), undefined);
-  t.equal(await other.readAbandoned(60_000, BOUNDS), undefined);
-  await redis.call('XCLAIM', source.stream, 'flush', 'flush', 0, batch.entries[1]?.id ?? '', 'IDLE', 70_000);
-  t.same((await other.readAbandoned(60_000, BOUNDS))?.entries, [batch.entries[1]]);
-  t.equal(await group.keep(batch.entries), true, 'all are pending, whoever has read them');
-  t.equal(await other.readAbandoned(60_000, BOUNDS), undefined, 'their idle time begins anew');
+  t.equal(await flusher().read(), undefined);
+  t.ok(await group.holds(batch));
+  await sleep(5);
+  const claimed = await read(flusher(1));
+  t.same(claimed.entries, batch.entries);
+  t.notOk(await group.holds(batch), 'it is told that they are claimed');
+  t.ok(await group.holds(claimed), 'whoever asks');
 });
 
-t.test('more abandoned entries than one command looks at are all found', async (t) => {
-  const { keys, group, read, source } = freshStream();
-  await appendEvents(redis, keys, 0, eventRows(2_000), 1);
-  const { entries } = await read();
-  t.equal(entries.length, 2_000);
-  const last = entries.at(-1)?.id ?? '';
-  await redis.call('XCLAIM', source.stream, 'flush', 'flush', 0, last, 'IDLE', 70_000);
-  t.same((await group.readAbandoned(60_000, BOUNDS))?.entries, [entries.at(-1)], 'behind 1,999 that are not');
-  t.equal((await group.readAbandoned(0, BOUNDS))?.entries.length, 2_000);
+t.test('entries of several dead flushers are claimed in pages, and their consumers go', async (t) => {
+  const { keys, flusher, read, stream } = freshStream();
+  const all: string[] = [];
+  for (let i = 0; i < 3; i++) {
+    await appendEvents(redis, keys, 0, eventRows(700), 1);
+    all.push(...(await read(flusher())).entries.map(({ id }) => id));
+  }
+  await sleep(5);
+  const last = flusher(1);
+  const found: string[] = [];
+  for (let batch = await last.read(); batch !== undefined; batch = await last.read()) {
+    found.push(...batch.entries.map(({ id }) => id));
+    await last.ack(batch, []);
+  }
+  t.same(found.toSorted(), all.toSorted());
+  await sleep(5);
+  t.equal(await last.read(), undefined);
+  t.ok((await consumersOf(stream)) <= 1, 'the reader that found nothing');
+});
+
+t.test('a held batch is kept by one command, whatever its entries, until it is released', async (t) => {
+  const { keys, flusher, read, stream } = freshStream();
+  await appendEvents(redis, keys, 0, eventRows(1_500), 1);
+  const group = flusher(400);
+  const batch = await read(group);
+  const ended = new AbortController();
+  await redis.config('RESETSTAT');
+  void group.keepHeld(ended.signal);
+  const stats = await until('it was kept for longer than an entry may be idle', async () => {
+    t.equal(await flusher(400).read(), undefined);
+    const text = await redis.info('commandstats');
+    const calls = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(text)?.[1] ?? 0);
+    return Date.now() - Number.parseInt(batch.entries.at(-1)?.id ?? '', 10) > 1_200 && calls;
+  });
+  t.equal(stats('xclaim'), 0);
+  group.release(batch);
+  const next = flusher(400);
+  await until('it is claimed', async () => (await next.read())?.rows === 1_500);
+  ended.abort();
+  t.notOk(await group.holds(batch));
+  t.ok((await consumersOf(stream)) > 0);
+});
+
+t.test('a reply that was lost is claimed later, and spoils no other batch', async (t) => {
+  const { keys, flusher, read } = freshStream();
+  await appendEvents(redis, keys, 0, eventRows(20), 1);
+  let reads = 0;
+  const losing = Object.create(redis, {
+    xreadgroupBuffer: {
+      async value(...args: never[]) {
+        const reply = await (redis.xreadgroupBuffer as (...args: never[]) => Promise<unknown>)(...args);
+        if (++reads === 2) throw new Error('the reply is lost');
+        return reply;
+      },
+    },
+  });
+  const group = flusher(60_000, losing);
+  await t.rejects(group.read(), /lost/);
+  await appendEvents(redis, keys, 0, eventRows(4), 1);
+  const batch = await read(group);
+  t.equal(batch.rows, 4);
+  t.ok(await group.holds(batch));
+  await sleep(5);
+  const rest = flusher(1);
+  const claimed: number[] = [];
+  for (let batch = await rest.read(); batch !== undefined; batch = await rest.read()) {
+    claimed.push(batch.rows);
+    await rest.ack(batch, []);
+  }
+  t.same(claimed.toSorted(), [20, 4]);
 });
 
 t.test('a group that is lost begins with the first entry that is left', async (t) => {
-  const { keys, group, read, source } = freshStream();
+  const { keys, group, read, stream } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(5), 1);
-  const { entries } = await read();
-  await group.ack(entries.slice(0, 2), [], []);
-  await redis.xgroup('DESTROY', source.stream, 'flush');
+  const { entries, ...batch } = await read();
+  await group.ack({ ...batch, entries: entries.slice(0, 2) }, []);
+  await redis.xgroup('DESTROY', stream, 'flush');
+  t.notOk(await group.holds({ ...batch, entries }));
   t.same((await read()).entries, entries.slice(2));
 });
 
 t.test('ack removes exactly its entries and their part of the stats, once', async (t) => {
-  const { keys, group, read, source } = freshStream();
+  const { keys, group, flusher, read, stream } = freshStream();
   await appendEvents(redis, keys, 0, [eventRow({ payload: { note: '😀' } }), ...eventRows(1_200)], 1);
-  const { entries } = await read();
+  const batch = await read();
   await appendEvents(redis, keys, 0, [eventRow({ type: 'remove' })]);
-  const left = (await peekBatch(redis, source))?.entries.at(-1);
-  await group.ack(entries.slice(0, 700), [], []);
-  t.equal(await group.keep(entries), false, 'some are not pending any more');
-  await new StreamGroup(redis, keys, 0, source).ack(entries, [], []);
+  const left = (await peekBatch(redis, { stream }))?.entries.at(-1);
+  await group.ack({ ...batch, entries: batch.entries.slice(0, 700) }, []);
+  t.equal(await group.holds(batch), false, 'some are not pending any more');
+  await flusher().ack(batch, []);
   t.same(await pendingOf(redis, keys, 0), { events: 1, bytes: left?.bytes });
-  t.same((await peekBatch(redis, source))?.entries, [left]);
-  t.equal(((await redis.call('XPENDING', source.stream, 'flush')) as unknown[])[0], 0);
-  await group.ack(entries, [], []);
+  t.same((await peekBatch(redis, { stream }))?.entries, [left]);
+  t.equal(((await redis.call('XPENDING', stream, 'flush')) as unknown[])[0], 0);
+  await group.ack(batch, []);
   t.same(await pendingOf(redis, keys, 0), { events: 1, bytes: left?.bytes }, 'again: nothing');
 });
 
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
-  const { keys, group, read, source } = freshStream();
+  const { keys, group, read, stream } = freshStream();
   const lines = ['{"a":"emoji 😀"}', '{"b":"\\n"}', '{"c":1}'];
   await appendLines(
     redis,
@@ -101,7 +169,7 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
     lines.map((line) => `${line}\n`),
   );
   const refused = lines.map((line) => ({ line: Buffer.from(line), code: 72, reason: 'why' }));
-  await group.ack((await read()).entries, refused, []);
+  await group.ack(await read(), refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 3);
 
   const letters = await listDeadLetters(redis, keys, 0, { count: 2 });
@@ -115,7 +183,7 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
   const ids = letters.map(({ id }) => id);
   t.equal(await retryDeadLetters(redis, keys, 0, [...ids, '1-1']), 2);
   t.equal(await retryDeadLetters(redis, keys, 0, ids), 0, 'a second time there is nothing to retry');
-  const back = await peekBatch(redis, source);
+  const back = await peekBatch(redis, { stream });
   t.equal(back?.lines.toString(), `${lines[0]}\n${lines[1]}\n`);
   t.same(await pendingOf(redis, keys, 0), { events: 2, bytes: back?.lines.length });
 
@@ -129,22 +197,25 @@ t.test('a large batch of nothing but bad lines becomes as many dead letters', as
   const lines = Array.from({ length: 20_000 }, (_, i) => `{"a":${i}}\n`);
   await appendLines(redis, keys, 0, lines);
   const refused = lines.map((line) => ({ line: Buffer.from(line.trimEnd()), code: 27, reason: 'bad' }));
-  await group.ack((await read()).entries, refused, []);
+  await group.ack(await read(), refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 20_000);
   t.equal((await listDeadLetters(redis, keys, 0, { count: 1 }))[0]?.line, '{"a":0}');
 });
 
 t.test('at maxmemory the flusher can still make room', async (t) => {
-  const { keys, group, read } = freshStream();
+  const { keys, group, flusher, read } = freshStream();
   await appendEvents(redis, keys, 0, [eventRow()]);
-  await group.ack((await read()).entries, [], []);
+  await group.ack(await read(), []);
   await appendEvents(redis, keys, 0, [eventRow()]);
   await redis.config('SET', 'maxmemory', '1');
   t.teardown(() => redis.config('SET', 'maxmemory', '0'));
   await t.rejects(redis.set('more', 'memory'), /OOM/);
-  const { entries } = await read();
-  t.ok(await group.keep(entries));
-  t.equal((await group.readAbandoned(0, BOUNDS))?.rows, 1);
-  await group.ack(entries, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }], []);
+  const batch = await read();
+  t.ok(await group.holds(batch));
+  await sleep(5);
+  const last = flusher(1);
+  const claimed = await read(last);
+  t.equal(claimed.rows, 1);
+  await last.ack(claimed, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
   t.same(await pendingOf(redis, keys, 0), { events: 0, bytes: 0 });
 });

@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import t from 'tap';
-import { listenForMetrics } from '../../src/flush/metrics-server.js';
+import { listenForMetrics } from '../../src/metrics/metrics-server.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { sample, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { scriptNames } from '../harness/lua.js';

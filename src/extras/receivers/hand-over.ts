@@ -2,8 +2,8 @@
 // again, with the same ids. Imported items are old and left out. Without receivers, a batch costs one HVALS.
 
 import type { Logger } from 'pino';
+import type { HandOver } from '../../app/extra.js';
 import { eventTypeOf, isImport } from '../../events/row.js';
-import type { HandOver } from '../../flush/hand-over.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { streamsOf } from '../../redis/node-markers.js';

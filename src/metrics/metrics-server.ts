@@ -1,4 +1,4 @@
-// Serves /metrics, /healthz and /readyz of `flush` on FLUSH_METRICS_PORT.
+// Serves /metrics, /healthz and /readyz of a process without an API.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -6,14 +6,14 @@ import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { StartupError } from '../errors.js';
-import { atMostOnceASecond, MetricsAccess } from '../metrics/exposition.js';
+import { atMostOnceASecond, MetricsAccess } from './exposition.js';
 
-export interface FlushServer {
+export interface MetricsServer {
   readonly port: number;
   close(): Promise<void>;
 }
 
-export interface FlushServerSpec {
+export interface MetricsServerSpec {
   readonly host: string;
   readonly port: number;
   readonly token: string;
@@ -22,30 +22,25 @@ export interface FlushServerSpec {
   readonly whyNotReady?: () => string | undefined;
 }
 
-export async function listenForMetrics(spec: FlushServerSpec): Promise<FlushServer> {
+export async function listenForMetrics(spec: MetricsServerSpec): Promise<MetricsServer> {
   const { host, port, token, registry, log, whyNotReady = () => undefined } = spec;
   const access = new MetricsAccess(token);
   const stats = atMostOnceASecond(() => registry.metrics());
   const answer = async (req: IncomingMessage, res: ServerResponse) => {
     const path = req.method === 'GET' || req.method === 'HEAD' ? req.url?.split('?')[0] : undefined;
     res.setHeader('x-content-type-options', 'nosniff').setHeader('cache-control', 'no-store');
-    if (path === '/healthz') {
-      res.setHeader('content-type', 'application/json').end('{"status":"ok"}');
-    } else if (path === '/readyz') {
-      const why = whyNotReady();
-      res.setHeader('content-type', 'application/json');
-      if (why === undefined) res.end('{"status":"ready"}');
-      else res.writeHead(503).end(JSON.stringify({ error: `Not ready: ${why}.`, code: 'unavailable' }));
-    } else if (path !== '/metrics') {
-      res.writeHead(404).end();
-    } else if (!access.allows(req.headers.authorization ?? '')) {
-      res.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
-    } else {
-      res.setHeader('content-type', registry.contentType).end(await stats());
-    }
+    res.setHeader('content-type', path === '/metrics' ? registry.contentType : 'application/json');
+    const why = path === '/readyz' ? whyNotReady() : undefined;
+    if (path === '/healthz') res.end('{"status":"ok"}');
+    else if (why !== undefined)
+      res.writeHead(503).end(JSON.stringify({ error: `Not ready: ${why}.`, code: 'unavailable' }));
+    else if (path === '/readyz') res.end('{"status":"ready"}');
+    else if (path !== '/metrics') res.writeHead(404).end();
+    else if (access.allows(req.headers.authorization ?? '')) res.end(await stats());
+    else res.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
   };
   const server = createServer((req, res) => {
-    // An unhandled rejection would end the flusher.
+    // An unhandled rejection would end the process.
     answer(req, res).catch((error) => {
       log.error({ err: error }, 'a request for metrics failed');
       res.writeHead(500).end();
