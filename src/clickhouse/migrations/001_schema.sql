@@ -1,21 +1,19 @@
--- The schema. What differs on a cluster is a placeholder (../cluster.ts). The views are in ../views: each start puts them in place.
+-- The schema. Placeholders stand for the differences on a cluster (../cluster.ts). Each start creates the views of ../views.
 
--- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Six kinds of rows
--- travel with the events and are none: merges of profiles (origin `merge`), openings of shared wishlists (origin `open`), under
--- the profile of the list's owner, product alerts (origin `alert`), products as the shop told them (origin `product`), guests
--- whose profile became a customer's (origin `adoption`), and statements of order lines (origin `order`), whose payload feeds
--- purchases_stored.
+-- One row per event. The flusher inserts here; analysts query the view `events`. Six kinds of rows are inserted like events,
+-- but aren't events: merges of profiles (origin `merge`), openings of shared wishlists under the profile of the list's owner
+-- (`open`), product alerts (`alert`), products as the shop sent them (`product`), guests whose profile became a customer's
+-- (`adoption`), and states of order lines (`order`), whose payload feeds purchases_stored.
 --
--- Never twice: time and event_id are the name of a row. Rows with the same sort key replace each other, and `events` reads with
--- FINAL. After a crash the flusher inserts rows again.
+-- Each row counts once, although the flusher inserts rows again after a crash: rows with the same sort key (time and
+-- event_id) replace each other, and `events` reads with FINAL.
 --
--- An insert is on disk before it is answered, because the flusher then removes it from Redis.
+-- An insert is on disk before it is answered, because the flusher then removes its rows from Redis.
 --
--- The sort key begins with the time because that is the order in which rows arrive: parts then cover ranges
--- that hardly overlap, and FINAL has next to nothing to merge. Measured on 2 million rows in 12 parts, with and
--- without FINAL: events per day 44 and 45 ms, top products 66 and 75, a bare count() 32 and 2. Under keys that
--- begin with the day and the type, or the product, FINAL made the views take up to three times as long.
--- It is also the smallest on disk: a visitor's events lie close together, and ids repeat within a compressed block.
+-- The sort key begins with the time, because rows arrive in that order: parts hardly overlap, so FINAL has next to nothing to
+-- merge. 2 million rows in 12 parts, with and without FINAL: events per day took 44 and 45 ms, top products 66 and 75, a bare
+-- count() 32 and 2. With keys that began with the day and the type, or with the product, FINAL made views up to three times as
+-- slow. This order is also the smallest on disk, because a visitor's ids repeat within a compressed block.
 CREATE TABLE IF NOT EXISTS {database}.events_stored{local} {on_cluster}
 (
     event_id UUID CODEC(ZSTD(1)),
@@ -49,18 +47,17 @@ ORDER BY (occurred_at, event_id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view events; query that one';
 
--- One row per counted visit. What analysts query is the view `visits`; this table is where the flusher inserts.
+-- One row per counted visit. The flusher inserts here; analysts query the view `visits`.
 --
--- A visit is named by its place in Redis: the number of the stream, its entry (whose id is the time and a number within
--- the millisecond), its line in that entry. Rows of the same name replace each other. (The visitor is part of the name because
--- two deployments may write into one database.)
+-- A visit is identified by time, stream, entry (a number within the millisecond) and line in Redis, and by its visitor,
+-- because two deployments may write into one database. Rows with the same sort key replace each other.
 --
--- Sorted by visitor within ten minutes: a visitor's visits lie together, and the id, of which 12 bytes are random, is
--- stored once for all of them. 2 million visits of 460,000 visitors took 9.9 B each, where by time alone they took 19.1.
--- Ten minutes and not more, since rows of one period have to be merged with each other for FINAL: an hour was 9.1 B.
+-- Within ten minutes, rows are sorted by visitor, so that the id, of which 12 bytes are random, is stored once for a visitor's
+-- visits. 2 million visits of 460,000 visitors took 9.9 B each; sorted by time only, 19.1 B; with an hour in place of ten
+-- minutes 9.1 B, but FINAL has to merge all rows of such a period with each other.
 --
--- `visitor` is the number that the questions join and group by. Made from the id by each of them, it took 0.45 s of CPU for
--- 7.7 million visits. It is 8 B for each visitor of ten minutes. Rows are sorted by it, since numbers are compared faster than texts.
+-- `visitor` is the number by which views join and group. Without the column, each view spent 0.45 s of CPU on the numbers of
+-- 7.7 million visits. It takes 8 B per visitor of ten minutes. It sorts the rows, because numbers are compared faster than texts.
 CREATE TABLE IF NOT EXISTS {database}.visits_stored{local} {on_cluster}
 (
     occurred_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1)),
@@ -78,18 +75,15 @@ ORDER BY (toStartOfTenMinutes(occurred_at), visitor, occurred_at, stream, entry,
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits; query that one';
 
--- The merges among the rows of events_stored: which profile became part of which, by the profile that was merged. Read
--- from there, a merge costs its JSON and a look at every event: 1 million merges among 10 million rows took five times as
--- long as the query itself.
+-- The merges among the rows of events_stored: each merged profile and its new one. If views read them from events_stored,
+-- 1 million merges among 10 million rows took five times as long as the rest of the query.
 --
--- A repeat of a merge is the same row, and the latest row is the present profile, so nothing here has to be exactly
--- once. An insert that ClickHouse has as a duplicate is fed in all the same; see insert.ts.
+-- A merge may be inserted twice: the latest row of a profile has its present profile.
 --
--- `old` and `present` are the same as numbers, for the questions: to hash 1 million merges took each of them 0.15 s of CPU.
--- Of 10 million merged profiles two have the same number with a probability of 3 in a million; the later merge is then that of both.
+-- `old` and `present` are the two ids as numbers; hashing 1 million merges in each query took 0.15 s of CPU. Two of 10 million
+-- merged profiles have the same number with a probability of 3 in a million. Then the later merge counts for both.
 --
--- Parts of an hour ago are merged into one, for FINAL: over one large part and a few small ones it takes half the CPU
--- that it takes over five large ones.
+-- Parts that are an hour old are merged into one: FINAL then takes half the CPU that it takes with five large parts.
 CREATE TABLE IF NOT EXISTS {database}.profile_merges_stored{local} {on_cluster}
 (
     old_id String CODEC(ZSTD(1)),
@@ -111,8 +105,7 @@ SELECT
 FROM {database}.events_stored{local} AS events_stored
 WHERE origin = 'merge';
 
--- Hours of `visits`, and when a row of that hour came in last. Hours and no days, since those are the shop's (SHOP_TIMEZONE),
--- which may change.
+-- The hours that have visits, and when the last row of an hour was inserted. Not days, because SHOP_TIMEZONE may change.
 CREATE TABLE IF NOT EXISTS {database}.visit_hours{local} {on_cluster}
 (
     hour DateTime('UTC'),
@@ -130,7 +123,7 @@ SELECT
 FROM {database}.visits_stored{local} AS visits_stored
 GROUP BY hour;
 
--- Up to when the rows of a day of this time zone are in its totals. In another zone the day is totalled anew.
+-- When a day was totalled in a time zone: rows inserted until then are in its totals. In another zone, it is totalled anew.
 CREATE TABLE IF NOT EXISTS {database}.visit_days_stored{local} {on_cluster}
 (
     day Date,
@@ -158,9 +151,9 @@ ORDER BY (day, time_zone, product_handle, device)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits_per_day; query that one';
 
--- Who looked, as a sketch that can be united over days and products: exact for some hundred visitors, within about 1 %
--- beyond. The row without a product is the whole shop, and is read without the sketches of all products beside it.
--- With LZ4 they take 7 % more bytes than with ZSTD, and a fifth less CPU to read.
+-- A day's visitors of a product, as a sketch that can be merged over days and products. It is exact for some hundred visitors,
+-- and within about 1 % above. The row without a product is for the whole shop, so that a query needn't read the sketches of all
+-- products. With LZ4, sketches take 7 % more bytes than with ZSTD, and a fifth less CPU to read.
 CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored{local} {on_cluster}
 (
     day Date,
@@ -176,12 +169,11 @@ ORDER BY (day, time_zone, product_handle)
 SETTINGS index_granularity = 64, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visitors_per_day; query that one';
 
--- What is known of products and their variants, each fact as it was told last; prices in each currency. Of events, prices and
--- stock come from `add` alone: what is removed or moved to the cart tells the price that it was wished for at. Products that
--- the shop itself told (origin `product`) are fed by products_told_feed.
+-- The latest facts of products and variants, with prices by currency. Of events, only `add` has prices and stock: other types
+-- repeat the price at which the item was added. products_told_feed adds the products that the shop itself sent.
 --
--- Each fact begins with whether it is trusted: what a publishable key says of a product counts only if no one else says it.
--- A removal repeats what its item was added with, by whomever. An import tells old prices: they, too, count only if no one else tells one.
+-- Each fact begins with whether it is trusted. Untrusted facts count only if there is no trusted one: those sent with a
+-- publishable key; of a removal, which repeats what its item was added with; and of an import, whose prices are old.
 CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
 (
     product_id String CODEC(ZSTD(1)),
@@ -211,7 +203,7 @@ FROM {database}.events_stored{local} AS events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
 GROUP BY product_id, variant_id, currency;
 
--- Products as the shop told them. A row has all variants of a product, each with its prices by currency.
+-- Products as the shop sent them. A row has all variants of a product, with their prices by currency.
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_told_feed {on_cluster} TO {database}.products_stored{local} AS
 SELECT
     product_id,
@@ -226,16 +218,15 @@ ARRAY JOIN JSONExtract(payload, 'variants', 'Array(Tuple(String, String, String,
 WHERE origin = 'product'
 GROUP BY product_id, variant_id, currency;
 
--- What the questions of docs/analysts.md are made of: the rows that they read, with a number for the visitor, sipHash64 of
--- the profile id. Of 10 million visitors two have the same one with a probability of 3 in a million.
+-- The events that the questions of docs/analysts.md read: those about a product, and shares. `visitor` is sipHash64 of the
+-- profile id; two of 10 million visitors have the same number with a probability of 3 in a million.
 --
--- A copy of rows, because two questions take more than a second without it. Two cores, 10 million events and
--- 1 million merges, CPU in seconds with it, with profile ids in it, and without it: open wishes 1.0, 1.35, 1.4; out of
--- stock or cheaper 1.15, 1.75, 1.6. Products by adds and shares by channel, of all time: 0.2 and 0.3 in place of 1.6 and 1.7.
+-- This table repeats rows of events_stored, because without it two questions take more than a second. CPU in seconds for 10
+-- million events and 1 million merges on two cores with it, with profile ids in it, and without it: open wishes 1.0, 1.35, 1.4;
+-- out of stock or cheaper 1.15, 1.75, 1.6. Of all time, with and without it: products by adds 0.2 and 1.6, shares by channel
+-- 0.3 and 1.7.
 --
--- One row per event that is about a product, and one per share; order lines are in purchases_stored. `share` is
--- sipHash64 of the share code, 0 where there is none. A row that is fed in twice is one, as in events_stored: `event` is
--- the hash of its event_id, and rows with the same sort key replace each other.
+-- `share` is sipHash64 of the share code, or 0. `event` is the hash of event_id. Rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
 (
     occurred_at DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
@@ -276,11 +267,11 @@ SELECT
 FROM {database}.events_stored{local} AS events_stored
 WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert', 'product', 'adoption', 'order');
 
--- Order lines as they were last stated. A row is named by its order and its line, and the newest version counts: a statement
--- that is inserted twice, or after a newer one, changes nothing. What analysts query is the view `purchases`, which shows the
--- lines of an order's newest statement that have a quantity; a cancelled order states its lines with a quantity of 0.
+-- The lines of orders. Each webhook of an order inserts its lines with a version, and a line's newest version counts. So a
+-- state that is inserted twice, or after a newer one, changes nothing. Analysts query the view `purchases`, which has the lines
+-- of an order's newest version with a quantity above 0; the lines of a cancelled order have 0.
 --
--- `version` orders the statements of one order. `taken_at` is when the service took the statement: erasures go by it.
+-- `taken_at` is when the webhook arrived, which erasures compare.
 CREATE TABLE IF NOT EXISTS {database}.purchases_stored{local} {on_cluster}
 (
     order_id String CODEC(ZSTD(1)),
@@ -331,8 +322,8 @@ SELECT
 FROM {database}.events_stored{local} AS events_stored
 WHERE origin = 'order';
 
--- Which Redis the events come from: a fingerprint of its salt, by key prefix. `flush` refuses another one, since
--- profile ids under a new salt would have nothing to do with those that are here. The latest row counts.
+-- The fingerprint of Redis's salt, by key prefix. `flush` refuses a Redis with another salt, because it would have other
+-- profile ids than the rows here. The latest row counts.
 CREATE TABLE IF NOT EXISTS {database}.deployment {on_cluster}
 (
     key_prefix String,
@@ -344,7 +335,7 @@ ORDER BY (key_prefix, recorded_at)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Fingerprint of the Redis deployment that the events come from';
 
--- What `flush` decided for the database: VISIT_RETENTION_DAYS, SHOP_TIMEZONE, CLICKHOUSE_CLUSTER. The latest row of a name counts.
+-- Settings that hold for the database: VISIT_RETENTION_DAYS, SHOP_TIMEZONE, CLICKHOUSE_CLUSTER. The latest row of a name counts.
 CREATE TABLE IF NOT EXISTS {database}.kept_settings {on_cluster}
 (
     name String,
@@ -356,9 +347,9 @@ ORDER BY name
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Settings of the database that commands without them take';
 
--- Only on a cluster, as is every statement with {cluster}: the tables over the shards. What replaces each other is on one
--- shard, so FINAL is right there: rows of one profile, by its id or by its hash; of one order, whose profile may change; of
--- one day; of one product.
+-- The tables over all shards. Statements with {cluster} run only on a cluster. Rows that replace each other must be on one
+-- shard, so that FINAL works: rows of a profile, by its id or hash; of an order, whose profile may change; of a day; of a
+-- product.
 
 CREATE TABLE IF NOT EXISTS {database}.events_stored {on_cluster} AS {database}.events_stored_local
 ENGINE = Distributed({cluster}, {database}, events_stored_local, sipHash64(if(order_id = '', profile_id, order_id)));

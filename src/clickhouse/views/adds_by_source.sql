@@ -1,5 +1,5 @@
 -- Wishes by their source, and what followed within 30 days
--- A visitor's first wish for a product in the period has the source. adds counts every add of it, repeats included.
+-- A visitor's first wish for a product in the period decides the source. adds counts all adds, repeats too.
 CREATE OR REPLACE VIEW {database}.adds_by_source {on_cluster} AS
 SELECT
     added.source AS source,

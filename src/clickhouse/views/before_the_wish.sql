@@ -1,7 +1,6 @@
 -- Visits and time before the wish: how often and since when a visitor had looked at a product in the 30 days before wishing for it
--- Of several wishes for one product the first in the period counts. Hours are those from the first visit, of the wishers who had visited.
--- visitor_and_handle is one hash of both, and wish is one of visitor and product: joined and grouped by two columns it takes
--- a quarter more CPU.
+-- A visitor's first wish for a product in the period counts. The hours begin with the first visit, and are of wishers with visits.
+-- visitor_and_handle is a hash of both, and wish is one of visitor and product: two columns to join and group by take a quarter more CPU.
 CREATE OR REPLACE VIEW {database}.before_the_wish {on_cluster} AS
 SELECT
     products.product_id AS product_id,

@@ -1,12 +1,12 @@
--- Visits and visitors of each day: closed days from their totals, open ones from the visits themselves.
+-- Visits and visitors of each day: of closed days from their totals, of open ones from the visits themselves.
 --
--- A total of 0 visits is of a product whose visits were erased before its day was totalled again.
--- days.1 are the closed days with their time zone, days.2 the open ones. Each view looks them up once: one look for each
--- condition took up to a quarter of a statement's CPU time in a small shop.
+-- A product with a total of 0 visits had its visits erased before the day was totalled again. days.1 are the closed days with
+-- their time zone, days.2 the open ones. Each view reads them once: reading them for each condition took up to a quarter of a
+-- statement's CPU time in a small shop.
 
 -- Days with visits, and up to when they are totalled
--- A day is open while visits may have come in since: then they are read themselves. A sealed day keeps the totals of the zone
--- that it was sealed in. An hour may be of two days if a zone is half an hour off.
+-- A day is open if visits may have been inserted since it was totalled. A sealed day keeps the totals of the zone in which it was
+-- sealed. If a zone is half an hour off, an hour belongs to two days.
 CREATE OR REPLACE VIEW {database}.visit_days {on_cluster} AS
 SELECT
     day,
@@ -55,7 +55,7 @@ WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(o
 GROUP BY day, product_handle, device;
 
 -- Visits and visitors per day and product; add no visitors, but merge visitors_sketch
--- A closed day has visitors as they were known when it was totalled; see "What may be added up" in docs/analysts.md.
+-- Visitors who were merged after a day was totalled count as two; see "What may be added up" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days
 SELECT
@@ -78,7 +78,7 @@ WHERE occurred_at >= toDateTime64(arrayMin(days.2), 3, {time_zone}) AND toDate(o
 GROUP BY day, product_handle;
 
 -- Visits and visitors of the shop per day; add no visitors, but merge visitors_sketch
--- Who looked at several products is one visitor here, so these are no sums of visitors_per_day.
+-- A visitor who looked at several products counts once, so these are not the sums of visitors_per_day.
 CREATE OR REPLACE VIEW {database}.shop_visitors_per_day {on_cluster} AS
 WITH (SELECT (groupArrayIf((day, time_zone), NOT is_open), groupArrayIf(day, is_open)) FROM {database}.visit_days) AS days
 SELECT

@@ -1,7 +1,7 @@
 -- Looked at three times and never wished: visitors who looked at a product three times or more in the period, and never wished for it
--- Never, that is: neither in the period nor before or after it, under the present profile or one that was merged into it.
--- Visitors and products are grouped and joined by one hash of both: by two columns it takes a quarter more CPU. ARRAY JOIN adds no
--- row: with it ClickHouse puts these few visitors into the join's hash table, and not all merges.
+-- Never means: not before, in or after the period, nor under a profile that was merged into the visitor's.
+-- One hash of visitor and product groups and joins: with two columns it takes a quarter more CPU. ARRAY JOIN adds no row, but makes
+-- ClickHouse put these few visitors into the join's hash table, and not all merges.
 CREATE OR REPLACE VIEW {database}.looked_never_wished {on_cluster} AS
 SELECT
     handles.product_handle AS product_handle,

@@ -1,5 +1,5 @@
--- Products and their variants. Each fact is the latest of a server, a storefront or an order; of a publishable key only if
--- there is no other.
+-- Products and their variants, with the latest value of each fact. Untrusted values (see products_stored) count only if there is no
+-- other.
 
 -- Products with their latest handle and title
 CREATE OR REPLACE VIEW {database}.products {on_cluster} AS

@@ -1,6 +1,5 @@
 -- Wished while out of stock, or cheaper now than when wished for: open wishes of the period that a message could be about
--- The last wish for a variant counts. Prices are compared within one currency: a variant has a row for each currency that it
--- was wished for in.
+-- A visitor's last wish for a variant counts. Prices are compared within a currency: a variant has a row per currency of its wishes.
 CREATE OR REPLACE VIEW {database}.restock_and_price_drops {on_cluster} AS
 SELECT
     variants.product_id AS product_id,

@@ -1,10 +1,10 @@
--- Each event, visit and line of an order once, and what is asked of them most.
+-- Each event, visit and order line once, and the most common questions about them.
 --
--- PREWHERE drops rows before FINAL looks for repeats, which saves a third of the CPU. That is right for what repeats of a row
--- have in common: their origin and their type.
+-- PREWHERE drops rows before FINAL looks for repeats, which saves a third of the CPU. That works for columns that repeats of a row
+-- have in common: origin and type.
 
 -- Wishlist events, each once
--- Rows of other origins travel with the events and are none: see events_stored.
+-- Rows of some origins are not events: see events_stored.
 CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
     {event_columns}
@@ -21,7 +21,7 @@ SELECT
 FROM {database}.visits_stored FINAL;
 
 -- Lines of the newest version of each order
--- Only the newest statement counts, so that a line that it leaves out is gone, too. visitor is sipHash64(profile_id).
+-- A line that the newest version doesn't have is left out, too. visitor is sipHash64(profile_id).
 CREATE OR REPLACE VIEW {database}.order_lines {on_cluster} AS
 SELECT
     {purchase_columns},
@@ -37,8 +37,8 @@ FROM
 WHERE version = newest AND quantity > 0;
 
 -- order_lines with the product's latest handle
--- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
--- and are in no other view of purchases. Orders name no handle: it is the product's latest one.
+-- amount was paid for the line: the price of one, times quantity, less the discount. Lines of test orders have test set, and are in
+-- no other view of purchases. product_handle is the product's latest one, because orders have none.
 CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
 SELECT
     rows.* EXCEPT visitor,
@@ -57,7 +57,7 @@ GROUP BY day, type
 ORDER BY day, type;
 
 -- Products by number of adds, with moves to the cart
--- A product has the handle that it was last seen with.
+-- product_handle is the product's latest one.
 CREATE OR REPLACE VIEW {database}.top_products {on_cluster} AS
 SELECT
     CAST(wished.product_id, 'String') AS product_id,
@@ -78,7 +78,7 @@ LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.pr
 ORDER BY adds DESC, moves_to_cart DESC, product_id;
 
 -- Share links by channel
--- A profile keeps its code: shared twice, it is two shares of one link.
+-- A profile keeps its code, so a list that is shared twice has two shares of one link.
 CREATE OR REPLACE VIEW {database}.shares_by_channel {on_cluster} AS
 SELECT
     CAST(channel, 'String') AS channel,
@@ -91,7 +91,7 @@ GROUP BY channel
 ORDER BY shares DESC, channel;
 
 -- Openings of shared wishlists by a person, each once
--- The stored row has the profile of the wishlist's owner, so that it is erased with that one; who opened is not known.
+-- The stored row has the profile of the wishlist's owner, so that both are erased together. The reader isn't known.
 CREATE OR REPLACE VIEW {database}.share_opens {on_cluster} AS
 SELECT
     occurred_at,
@@ -100,7 +100,7 @@ FROM {database}.events_stored FINAL
 PREWHERE origin = 'open';
 
 -- Price drops and restocks that wishers were alerted to, each once
--- price_before is the price that the product was wished at. Only with PRODUCT_ALERTS.
+-- price_before is the price when the product was added. Without PRODUCT_ALERTS there are no rows.
 CREATE OR REPLACE VIEW {database}.product_alerts {on_cluster} AS
 SELECT
     {alert_columns}

@@ -1,5 +1,5 @@
 -- The whole funnel: who looked, who wished, who moved it to the cart and who bought it, of all products, with revenue by currency
--- A visitor counts once in each, however many products it was.
+-- A visitor counts once in each step, for any number of products.
 CREATE OR REPLACE VIEW {database}.shop_funnel {on_cluster} AS
 SELECT
     looked.visits AS visits,

@@ -1,4 +1,4 @@
--- What the questions are made of.
+-- The views that the questions are made of.
 
 -- profile_merges as hashes
 CREATE OR REPLACE VIEW {database}.visitor_merges {on_cluster} AS
@@ -8,10 +8,9 @@ SELECT
 FROM {database}.profile_merges_stored FINAL;
 
 -- Events and purchases of each visitor: the rows behind the questions
--- visitor is a hash of the profile that the visitor has now: sipHash64(profile_id) of events_by_visitor. product and
--- variant are hashes, too, of product_id and variant_id: numbers are grouped several times as fast as texts. They are made
--- before the join, which carries numbers faster than texts. ARRAY JOIN adds no row: ClickHouse does not know then how many rows
--- there are, and puts the merges into the join's hash table. Otherwise it puts the steps there, which takes a third more CPU.
+-- visitor is a hash of the visitor's present profile: sipHash64(profile_id) of events_by_visitor. product and variant are hashes of
+-- product_id and variant_id. Numbers are joined faster than texts, and grouped several times as fast. ARRAY JOIN adds no row, but
+-- hides the number of rows, so that ClickHouse puts the merges into the join's hash table: the steps there take a third more CPU.
 CREATE OR REPLACE VIEW {database}.steps_by_visitor {on_cluster} AS
 SELECT
     rows.occurred_at AS occurred_at,
@@ -86,9 +85,9 @@ FROM
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 
 -- Each visitor's first wish for a product in the period, and what followed within 30 days
--- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL if it was not moved to the cart. bought has
--- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. One array of
--- them takes two thirds of the time of five arrays: most wishes have none.
+-- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL if the product was not moved to the cart. bought has time,
+-- order (a hash of its id), currency, quantity and amount of each order line with that product, in one array, because five arrays take
+-- half as much time again.
 CREATE OR REPLACE VIEW {database}.wishes_followed {on_cluster} AS
 SELECT
     visitor,

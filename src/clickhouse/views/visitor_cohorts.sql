@@ -1,5 +1,5 @@
 -- Visitors by the week of their first visit in the period, and how many of them came back in the weeks after
--- returned_3 are those who looked at anything in the third week after; NULL if that week is not over.
+-- returned_3 is how many looked at anything in the third week after; NULL if that week is not over.
 CREATE OR REPLACE VIEW {database}.visitor_cohorts {on_cluster} AS
 SELECT
     week,

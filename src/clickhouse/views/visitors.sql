@@ -1,8 +1,8 @@
--- The same rows under the profile that a visitor has now.
+-- Events, visits and purchases under the present profile of their visitor.
 
 -- Profiles that were merged into another
--- When a profile is merged that others were merged into before, these get a new row with the new target. So the latest row
--- has a visitor's present profile, and no chain has to be followed.
+-- If other profiles were merged into a profile before it is merged itself, they get a new row with its target. So a profile's latest
+-- row has the visitor's present profile.
 CREATE OR REPLACE VIEW {database}.profile_merges {on_cluster} AS
 SELECT
     old_id,

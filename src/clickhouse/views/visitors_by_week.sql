@@ -1,6 +1,6 @@
 -- Visits and visitors of each week of the whole shop, against the week before
--- Weeks are whole, from that of the first day to that of the last one. Of the present week the days that are over count, and
--- visitors_before are those of the same days of the week before.
+-- Weeks are whole, from the first day's to the last day's. Of the present week, complete days count, and visitors_before is of the same
+-- days of the week before.
 CREATE OR REPLACE VIEW {database}.visitors_by_week {on_cluster} AS
 SELECT
     week,

@@ -1,5 +1,5 @@
 -- Wish rate: of the visitors who looked at a product in the period, how many wished for it
--- Products meet their visits by their latest handle. wish_rate is NULL without a visit.
+-- Visits belong to the product whose latest handle they have. wish_rate is NULL if there are no visits.
 CREATE OR REPLACE VIEW {database}.wish_rate {on_cluster} AS
 SELECT
     product_id,

@@ -1,5 +1,5 @@
 -- Wish to purchase: of those who wished for a product in the period, how many bought it within 30 days, with revenue and average order by currency
--- A row for each product. revenue and average_order are maps from currency to amount, of the product's lines.
+-- revenue and average_order are maps from currency to amount, of the order lines with the product.
 CREATE OR REPLACE VIEW {database}.wish_to_purchase {on_cluster} AS
 SELECT
     products.product_id AS product_id,

@@ -1,5 +1,5 @@
 -- Wished and never bought: of the visitors who wished for a product in the period, who never bought it, and who never bought anything
--- Never: before, in or after the period. All orders ever are read.
+-- Never means: not before, in or after the period. All orders are read.
 CREATE OR REPLACE VIEW {database}.wished_never_bought {on_cluster} AS
 SELECT
     products.product_id AS product_id,

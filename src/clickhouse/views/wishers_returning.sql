@@ -1,7 +1,6 @@
 -- Return of wishers by week: of the visitors who wished first in a week, how many looked at anything in the 8 weeks after it
--- A row for each week; weeks begin on Monday. The first wish is the first in the period. returned_3 are those who looked
--- in the third week after it; NULL until that week is over. Bit n of came is set if the visitor came n weeks later,
--- under this profile or one that was merged into it.
+-- Weeks begin on Monday. The first wish is the first in the period. returned_3 is how many looked at anything in the third week after;
+-- NULL until that week is over. Bit n of came is set if the visitor came n weeks later, also under a profile that was merged into this.
 CREATE OR REPLACE VIEW {database}.wishers_returning {on_cluster} AS
 SELECT
     week,
