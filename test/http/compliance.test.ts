@@ -136,24 +136,16 @@ eachRedis(t, async (t, redis) => {
   // Requests and their erasures are in slots of their own; the rest depends on no more than that.
   if (redis.urls.length > 1) return;
 
-  t.test('only what is authentic is taken', async (t) => {
+  t.test('what names no request is 400, and a secret key serves as well', async (t) => {
     const { app, requests } = await open(t);
     for (const kind of KINDS) {
-      const body = JSON.stringify(customer(191167));
-      const before = await dumpRedis(redis, app.prefix);
-      for (const signature of ['', sign(body, 'another-secret-0123'), sign(`${body} `)])
-        t.match(await deliver(app, kind, body, { 'x-shopify-hmac-sha256': signature }), {
-          status: 401,
-          json: { code: 'unauthorized' },
-        });
-      t.same(await dumpRedis(redis, app.prefix), before);
       t.equal((await deliver(app, kind, '[]')).status, 400);
       t.equal((await deliver(app, kind, '{')).status, 400);
       t.equal((await deliver(app, kind, {}, { 'x-shopify-event-id': 'x'.repeat(256) })).status, 400);
     }
     t.same(await requests(), []);
     const unsigned = { ...JSON_TYPE, 'x-api-key': KEY };
-    t.equal((await app.post('/webhook/customers/redact', customer(1), unsigned)).status, 200, 'a secret key');
+    t.equal((await app.post('/webhook/customers/redact', customer(1), unsigned)).status, 200);
   });
 
   t.test('a data request is kept, once for each event, with no address in clear', async (t) => {

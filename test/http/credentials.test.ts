@@ -8,6 +8,7 @@ import { verifyProxySignature as verify } from '../../src/http/proxy-signature.j
 import { KeyRing } from '../../src/key-ring.js';
 import { startApp } from '../harness/app.js';
 import { proxied } from '../harness/app-proxy.js';
+import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE, orderOf, sign } from './orders.js';
 
@@ -176,18 +177,28 @@ const WRONG = [OTHER, `${APP},${BEFORE}`, ALL.join(','), APP.slice(0, -1), `${AP
 t.test('webhooks, the proxy and framed pages take each of several secrets, and no other', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: ` ${APP}, ${BEFORE},${ADMIN},` } });
-  const customer = { id: 77, email: 'a@b.example' };
-  const webhook = (path: string, body: string, secret: string) =>
-    app.post(path, body, { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body, secret) });
+  const request = { shop_domain: 's.myshopify.com', customer: { id: 77, email: 'a@b.example' } };
+  const webhooks = {
+    purchase: orderOf({ id: 1 }, []),
+    products: { id: 14, variants: [] },
+    ...{ 'customers/data_request': request, 'customers/redact': request, 'shop/redact': request },
+  };
+  const deliverAll = async (secret: string, status: number) => {
+    for (const [kind, order] of Object.entries(webhooks)) {
+      const body = JSON.stringify(order);
+      const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body, secret) };
+      t.equal((await app.post(`/webhook/${kind}`, body, headers)).status, status, `${kind} ${secret}`);
+    }
+  };
   const identity = { customerId: '5' };
   await app.shop.add(identity);
   const { code } = await app.shop.share(identity);
+  const before = await dumpRedis(redis, app.prefix);
+  for (const secret of WRONG) await deliverAll(secret, 401);
+  t.same(await dumpRedis(redis, app.prefix), before, 'what is not authentic changes nothing');
+  for (const secret of ALL) await deliverAll(secret, 200);
   for (const secret of [...ALL, ...WRONG]) {
     const status = ALL.includes(secret) ? 200 : 401;
-    const order = JSON.stringify(orderOf({ id: 1 }, []));
-    t.equal((await webhook('/webhook/purchase', order, secret)).status, status, secret);
-    const redact = JSON.stringify({ shop_domain: 's.myshopify.com', customer });
-    t.equal((await webhook('/webhook/customers/redact', redact, secret)).status, status, secret);
     const list = proxied('/item/list', { logged_in_customer_id: '1' }, secret);
     t.equal((await app.post(list, { identity: { customerId: '1' } })).status, status, secret);
     const { headers } = await app.get(proxied(`/wishlist/share/${code}`, {}, secret));

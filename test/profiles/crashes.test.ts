@@ -2,9 +2,8 @@
 // by a request or by none; what was erased takes nothing of another visitor along, and what was only begun is taken back.
 
 import t from 'tap';
-import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
-import { openRedis } from '../harness/redis.js';
+import { openRedis, startTestCluster } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import {
   add,
@@ -105,7 +104,9 @@ const OF_VISITORS = /^(?!.*:(channel|meta|marker|events|erasures|e|pending)(:|$)
 const keysOf = async (redis: Redis, prefix: string, kinds: RegExp) =>
   (await allKeys(redis, prefix)).filter((key) => kinds.test(key));
 
-eachRedis(t, async (t, redis) => {
+// On a cluster, where what is done takes most steps.
+t.test('crashes', async (t) => {
+  const redis = await startTestCluster(t);
   const openTwo = async (prefix: string) =>
     [await startServer(t, redis, prefix), await startServer(t, redis, prefix)] as const;
 

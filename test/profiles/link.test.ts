@@ -105,19 +105,6 @@ eachRedis(t, async (t, redis) => {
     t.match(await read(other, { sessionId: 's6' }), { profileId: first.profileId });
   });
 
-  t.test('reading in both names writes nothing, known or not', async (t) => {
-    const known = await visit(app, { customerId: 'known-c' });
-    await visit(app, { sessionId: 'known-s' });
-    const before = await dumpRedis(redis, app.prefix);
-    for (const customerId of ['known-c', 'unknown-c']) {
-      for (const sessionId of ['known-s', 'unknown-s', 's1']) {
-        const found = await read(app, { customerId, sessionId });
-        if (customerId === 'known-c') t.same(found, known);
-      }
-    }
-    t.same(await dumpRedis(redis, app.prefix), before);
-  });
-
   t.test("a read that names a customer and another customer's session is the customer's", async (t) => {
     const { profileId } = await visit(app, { sessionId: 's14' });
     await visit(app, { customerId: 'c14', sessionId: 's14' });

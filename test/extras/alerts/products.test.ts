@@ -389,16 +389,6 @@ t.test('with Redis', async (t) => {
     await until('it is told', async () => (await typesOf(productId)).length === 1);
   });
 
-  t.test('it is authentic by its signature or by a secret key', async (t) => {
-    const product = shopifyProduct(14, {}, { id: 1 });
-    t.equal(
-      (await deliver(app, product, { 'x-shopify-hmac-sha256': 'A'.repeat(43).concat('=') })).status,
-      401,
-    );
-    t.equal((await deliver(app, product, { 'x-shopify-hmac-sha256': '' })).status, 401);
-    t.equal((await app.post(PATH, product, TRUSTED)).status, 200);
-  });
-
   t.test('a body that is no product is 200, left out and counted', async (t) => {
     const before = (await app.figure('products_left_out_total{reason="body"}')) ?? 0;
     const bodies = ['{"id":', '[]', 'null', '', '{}', JSON.stringify({ id: 'gid://shopify/Order/1' })];

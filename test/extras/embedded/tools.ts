@@ -91,19 +91,6 @@ export const TOOLS: readonly ToolRequest[] = [
     statements: CONNECT_STATEMENTS,
   },
   {
-    tool: 'clickhouse-go over HTTP, before it told a revision',
-    params: parameters(
-      'database=shop&default_format=Native&enable_http_compression=1&max_execution_time=65&limit=1000000&quota_key=',
-    ),
-    headers: { ...basic, 'accept-encoding': 'gzip', 'user-agent': 'clickhouse-go/2.20.0' },
-    statements: [
-      'SELECT timeZone()',
-      'SELECT 1',
-      'SELECT name, type FROM system.columns LIMIT 5',
-      'SELECT version()',
-    ],
-  },
-  {
     tool: 'clickhouse-go over HTTP',
     params: parameters(
       'client_protocol_version=54460&database=shop&default_format=Native&enable_http_compression=1&max_execution_time=65',
