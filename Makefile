@@ -25,7 +25,7 @@ FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{eve
 	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak build package release clean \
 	check-style check-imports check-core check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis nginx-lua
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo '                      what concerns Redis, on another server program'
 	@echo '  make test-debian13  all tests on Debian 13 with Node 24, as root; TESTS= for some, SERVER= as test-redis'
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
+	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'Measure it'
 	@echo '  make bench          speed and size next to other software, 15 minutes; QUICK=1 for three; see bench/README.md'
 	@echo '  make bench-compare BASE=<commit>'
@@ -115,6 +116,9 @@ bench: build redis wrk webdis nginx-lua
 
 bench-compare: build redis wrk
 	@exec node dist/bench/compare.js "$(BASE)"
+
+soak: build redis
+	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak.js
 
 package: build
 	@node .ci/package.mjs $(if $(OLD_GLIBC),dist/old-glibc --old-glibc,dist)

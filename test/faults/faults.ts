@@ -1,4 +1,5 @@
-// What can go wrong with the service: each fault begins, lasts, and is undone. kills.test.ts plays them.
+// What can go wrong with the service: each fault begins, lasts, and is undone. kills.test.ts plays them in turn, a soak
+// (soak.ts) at random.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -22,6 +23,8 @@ export interface Targets {
 
 export interface Fault {
   readonly name: string;
+  /** What it happens to. */
+  readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
   /** Milliseconds that it lasts, at most. */
   readonly ms: number;
   /** Resolves with what undoes it. */
@@ -73,7 +76,7 @@ async function startAgain(part: Part): Promise<void> {
 }
 
 /** What may happen to a process: it is killed, stopped, or frozen. */
-function ofPart(of: string, which: (targets: Targets) => Part): readonly Fault[] {
+function ofPart(place: Fault['place'], which: (targets: Targets) => Part): readonly Fault[] {
   const fault = (
     name: string,
     ms: number,
@@ -81,6 +84,7 @@ function ofPart(of: string, which: (targets: Targets) => Part): readonly Fault[]
     end: (part: Part) => unknown,
   ): Fault => ({
     name,
+    place,
     ms,
     async begin(targets) {
       const part = which(targets);
@@ -89,10 +93,10 @@ function ofPart(of: string, which: (targets: Targets) => Part): readonly Fault[]
     },
   });
   return [
-    fault(`kill -9 ${of}`, 1_000, kill, startAgain),
-    fault(`${of} stopped`, 5_000, (part) => part.stop(), startAgain),
+    fault(`kill -9 ${place}`, 1_000, kill, startAgain),
+    fault(`${place} stopped`, 5_000, (part) => part.stop(), startAgain),
     fault(
-      `${of} frozen`,
+      `${place} frozen`,
       8_000,
       (part) => signal(part, 'SIGSTOP'),
       (part) => signal(part, 'SIGCONT'),
@@ -101,8 +105,14 @@ function ofPart(of: string, which: (targets: Targets) => Part): readonly Fault[]
 }
 
 /** Something that is done again and again. */
-const again = (name: string, everyMs: number, act: (targets: Targets) => unknown): Fault => ({
+const again = (
+  name: string,
+  place: Fault['place'],
+  everyMs: number,
+  act: (targets: Targets) => unknown,
+): Fault => ({
   name,
+  place,
   ms: 3_000,
   async begin(targets) {
     let isOver = false;
@@ -118,6 +128,7 @@ const again = (name: string, everyMs: number, act: (targets: Targets) => unknown
 
 const onLine = (name: string, begin: (line: Line) => void, end: (line: Line) => void): Fault => ({
   name: `line to Redis: ${name}`,
+  place: 'Redis',
   ms: 4_000,
   async begin({ redisLine }) {
     if (redisLine === undefined) throw new Error('no line to Redis');
@@ -150,6 +161,7 @@ const AROUND: readonly Fault[] = [
   ...ofPart('a worker', ({ service, random }) => random.pick(service.workers)),
   {
     name: 'inserts spoiled',
+    place: 'ClickHouse',
     ms: 0,
     async begin({ clickhouseLine, random }) {
       for (let i = 0; i < 5; i++)
@@ -158,11 +170,12 @@ const AROUND: readonly Fault[] = [
     },
   },
   // Of a replica it is refused.
-  again('SCRIPT FLUSH', 100, ({ service }) =>
+  again('SCRIPT FLUSH', 'Redis', 100, ({ service }) =>
     onNodes(service, (node) => node.script('FLUSH').catch(() => {})),
   ),
   {
     name: 'maxmemory reached',
+    place: 'Redis',
     ms: 4_000,
     async begin({ service }) {
       const limit = (bytes: string) => onNodes(service, (node) => node.config('SET', 'maxmemory', bytes));
@@ -178,6 +191,7 @@ export const SERVER_FAULTS: readonly Fault[] = [
   ...ofPart('Redis', ({ service }) => service.redis),
   {
     name: 'kill -9 everything',
+    place: 'everything',
     ms: 0,
     async begin({ service: { redis, clickhouse, workers, flush } }) {
       await Promise.all([redis, clickhouse, flush, ...workers].map(kill));
@@ -207,7 +221,7 @@ export const SERVER_FAULTS: readonly Fault[] = [
     (line) => line.freeze(),
     (line) => line.thaw(),
   ),
-  again('line to Redis: connections dropped', 100, ({ redisLine }) => redisLine?.dropAll()),
+  again('line to Redis: connections dropped', 'Redis', 100, ({ redisLine }) => redisLine?.dropAll()),
 ];
 
 const clusterOf = ({ cluster }: Targets): RedisCluster => {
@@ -223,6 +237,7 @@ const ofPair = (
   end: (pair: Pair) => unknown,
 ): Fault => ({
   name,
+  place: 'Redis',
   ms,
   async begin(targets) {
     const cluster = clusterOf(targets);
@@ -274,6 +289,7 @@ export const CLUSTER_FAULTS: readonly Fault[] = [
   ...AROUND,
   {
     name: 'slots moved',
+    place: 'Redis',
     ms: 0,
     async begin(targets) {
       await moveSlots(clusterOf(targets), targets.random);

@@ -1,17 +1,16 @@
 // The service in processes, under load, while parts of it fail, and while Redis loses its data: what was acknowledged is there,
-// once, and nothing else is. FAULTS=full: every fault of faults.ts, ten times, on a cluster, too. Titles show the SEED.
+// once, and nothing else is. FAULTS=full: every fault of faults.ts, ten times. Titles show the SEED.
 
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { createRandom } from '../../bench/demo/random.js';
-import { type Ended, spawnWishmeter, tempDir } from '../cli/wishmeter.js';
+import { type Ended, spawnWishmeter } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/redis.js';
 import { until } from '../harness/until.js';
-import { CLUSTER_FAULTS, type Fault, openTargets, SERVER_FAULTS, type Targets } from './faults.js';
+import { openTargets, SERVER_FAULTS } from './faults.js';
 import type { Load } from './load.js';
-import { redisCluster } from './redis-cluster.js';
 import { FULL, MOST_PATIENT_MS, programPart, SEED, signal } from './service.js';
 
 /** Kills of the flusher and of ClickHouse alone: flusher.test.ts, at exact points. */
@@ -24,7 +23,7 @@ const SHORT = [
 ];
 const TIMES = FULL ? 10 : 1;
 const targets = await openTargets(t, createRandom(SEED), undefined, { REDIS_TIMEOUT_MS: MOST_PATIENT_MS });
-const { service } = targets;
+const { service, random } = targets;
 const loads: Load[] = [];
 /** @param name begins every id of the load, so that what is lost tells its test */
 function startLoad(name: string): Load {
@@ -32,22 +31,19 @@ function startLoad(name: string): Load {
   loads.push(load);
   return load;
 }
-/** A fault under a load that is served before and after it. */
-async function play(targets: Targets, load: Load, fault: Fault): Promise<void> {
-  const { random } = targets;
-  await load.untilServed(50 + Math.floor(random.next() * 100));
-  const undo = await fault.begin(targets);
-  await sleep(random.next() * Math.min(fault.ms, FULL ? fault.ms : 500));
-  await undo();
-  await load.untilServed(50);
-}
 const faults = SERVER_FAULTS.filter(({ name }) => FULL || SHORT.includes(name));
 t.ok(faults.length >= SHORT.length, 'each of the short form is there');
 for (const fault of faults) {
   const title = `the service goes on after ${TIMES} times ${fault.name}, SEED=${SEED}`;
   t.test(title, { timeout: 900_000 }, async () => {
     const load = startLoad(`f${loads.length}`);
-    for (let i = 0; i < TIMES; i++) await play(targets, load, fault);
+    for (let i = 0; i < TIMES; i++) {
+      await load.untilServed(50 + Math.floor(random.next() * 100));
+      const undo = await fault.begin(targets);
+      await sleep(random.next() * Math.min(fault.ms, FULL ? fault.ms : 500));
+      await undo();
+      await load.untilServed(50);
+    }
     await load.stop();
   });
 }
@@ -170,17 +166,3 @@ t.test('a Redis that loses its data', async (t) => {
     await run('flush');
   });
 });
-
-t.test(
-  'on a cluster of masters with replicas',
-  { skip: !FULL && 'FAULTS=full', timeout: 7_200_000 },
-  async (t) => {
-    const cluster = await redisCluster(await tempDir(t));
-    // Without REDIS_REPLICAS a master that is killed takes along what its replica has not got yet.
-    const targets = await openTargets(t, createRandom(SEED), cluster, { REDIS_REPLICAS: '1' });
-    const load = targets.service.load({ seed: SEED });
-    for (const fault of CLUSTER_FAULTS) for (let i = 0; i < TIMES; i++) await play(targets, load, fault);
-    await load.stop();
-    await targets.service.exact(t, load);
-  },
-);

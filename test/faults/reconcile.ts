@@ -1,14 +1,16 @@
 // The check at the end: what was acknowledged, what the service answers, what is in Redis, what is in ClickHouse. Every
 // acknowledged event is in `events` once, no event is there twice, nothing is there that was not sent, and nothing waits;
-// visits are at least what was acknowledged and at most what was sent.
+// visits are at least what was acknowledged and at most what was sent. Of people who log in every identity reaches its
+// profile and no other one, with all of this.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Cluster } from 'ioredis';
 import type { Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { streamsOf } from '../../src/redis/node-markers.js';
+import { openRedis } from '../harness/redis.js';
 import type { Entry } from './load.js';
+import { type ExpectedProfile, HANDLES, type Identity } from './logins.js';
 
 export interface Places {
   readonly url: string;
@@ -34,23 +36,56 @@ export interface Reckoning {
   readonly wrong: readonly string[];
 }
 
+export interface LoginsReport {
+  readonly identities: number;
+  readonly profiles: number;
+  readonly visits: { sent: number; acknowledged: number; counted: number };
+  readonly items: { sent: number; acknowledged: number; listed: number };
+  /** In words; empty where nothing is wrong. */
+  readonly wrong: readonly string[];
+}
+
 const DRAIN_MS = 60_000;
 /** All faults are over by now: an identity without an answer within this time is locked out. */
 const LOCKED_OUT_MS = 10_000;
 const READERS = 16;
 const MOST_TOLD = 50;
 
-/** A count of a service, asked for again for a while where there is no answer. @throws with the last status */
-async function countAt({ url, key }: Pick<Places, 'url' | 'key'>, query: object): Promise<number> {
-  const deadline = performance.now() + LOCKED_OUT_MS;
-  for (;;) {
-    const path = `/product/visit?${new URLSearchParams({ ...query })}`;
-    const answer = await fetch(url + path, { headers: { 'x-api-key': key } }).catch(() => undefined);
-    if (answer?.status === 200) return ((await answer.json()) as { count: number }).count;
-    if (performance.now() > deadline)
-      throw new Error(`${answer?.status ?? 'no answer'}: ${await answer?.text()}`);
-    await sleep(100);
-  }
+type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Record<string, unknown>>;
+
+const visitsPath = (identity: Readonly<Record<string, string>>, productHandle: string) =>
+  `/product/visit?${new URLSearchParams({ ...identity, productHandle })}`;
+
+/** A service's answers, asked for again for a while where there is none. @throws with the last status */
+function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
+  return async (method, path, body) => {
+    const deadline = performance.now() + LOCKED_OUT_MS;
+    for (;;) {
+      const answer = await fetch(url + path, {
+        method,
+        headers: { 'x-api-key': key, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }).catch(() => undefined);
+      if (answer?.status === 200) return (await answer.json()) as Record<string, unknown>;
+      if (performance.now() > deadline)
+        throw new Error(`${answer?.status ?? 'no answer'}: ${await answer?.text()}`);
+      await sleep(100);
+    }
+  };
+}
+
+/** Runs `job` on each, several at once. */
+async function each<T>(
+  all: readonly T[],
+  job: (one: T) => Promise<void>,
+  failed: (one: T, error: Error) => void,
+): Promise<void> {
+  const left = [...all];
+  const reader = async () => {
+    for (let one = left.pop(); one !== undefined; one = left.pop())
+      await job(one).catch((error) => failed(one, error));
+  };
+  await Promise.all(Array.from({ length: READERS }, reader));
 }
 
 /** Asks ClickHouse once. */
@@ -113,48 +148,43 @@ export async function reconcileVisits(
   service: Pick<Places, 'url' | 'key'>,
   tell: (what: string) => unknown,
 ): Promise<Reckoning['visits']> {
+  const ask = asker(service);
   const visits = { sent: 0, acknowledged: 0, counted: 0 };
   const check = async ([key, { sent, acknowledged }]: readonly [string, Entry]) => {
     visits.sent += sent;
     visits.acknowledged += acknowledged;
-    const [sessionId, productHandle] = key.split(' ');
-    const count = await countAt(service, { sessionId, productHandle });
+    const [sessionId = '', productHandle = ''] = key.split(' ');
+    const count = Number((await ask('GET', visitsPath({ sessionId }, productHandle)))['count']);
     visits.counted += count;
     if (!(count >= acknowledged && count <= sent))
       tell(`${key}: ${count} visits counted, ${acknowledged} acknowledged, ${sent} sent`);
   };
-  const left = loads.flatMap((load) => [...load.visits]);
-  const reader = async () => {
-    for (let one = left.pop(); one !== undefined; one = left.pop())
-      await check(one).catch(({ message }) => tell(`visits can't be read: ${message}`));
-  };
-  await Promise.all(Array.from({ length: READERS }, reader));
+  const entries = loads.flatMap((load) => [...load.visits]);
+  await each(entries, check, ([key], { message }) => tell(`${key}: its visits can't be read: ${message}`));
   return visits;
 }
 
-/** Waits until nothing is left in the streams; answers what is wrong with them then. */
+/** Waits until nothing is left in the stream; answers what is wrong with it then. */
 async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   const keys = createKeys('wm');
-  const redis = await connectRedis(
-    { urls: redisUrl.split(','), name: 'reconcile', timeoutMs: 5_000 },
-    () => {},
-  );
+  const urls = redisUrl.split(',');
+  const redis = urls.length === 1 ? openRedis(redisUrl) : new Cluster(urls, { slotsRefreshTimeout: 5_000 });
+  redis.on('error', () => {}); // those of the commands are enough
   const deadline = performance.now() + DRAIN_MS;
-  const stateOf = async (stream: number) => {
-    const [length, state, dead] = await Promise.all([
-      redis.xlen(keys.events(stream)),
-      redis.hgetall(keys.eventsState(stream)),
-      redis.xlen(keys.eventsDead(stream)),
-    ]);
-    return { length, dead, events: Number(state['events'] ?? 0), bytes: Number(state['bytes'] ?? 0) };
-  };
   try {
     for (;;) {
-      const states = await Promise.all((await streamsOf(redis, keys)).map(stateOf));
-      const wrong = states.filter((state) => Object.values(state).some((n) => n !== 0));
-      if (wrong.length === 0) return [];
+      const [length, state, dead] = await Promise.all([
+        redis.xlen(keys.events(0)),
+        redis.hgetall(keys.eventsState(0)),
+        redis.xlen(keys.eventsDead(0)),
+      ]);
+      const { events = '0', bytes = '0' } = state;
+      const isEmpty = length === 0;
+      if (isEmpty && events === '0' && bytes === '0' && dead === 0) return [];
+      if (isEmpty && dead === 0)
+        return [`nothing waits in the stream, but its figures say ${events} events of ${bytes} bytes`];
       if (performance.now() > deadline)
-        return wrong.map((state) => `not drained after ${DRAIN_MS} ms: ${JSON.stringify(state)}`);
+        return [`not drained after ${DRAIN_MS} ms: ${length} entries, ${dead} dead letters`];
       await sleep(50);
     }
   } finally {
@@ -173,4 +203,92 @@ async function readEvents(clickhouseUrl: string): Promise<{ shown: Map<string, n
     "SELECT toUInt32(count()) FROM events_stored WHERE origin NOT IN ('merge', 'adoption')",
   );
   return { shown: new Map(rows), stored };
+}
+
+/**
+ * Finds identities that can no longer read, list and visit. Counts visits of a handle of its own.
+ * @returns what each of them was answered last, in words
+ */
+export async function findLockedOut(identities: readonly Identity[], places: Places): Promise<string[]> {
+  const lockedOut: string[] = [];
+  const ask = asker(places);
+  const probe = async (identity: Identity) => {
+    await ask('GET', visitsPath({ ...identity }, 'probe'));
+    await ask('POST', '/item/list', { identity });
+    await ask('POST', '/product/visit', { identity, productHandle: 'probe' });
+  };
+  await each(identities, probe, (identity, { message }) =>
+    lockedOut.push(`${JSON.stringify(identity)} is locked out: ${message}`),
+  );
+  return lockedOut;
+}
+
+/** Compares what LoginTraffic expects. Call when nothing waits in the stream any more, and no visitor is locked out. */
+export async function checkLogins(
+  profiles: readonly ExpectedProfile[],
+  places: Places,
+): Promise<LoginsReport> {
+  const wrong: string[] = [];
+  const tell = (what: string) => wrong.length < MOST_TOLD && wrong.push(what);
+  const ask = asker(places);
+  const visits = { sent: 0, acknowledged: 0, counted: 0 };
+  const items = { sent: 0, acknowledged: 0, listed: 0 };
+  const profileIds = new Map<string, string>();
+  const profileOfItem = new Map<string, string>();
+  let identities = 0;
+
+  const check = async (profile: ExpectedProfile) => {
+    const names = profile.identities.map((who) => Object.values(who).join());
+    const name = names.join(' = ');
+    const [one] = profile.identities;
+    // All sessions of an unknown customer's profile may have moved on: then no identity names it any more.
+    if (one === undefined) return;
+    identities += profile.identities.length;
+    const read = (who: Identity, productHandle: string) => ask('GET', visitsPath({ ...who }, productHandle));
+
+    const ids = await Promise.all(
+      profile.identities.map(async (who) => String((await read(who, 'h0'))['profileId'])),
+    );
+    const [profileId = ''] = ids;
+    if (new Set(ids).size !== 1) tell(`${name} are of several profiles: ${ids.join(' ')}`);
+    const other = profileIds.get(profileId);
+    if (other !== undefined) tell(`${name} has the profile of ${other}`);
+    profileIds.set(profileId, name);
+
+    for (const handle of HANDLES) {
+      const { sent, acknowledged } = profile.visits.get(handle) ?? { sent: 0, acknowledged: 0 };
+      const count = Number((await read(one, handle))['count']);
+      visits.sent += sent;
+      visits.acknowledged += acknowledged;
+      visits.counted += count;
+      if (!(count >= acknowledged && count <= sent))
+        tell(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
+    }
+
+    const list = (await ask('POST', '/item/list', { identity: one }))['items'] as { productId: string }[];
+    const listed = new Set(list.map(({ productId }) => productId));
+    items.listed += listed.size;
+    for (const productId of listed)
+      if (!profile.items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
+    for (const [productId, { sent, acknowledged }] of profile.items) {
+      items.sent += sent;
+      items.acknowledged += acknowledged;
+      if (acknowledged > 0) profileOfItem.set(productId, profileId);
+      if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
+    }
+  };
+  await each(profiles, check, ({ identities }, { message }) =>
+    tell(`${JSON.stringify(identities)} can't be checked: ${message}`),
+  );
+
+  const eventsByVisitor = await rowsOf<[string, string]>(
+    places.clickhouseUrl,
+    "SELECT product_id, profile_id FROM events_by_visitor WHERE product_id LIKE 'home%'",
+  );
+  for (const [productId, profileId] of eventsByVisitor) {
+    const expected = profileOfItem.get(productId);
+    if (expected !== undefined && expected !== profileId)
+      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
+  }
+  return { identities, profiles: profileIds.size, visits, items, wrong };
 }
