@@ -70,24 +70,21 @@ export function atEndOfTick(send: Task): void {
 }
 
 export class TickQueue<T> {
-  readonly #phase: Phase;
-  readonly #deal: (items: readonly T[]) => void;
-  readonly #most: number;
   #items: T[] = [];
 
   /** @param most items that may wait; with one more, all are handled immediately */
-  constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
-    this.#phase = phase;
-    this.#deal = deal;
-    this.#most = most;
-  }
+  constructor(
+    private readonly phase: Phase,
+    private readonly deal: (items: readonly T[]) => void,
+    private readonly most = Number.POSITIVE_INFINITY,
+  ) {}
 
   push(item: T): void {
     const count = this.#items.push(item);
-    if (count > this.#most) this.#dealNow();
+    if (count > this.most) this.#dealNow();
     else if (count === 1) {
       const tasks = begun();
-      (this.#phase === 'look-up' ? tasks : answers).push(this.#dealNow);
+      (this.phase === 'look-up' ? tasks : answers).push(this.#dealNow);
     }
   }
 
@@ -95,6 +92,6 @@ export class TickQueue<T> {
     const items = this.#items;
     if (items.length === 0) return;
     this.#items = [];
-    this.#deal(items);
+    this.deal(items);
   };
 }

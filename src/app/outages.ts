@@ -21,17 +21,14 @@ const LOG_MS = 30_000;
 const QUIET_MS = 5_000;
 
 export class Outages {
-  readonly #log: Logger;
-  readonly #masters: () => readonly MasterState[];
-  readonly #now: () => number;
   /** Outages by cause. The map is bounded, because a cause has no data of a request. */
   readonly #outages = new Map<string, Outage>();
 
-  constructor(log: Logger, masters: () => readonly MasterState[], now = () => performance.now()) {
-    this.#log = log;
-    this.#masters = masters;
-    this.#now = now;
-  }
+  constructor(
+    private readonly log: Logger,
+    private readonly masters: () => readonly MasterState[],
+    private readonly now = () => performance.now(),
+  ) {}
 
   /** Ignores codes other than 503. */
   refused(code: ErrorCode, overload?: Overload, sentence: string = ERRORS[code].sentence): void {
@@ -48,7 +45,7 @@ export class Outages {
   }
 
   #saw(cause: string, describe: () => object): Outage {
-    const now = this.#now();
+    const now = this.now();
     let outage = this.#outages.get(cause);
     if (outage === undefined) {
       outage = { describe, fields: {}, began: now, seen: now, logged: undefined, answers: 0 };
@@ -59,29 +56,29 @@ export class Outages {
   }
 
   #tick(): void {
-    for (const { address = 'Redis', state, reason } of this.#masters())
+    for (const { address = 'Redis', state, reason } of this.masters())
       if (state !== 'up') this.#saw(`${address} ${reason}`, () => ({ master: address, why: reason }));
     for (const [cause, outage] of this.#outages) this.#report(cause, outage);
   }
 
   #report(cause: string, outage: Outage): void {
-    const now = this.#now();
+    const now = this.now();
     const hasEnded = now - outage.seen >= QUIET_MS;
     const { began, seen, logged, answers } = outage;
     if (logged === undefined) outage.fields = outage.describe();
     const seconds = Math.round(((hasEnded ? seen : now) - began) / 1_000);
     const line = { ...outage.fields, ...(answers > 0 ? { answers } : {}), seconds };
-    if (logged === undefined) this.#log.warn(line, 'an outage has begun');
-    else if (!hasEnded && now - logged >= LOG_MS) this.#log.warn(line, 'an outage goes on');
+    if (logged === undefined) this.log.warn(line, 'an outage has begun');
+    else if (!hasEnded && now - logged >= LOG_MS) this.log.warn(line, 'an outage goes on');
     else if (!hasEnded) return;
     outage.logged = now;
     if (!hasEnded) return;
     this.#outages.delete(cause);
-    this.#log.info(line, 'an outage has ended');
+    this.log.info(line, 'an outage has ended');
   }
 
   #whyUnavailable(): string {
-    const reasons = this.#masters().flatMap(({ address, reason }) =>
+    const reasons = this.masters().flatMap(({ address, reason }) =>
       reason ? [`${address ?? ''} ${reason}`.trim()] : [],
     );
     return reasons.length > 0 ? reasons.join('; ') : 'Redis did not answer in time';

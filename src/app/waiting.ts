@@ -9,12 +9,9 @@ const AGAIN: Backoff = { firstMs: 100, longestMs: 2_000 };
 const LOG_MS = 30_000;
 
 export class Waiting {
-  readonly #log: Logger;
   #why: string | undefined;
 
-  constructor(log: Logger) {
-    this.#log = log;
-  }
+  constructor(private readonly log: Logger) {}
 
   get why(): string | undefined {
     return this.#why;
@@ -26,7 +23,7 @@ export class Waiting {
     for (let failures = 1; ; failures++) {
       try {
         const opened = await open();
-        if (failures > 1) this.#log.info(`${what} answers`);
+        if (failures > 1) this.log.info(`${what} answers`);
         this.#why = undefined;
         return opened;
       } catch (error) {
@@ -35,7 +32,7 @@ export class Waiting {
       }
       if (performance.now() - logged >= LOG_MS) {
         logged = performance.now();
-        this.#log.warn({ reason: this.#why }, `waiting for ${what}`);
+        this.log.warn({ reason: this.#why }, `waiting for ${what}`);
       }
       if (failures === 1) onWaiting();
       await sleep(backoffMs(failures, AGAIN));

@@ -32,10 +32,6 @@ export interface BodyCallbacks {
 }
 
 export class Reading {
-  readonly #res: HttpResponse;
-  readonly #limit: number;
-  readonly #callbacks: BodyCallbacks;
-  readonly #reader: BodyReader;
   #gathered: Buffer | undefined;
   #size = 0;
   #chunks = 0;
@@ -43,11 +39,12 @@ export class Reading {
   #since = 0;
   #keptAlive = 0;
 
-  constructor(res: HttpResponse, limit: number, callbacks: BodyCallbacks, reader: BodyReader) {
-    this.#res = res;
-    this.#limit = limit;
-    this.#callbacks = callbacks;
-    this.#reader = reader;
+  constructor(
+    private readonly res: HttpResponse,
+    private readonly limit: number,
+    private readonly callbacks: BodyCallbacks,
+    private readonly reader: BodyReader,
+  ) {
     res.onData((chunk, isLast) => this.#take(chunk, isLast));
   }
 
@@ -59,12 +56,12 @@ export class Reading {
     if (this.#since === 0) {
       this.#since = now;
       this.#keptAlive = now;
-    } else if (now - this.#since >= this.#reader.timeoutMs) {
+    } else if (now - this.#since >= this.reader.timeoutMs) {
       this.refuse(new ServiceError('request_timeout'));
     } else if (now - this.#keptAlive >= KEEP_ALIVE_MS) {
       this.#keptAlive = now;
-      this.#res.pause();
-      this.#res.resume();
+      this.res.pause();
+      this.res.resume();
     }
   }
 
@@ -72,13 +69,13 @@ export class Reading {
     if (this.#isOver) return;
     const start = this.#size;
     this.#size += chunk.byteLength;
-    if (this.#size > this.#limit) {
-      this.refuse(tooLarge(this.#limit));
+    if (this.#size > this.limit) {
+      this.refuse(tooLarge(this.limit));
     } else if (isLast && this.#gathered === undefined) {
       this.#complete(Buffer.from(chunk));
     } else if (++this.#chunks > MAX_CHUNKS) {
       this.end();
-      this.#callbacks.tooManyChunks();
+      this.callbacks.tooManyChunks();
     } else {
       const gathered = this.#buffer();
       gathered.set(new Uint8Array(chunk), start);
@@ -89,27 +86,27 @@ export class Reading {
   #buffer(): Buffer {
     const before = this.#gathered;
     if (before !== undefined && before.length >= this.#size) return before;
-    const capacity = Math.min(Math.max(2 * this.#size, LEAST_CAPACITY), this.#limit);
+    const capacity = Math.min(Math.max(2 * this.#size, LEAST_CAPACITY), this.limit);
     const grown = Buffer.allocUnsafeSlow(capacity);
     if (before !== undefined) grown.set(before);
     this.#gathered = grown;
-    this.#reader.grow(this, capacity - (before?.length ?? 0));
+    this.reader.grow(this, capacity - (before?.length ?? 0));
     return grown;
   }
 
   #complete(body: Buffer): void {
     this.end();
-    this.#callbacks.bodyComplete(body);
+    this.callbacks.bodyComplete(body);
   }
 
   refuse(error: ServiceError): void {
     this.end();
-    this.#callbacks.bodyUnread(error);
+    this.callbacks.bodyUnread(error);
   }
 
   end(): void {
     this.#isOver = true;
-    if (this.#gathered !== undefined) this.#reader.release(this, this.#gathered.length);
+    if (this.#gathered !== undefined) this.reader.release(this, this.#gathered.length);
     this.#gathered = undefined;
   }
 }
@@ -145,11 +142,8 @@ export class BodyReader {
   readonly #gathering = new Set<Reading>();
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
-  readonly timeoutMs: number;
 
-  constructor(timeoutMs = BODY_TIMEOUT_MS) {
-    this.timeoutMs = timeoutMs;
-  }
+  constructor(readonly timeoutMs = BODY_TIMEOUT_MS) {}
 
   read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
     const reading = new Reading(res, limit, callbacks, this);

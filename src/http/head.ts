@@ -19,13 +19,10 @@ export class Head {
   isForwarded = false;
   /** True if the body's length is ambiguous, or trailers are announced. */
   isAmbiguous = false;
-  readonly #wanted: readonly string[];
   /** Names and values of the wanted headers, alternating. */
   #found: string[] | undefined;
 
-  constructor(wanted: readonly string[]) {
-    this.#wanted = wanted;
-  }
+  constructor(private readonly wanted: readonly string[]) {}
 
   header(name: string): string | undefined {
     const found = this.#found;
@@ -79,7 +76,7 @@ export class Head {
         this.isForwarded = true;
         break;
       default:
-        if (this.#wanted.length === 0 || !this.#wanted.includes(name)) return;
+        if (this.wanted.length === 0 || !this.wanted.includes(name)) return;
         this.#found ??= [];
         this.#found.push(name, value);
     }

@@ -1,12 +1,8 @@
 // HTML templates. Values are escaped, also their braces, because themes run those as Liquid.
 
 export class Html {
-  readonly text: string;
-
   /** @param text trusted HTML */
-  constructor(text: string) {
-    this.text = text;
-  }
+  constructor(readonly text: string) {}
 }
 
 type Value = string | Html | readonly Html[];

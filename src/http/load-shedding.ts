@@ -6,14 +6,11 @@ import { overloaded } from '../errors.js';
 const ALWAYS_ADMITTED = 256;
 
 export class TickWatch {
-  readonly #longestMs: number;
   #hasBegun = false;
   #began = 0;
   #count = 0;
 
-  constructor(longestMs: number) {
-    this.#longestMs = longestMs;
-  }
+  constructor(private readonly longestMs: number) {}
 
   /** When the tick's first request came, by `performance.now()`, which is read once per tick. */
   get began(): number {
@@ -26,7 +23,7 @@ export class TickWatch {
   }
 
   shedLoad(): void {
-    if (++this.#count > ALWAYS_ADMITTED && performance.now() - this.#began > this.#longestMs)
+    if (++this.#count > ALWAYS_ADMITTED && performance.now() - this.#began > this.longestMs)
       throw overloaded('process');
   }
 

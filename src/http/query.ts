@@ -4,17 +4,14 @@ import { parse } from 'node:querystring';
 
 /** Has two lists, because an object would get a hidden class for each set of names. */
 export class Query {
-  readonly #names: readonly string[];
-  readonly #values: readonly (string | string[])[];
-
-  constructor(names: readonly string[], values: readonly (string | string[])[]) {
-    this.#names = names;
-    this.#values = values;
-  }
+  constructor(
+    private readonly names: readonly string[],
+    private readonly values: readonly (string | string[])[],
+  ) {}
 
   get(name: string): string | string[] | undefined {
-    const at = this.#names.indexOf(name);
-    return at < 0 ? undefined : this.#values[at];
+    const at = this.names.indexOf(name);
+    return at < 0 ? undefined : this.values[at];
   }
 }
 

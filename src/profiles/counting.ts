@@ -43,29 +43,26 @@ export abstract class CountRequest extends LocatedRequest implements VisitEntry 
 }
 
 export class Counting {
-  readonly #batch: VisitBatch;
-  readonly #locations: Locations;
-
-  constructor(batch: VisitBatch, locations: Locations) {
-    this.#batch = batch;
-    this.#locations = locations;
-  }
+  constructor(
+    private readonly batch: VisitBatch,
+    private readonly locations: Locations,
+  ) {}
 
   count(request: CountRequest, name: string): void {
     request.name = name;
     request.counting = this;
-    if (isVisit(request) && this.#locations.needsLink(name)) {
+    if (isVisit(request) && this.locations.needsLink(name)) {
       void this.countElsewhere(request, '@');
       return;
     }
-    this.#locations.aim(request, name);
-    this.#batch.add(request);
+    this.locations.aim(request, name);
+    this.batch.add(request);
   }
 
   async countElsewhere(request: CountRequest, redirect: string): Promise<void> {
     const { kind, name } = request;
     try {
-      const { profileId, answer } = await this.#locations.follow(
+      const { profileId, answer } = await this.locations.follow(
         name,
         isVisit(request),
         { at: request, redirect },
@@ -102,6 +99,6 @@ export class Counting {
 
   async #ask(location: Location, asked: Pick<VisitEntry, 'kind' | 'handle' | 'device' | 'recordId'>) {
     const { profileId, generation, checked, link } = location;
-    return (await this.#batch.run({ ...asked, profileId, generation, checked, link })) ?? 0;
+    return (await this.batch.run({ ...asked, profileId, generation, checked, link })) ?? 0;
   }
 }

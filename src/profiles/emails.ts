@@ -33,18 +33,14 @@ export function normaliseEmail(email: unknown): string | undefined {
 }
 
 export class Emails {
-  readonly #store: Store;
-  readonly #redirects: Redirects;
-  readonly #onDropped: ((profiles: number) => void) | undefined;
-
-  constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
-    this.#store = store;
-    this.#redirects = redirects;
-    this.#onDropped = onDropped;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly redirects: Redirects,
+    private readonly onDropped?: (profiles: number) => void,
+  ) {}
 
   digest(email: string): string {
-    return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
+    return createHmac('sha256', this.store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
   /** The digest must be a member of the profile. */
@@ -54,13 +50,13 @@ export class Emails {
 
   /** Undefined for a stale entry; the profile may be another visitor's. */
   async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
-    let location = await this.#redirects.locate(profileId);
+    let location = await this.redirects.locate(profileId);
     for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
-      const key = this.#store.keys.members(location.profileId);
-      const creator = await this.#store.call((client) => client.hget(key, `@${digest}`));
+      const key = this.store.keys.members(location.profileId);
+      const creator = await this.store.call((client) => client.hget(key, `@${digest}`));
       if (creator !== null) return { location, creator };
       // A merge moves the digest.
-      const now = await this.#redirects.locate(profileId);
+      const now = await this.redirects.locate(profileId);
       if (now?.profileId === location.profileId) return undefined;
       location = now;
     }
@@ -69,8 +65,8 @@ export class Emails {
 
   /** Customers first. */
   async find(digest: string): Promise<string[]> {
-    const key = this.#store.keys.email(digest);
-    const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
+    const key = this.store.keys.email(digest);
+    const found = await this.store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
     return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
@@ -96,7 +92,7 @@ export class Emails {
   async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
     const given = await this.givenAt(digest, profileId);
     if (given !== undefined) return given;
-    await writeKey(this.#store, this.#store.keys.email(digest), ['ZREM', profileId]);
+    await writeKey(this.store, this.store.keys.email(digest), ['ZREM', profileId]);
     // A returning visitor may have given the address concurrently.
     const again = await this.givenAt(digest, profileId);
     if (again !== undefined) await this.#put(digest, profileId);
@@ -104,10 +100,10 @@ export class Emails {
   }
 
   async #put(digest: string, profileId: string): Promise<void> {
-    const key = this.#store.keys.email(digest);
-    await writeKey(this.#store, key, ['ZADD', Date.now(), profileId]);
-    const dropped = Number(await writeKey(this.#store, key, ['ZREMRANGEBYRANK', 0, -1 - MAX_PROFILES]));
-    if (dropped > 0) this.#onDropped?.(dropped);
+    const key = this.store.keys.email(digest);
+    await writeKey(this.store, key, ['ZADD', Date.now(), profileId]);
+    const dropped = Number(await writeKey(this.store, key, ['ZREMRANGEBYRANK', 0, -1 - MAX_PROFILES]));
+    if (dropped > 0) this.onDropped?.(dropped);
   }
 }
 

@@ -31,23 +31,19 @@ export interface EraserParts {
 }
 
 export class Eraser {
-  readonly #parts: EraserParts;
-
-  constructor(parts: EraserParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: EraserParts) {}
 
   /** @returns false if there was no visitor @throws ServiceError `unavailable`: a retry erases the rest */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { link, home } = await this.#parts.redirects.stateOf(name, (one) => this.#parts.links.peek(one));
+      const { link, home } = await this.parts.redirects.stateOf(name, (one) => this.parts.links.peek(one));
       const erased =
         link === undefined
           ? await this.#eraseGuest(home, name, onErasing)
           : await this.#eraseLinked(link, onErasing);
       if (erased === undefined) continue;
       // An earlier erasure may have been interrupted.
-      if (!erased) await this.#parts.linked.completeOf(name);
+      if (!erased) await this.parts.linked.completeOf(name);
       return erased;
     }
     throw new ServiceError('unavailable');
@@ -60,7 +56,7 @@ export class Eraser {
         erased = await this.erase(name);
         continue;
       }
-      const { link, home } = await this.#parts.links.peek(name);
+      const { link, home } = await this.parts.links.peek(name);
       // Erases the rows of this id, too. An identity that was linked concurrently is another visitor's.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
@@ -71,21 +67,21 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     const failures: unknown[] = [];
-    for (const profileId of await this.#parts.emails.find(digest))
+    for (const profileId of await this.parts.emails.find(digest))
       try {
         erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
-        await this.#parts.emails.forgetGone(digest, new Set([profileId]));
+        await this.parts.emails.forgetGone(digest, new Set([profileId]));
       } catch (error) {
         failures.push(error);
       }
     if (failures.length > 0) throw failures[0];
-    if (!erased) await this.#parts.linked.completeOf(`@${digest}`);
+    if (!erased) await this.parts.linked.completeOf(`@${digest}`);
     return erased;
   }
 
   async #eraseGiven(digest: string, profileId: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const given = await this.#parts.emails.givenAt(digest, profileId);
+      const given = await this.parts.emails.givenAt(digest, profileId);
       if (given === undefined) return false;
       const { location, creator } = given;
       const erased =
@@ -107,48 +103,48 @@ export class Eraser {
     onErasing: OnErasing = () => {},
     requiredMember = '',
   ): Promise<boolean | undefined> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const digests: string[] = [];
-    for (const member of (await readHash(this.#parts.store, keys.members(profileId))).keys())
+    for (const member of (await readHash(this.parts.store, keys.members(profileId))).keys())
       if (member.startsWith('@')) digests.push(member.slice(1));
     const rows = name === '' ? [profileId] : [profileId, name];
     await onErasing([profileId]);
-    await queueRows(this.#parts.store, rows);
-    const own = name === '' ? profileId : this.#parts.links.defaultProfile(name);
+    await queueRows(this.parts.store, rows);
+    const own = name === '' ? profileId : this.parts.links.defaultProfile(name);
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, true);
     const touched = [
       keys.identity(own),
       keys.profile(profileId),
       keys.members(profileId),
-      ...this.#parts.belongings.map(itsKey),
-      ...this.#parts.belongings.map(({ kind }) => keys.journal(kind, profileId)),
+      ...this.parts.belongings.map(itsKey),
+      ...this.parts.belongings.map(({ kind }) => keys.journal(kind, profileId)),
       keys.identity(profileId),
     ];
     const indexed: [FieldIndex, readonly string[]][] = [];
     await eachIndex(
-      this.#parts.store,
-      this.#parts.belongings,
+      this.parts.store,
+      this.parts.belongings,
       itsKey,
       async (...one) => void indexed.push(one),
     );
-    const reply = await this.#parts.store.change(ERASE_GUEST, touched, [
+    const reply = await this.parts.store.change(ERASE_GUEST, touched, [
       requiredMember,
       own === profileId ? '' : profileId,
     ]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
     if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
-    if (code !== '') await removeKeys(this.#parts.store, [keys.share(code)]);
-    for (const digest of digests) await this.#parts.emails.forgetGone(digest, new Set([profileId]));
+    if (code !== '') await removeKeys(this.parts.store, [keys.share(code)]);
+    for (const digest of digests) await this.parts.emails.forgetGone(digest, new Set([profileId]));
     // Again, because events may have arrived in between.
-    await queueRows(this.#parts.store, rows);
-    if (wasKnown === 1) this.#parts.onErased?.();
+    await queueRows(this.parts.store, rows);
+    if (wasKnown === 1) this.parts.onErased?.();
     return wasKnown === 1;
   }
 
   async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
-    if (!(await this.#parts.linked.erase(link, onErasing))) return undefined;
-    this.#parts.onErased?.();
+    if (!(await this.parts.linked.erase(link, onErasing))) return undefined;
+    this.parts.onErased?.();
     return true;
   }
 }

@@ -24,30 +24,27 @@ export abstract class EventRequest extends LocatedRequest implements Recording {
 }
 
 export class EventRequests {
-  readonly #locations: Locations;
-  readonly #batch: Batcher<Recording, string | undefined>;
-
-  constructor(locations: Locations, batch: Batcher<Recording, string | undefined>) {
-    this.#locations = locations;
-    this.#batch = batch;
-  }
+  constructor(
+    private readonly locations: Locations,
+    private readonly batch: Batcher<Recording, string | undefined>,
+  ) {}
 
   record(request: EventRequest, name: string): void {
     request.name = name;
     request.requests = this;
-    if (this.#locations.needsLink(name)) {
+    if (this.locations.needsLink(name)) {
       void this.recordElsewhere(request, '@');
       return;
     }
-    this.#locations.aim(request, name);
+    this.locations.aim(request, name);
     request.line = request.encode(request.profileId);
-    this.#batch.add(request);
+    this.batch.add(request);
   }
 
   async recordElsewhere(request: EventRequest, redirect: string): Promise<void> {
     try {
       const ask = this.at((profileId) => request.encode(profileId));
-      const { profileId } = await this.#locations.follow(request.name, true, { at: request, redirect }, ask);
+      const { profileId } = await this.locations.follow(request.name, true, { at: request, redirect }, ask);
       request.recorded(profileId);
     } catch (error) {
       request.failed(error as Error);
@@ -58,7 +55,7 @@ export class EventRequests {
     return ({ profileId, generation, checked, link }) => {
       const line = encode(profileId);
       const recording = { type: eventTypeOf(line), line, profileId, generation, checked, link };
-      return this.#batch.run(recording) as Promise<undefined>;
+      return this.batch.run(recording) as Promise<undefined>;
     };
   }
 }

@@ -27,15 +27,11 @@ export interface Linked {
 }
 
 export class Linker {
-  readonly #links: Links;
-  readonly #merger: Merger;
-  readonly #redirects: Redirects;
-
-  constructor(links: Links, merger: Merger, redirects: Redirects) {
-    this.#links = links;
-    this.#merger = merger;
-    this.#redirects = redirects;
-  }
+  constructor(
+    private readonly links: Links,
+    private readonly merger: Merger,
+    private readonly redirects: Redirects,
+  ) {}
 
   async link(customer: string, session: string): Promise<Linked> {
     for (let round = 0; round < ROUNDS; round++) {
@@ -67,11 +63,11 @@ export class Linker {
     };
     // From here on an erasure of the target also erases this profile.
     const note = `+${source.generation} ${source.owner}`;
-    if (its !== undefined && !(await this.#links.join(theirs, its.profileId, note))) return undefined;
-    if (!(await this.#merger.merge(source, theirs))) return undefined;
-    const isDefault = source.profileId === this.#links.defaultProfile(session);
+    if (its !== undefined && !(await this.links.join(theirs, its.profileId, note))) return undefined;
+    if (!(await this.merger.merge(source, theirs))) return undefined;
+    const isDefault = source.profileId === this.links.defaultProfile(session);
     if (its !== undefined || !isDefault)
-      await this.#redirects.repair(session, its ?? linkHome(source.profileId));
+      await this.redirects.repair(session, its ?? linkHome(source.profileId));
     return { ...linkedAt(theirs), merged: true };
   }
 
@@ -81,18 +77,18 @@ export class Linker {
     session: string,
     its: Link | undefined,
   ): Promise<Linked | undefined> {
-    const target = link ?? (await this.#links.own(customer, home, customer));
+    const target = link ?? (await this.links.own(customer, home, customer));
     if (target === undefined || target.task !== '') return undefined;
-    if (!(await this.#links.join(target, session))) return undefined;
-    return (await this.#links.replace(session, its, target)) ? linkedAt(target) : undefined;
+    if (!(await this.links.join(target, session))) return undefined;
+    return (await this.links.replace(session, its, target)) ? linkedAt(target) : undefined;
   }
 
   /** Links the customer first, so that an erasure of either finds everything. */
   async #adopt(customer: string, session: string, { link: its, home }: State): Promise<Linked | undefined> {
     const { profileId, generation } = its ?? { profileId: home, generation: newGeneration() };
     const link = linkTo(profileId, generation, `+${session}`);
-    if (!(await this.#links.replace(customer, undefined, link))) return undefined;
-    return (await this.#redirects.complete(customer, link))
+    if (!(await this.links.replace(customer, undefined, link))) return undefined;
+    return (await this.redirects.complete(customer, link))
       ? linkedAt(linkTo(profileId, generation))
       : undefined;
   }
@@ -114,7 +110,7 @@ export class Linker {
   }
 
   async locate(name: string): Promise<Location> {
-    return this.#locate(await this.#redirects.stateOf(name));
+    return this.#locate(await this.redirects.stateOf(name));
   }
 
   #locate({ link, home }: State): Location {
@@ -122,11 +118,11 @@ export class Linker {
   }
 
   async belongsToCustomer(session: string): Promise<boolean> {
-    return (await this.#redirects.stateOf(session)).owner !== undefined;
+    return (await this.redirects.stateOf(session)).owner !== undefined;
   }
 
   #statesOf(customer: string, session: string): Promise<[State, State]> {
-    return Promise.all([this.#redirects.stateOf(customer), this.#redirects.stateOf(session)]);
+    return Promise.all([this.redirects.stateOf(customer), this.redirects.stateOf(session)]);
   }
 }
 

@@ -37,22 +37,18 @@ export interface LinkedEraserParts {
 }
 
 export class LinkedEraser {
-  readonly #parts: LinkedEraserParts;
-
-  constructor(parts: LinkedEraserParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: LinkedEraserParts) {}
 
   async erase({ profileId, generation }: Link, onErasing: OnErasing): Promise<boolean> {
-    const members = await readHash(this.#parts.store, this.#parts.store.keys.members(profileId));
+    const members = await readHash(this.parts.store, this.parts.store.keys.members(profileId));
     await onErasing([profileId, ...[...members.keys()].filter(isProfile)]);
-    await this.#parts.pending.begin(profileId, erasureOf(profileId, generation));
+    await this.parts.pending.begin(profileId, erasureOf(profileId, generation));
     return this.eraseGeneration(profileId, generation);
   }
 
   /** Only of profiles that had this member: others may fail, and are left to resume.ts. */
   async completeOf(member: string): Promise<void> {
-    for await (const page of this.#parts.pending.pages()) {
+    for await (const page of this.parts.pending.pages()) {
       const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
       for (const [profileId, generation] of left.filter((one) => one !== undefined))
         await this.removeLeftovers(profileId, generation);
@@ -62,9 +58,9 @@ export class LinkedEraser {
   async #leftOf(operation: string, member: string): Promise<readonly [string, string] | undefined> {
     const [kind, profileId = '', generation = ''] = operation.split(' ');
     if (kind !== 'erase') return undefined;
-    const left = this.#parts.store.keys.leftovers(profileId, generation);
+    const left = this.parts.store.keys.leftovers(profileId, generation);
     try {
-      const isMember = await this.#parts.store.call((client) => client.hexists(left, member));
+      const isMember = await this.parts.store.call((client) => client.hexists(left, member));
       return isMember === 1 ? [profileId, generation] : undefined;
     } catch (error) {
       if (error instanceof ServiceError) throw error;
@@ -74,53 +70,53 @@ export class LinkedEraser {
 
   /** Idempotent. @param owner required, or '' @returns true if this call erased it */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
     const touched = [
       keys.profile(profileId),
       keys.members(profileId),
       keys.leftovers(profileId, generation),
       keys.erased(profileId, generation),
-      ...this.#parts.belongings.map(itsKey),
+      ...this.parts.belongings.map(itsKey),
     ];
-    const itsOwner = await this.#parts.links.ownerOf(linkTo(profileId, generation));
+    const itsOwner = await this.parts.links.ownerOf(linkTo(profileId, generation));
     // First, because the fields name the profile's indexes.
     if (itsOwner !== undefined && ['', itsOwner].includes(owner))
-      await eachIndex(this.#parts.store, this.#parts.belongings, itsKey, (index, fields) =>
+      await eachIndex(this.parts.store, this.parts.belongings, itsKey, (index, fields) =>
         index.remove(fields, profileId),
       );
-    const isDone = (await this.#parts.store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
+    const isDone = (await this.parts.store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
     await this.removeLeftovers(profileId, generation);
     return isDone;
   }
 
   async removeLeftovers(profileId: string, generation: string): Promise<void> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const left = keys.leftovers(profileId, generation);
-    const members = await readHash(this.#parts.store, left);
+    const members = await readHash(this.parts.store, left);
     if (members.size > 0) {
       // Later rows stay: a returning visitor has the same ids.
       const at = Number(members.get('')) + GRACE_MS;
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
-        if (leadsTo(await this.#parts.links.peek(name), profileId, generation)) names.push(name);
+        if (leadsTo(await this.parts.links.peek(name), profileId, generation)) names.push(name);
       // Before the links are removed: an unlinked identity may be a new visitor's.
-      await queueRows(this.#parts.store, names, at);
+      await queueRows(this.parts.store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
-      await queueRows(this.#parts.store, profiles, at);
+      await queueRows(this.parts.store, profiles, at);
       const gone = new Set(profiles);
       for (const member of members.keys()) {
-        if (member.startsWith('#')) await removeKeys(this.#parts.store, [keys.share(member.slice(1))]);
-        else if (member.startsWith('@')) await this.#parts.emails.forgetGone(member.slice(1), gone);
+        if (member.startsWith('#')) await removeKeys(this.parts.store, [keys.share(member.slice(1))]);
+        else if (member.startsWith('@')) await this.parts.emails.forgetGone(member.slice(1), gone);
       }
       for (const name of names) await this.#unlink(name, profileId, generation);
       const applied = [...members.keys()]
         .filter(isProfile)
         .map((one) => keys.applied(profileId, generation, one));
-      await removeKeys(this.#parts.store, [...applied, left]); // `left` names the others
+      await removeKeys(this.parts.store, [...applied, left]); // `left` names the others
     }
-    await this.#parts.pending.forget(erasureOf(profileId, generation));
+    await this.parts.pending.forget(erasureOf(profileId, generation));
   }
 
   async #clearMerged(
@@ -133,26 +129,26 @@ export class LinkedEraser {
       // A linked source whose merge is not applied.
       const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
-      const target = await this.#parts.merger.targetOf(member);
+      const target = await this.parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
       // Merged directly, or through another merged profile.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
-      await this.#parts.merger.clear(member, target);
+      await this.parts.merger.clear(member, target);
     }
     return merged;
   }
 
   async #unlink(name: string, profileId: string, generation: string): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const found = await this.#parts.links.peek(name);
+      const found = await this.parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
       // Nothing of this merge is applied yet.
-      const own = this.#parts.links.defaultProfile(name);
-      const target = link.task === '' ? undefined : await this.#parts.merger.targetOf(own);
-      if (target !== undefined) await this.#parts.merger.clear(own, target);
-      if (await this.#parts.links.replace(name, link, undefined)) return;
+      const own = this.parts.links.defaultProfile(name);
+      const target = link.task === '' ? undefined : await this.parts.merger.targetOf(own);
+      if (target !== undefined) await this.parts.merger.clear(own, target);
+      if (await this.parts.links.replace(name, link, undefined)) return;
     }
     throw new ServiceError('unavailable');
   }

@@ -50,23 +50,20 @@ export interface Found {
 }
 
 export class Links {
-  readonly #store: Store;
-  readonly #batch: VisitBatch;
-  readonly #profileIds: ProfileIds;
   readonly #remembered = new LRUCache<string, Link>({ max: REMEMBERED });
 
-  constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds) {
-    this.#store = store;
-    this.#batch = batch;
-    this.#profileIds = profileIds;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly batch: VisitBatch,
+    private readonly profileIds: ProfileIds,
+  ) {}
 
   get areChecked(): boolean {
-    return this.#store.isOneServer;
+    return this.store.isOneServer;
   }
 
   defaultProfile(name: string): string {
-    return this.#profileIds.of(name);
+    return this.profileIds.of(name);
   }
 
   remembered(name: string): Link | undefined {
@@ -88,16 +85,16 @@ export class Links {
   async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
     const profileId = this.defaultProfile(name);
     const asked = { kind, handle: '', device: null, ...guestLocation(profileId) };
-    const field = (await this.#batch.run(asked)) as string;
+    const field = (await this.batch.run(asked)) as string;
     this.remember(name, linkIn(field));
     return this.#foundOf(name, field);
   }
 
   /** Unlike a batch with visits, works at `maxmemory`. */
   async peek(name: string): Promise<Found> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const own = this.defaultProfile(name);
-    return this.#foundOf(name, await this.#store.run(PEEK_LINK, [keys.identity(own), keys.profile(own)], []));
+    return this.#foundOf(name, await this.store.run(PEEK_LINK, [keys.identity(own), keys.profile(own)], []));
   }
 
   async #foundOf(name: string, field: string): Promise<Found> {
@@ -114,47 +111,47 @@ export class Links {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const [generation, target] = await this.#fencesOf(home);
       if (!generation && !target) return home;
-      home = this.#profileIds.after(home, generation ?? (target as string).replace(/^!/, ''));
+      home = this.profileIds.after(home, generation ?? (target as string).replace(/^!/, ''));
     }
     throw new ServiceError('internal');
   }
 
   #fencesOf(profileId: string): Promise<(string | null)[]> {
-    const key = this.#store.keys.profile(profileId);
-    return this.#store.call((client) => client.hmget(key, 'generation', 'target'));
+    const key = this.store.keys.profile(profileId);
+    return this.store.call((client) => client.hmget(key, 'generation', 'target'));
   }
 
   async isAlive({ profileId, generation }: Link): Promise<boolean> {
     const [found, target] = await this.#fencesOf(profileId);
     if (generation !== '' || found || target) return found === generation;
-    const key = this.#store.keys.profile(profileId);
-    return (await this.#store.call((client) => client.exists(key))) === 1;
+    const key = this.store.keys.profile(profileId);
+    return (await this.store.call((client) => client.exists(key))) === 1;
   }
 
   /** Links a guest to a home that is not its default profile. @returns false after a concurrent change */
   async enter(name: string, home: string): Promise<boolean> {
-    const { keys, guestsS } = this.#store;
+    const { keys, guestsS } = this.store;
     const own = this.defaultProfile(name);
     const touched = [keys.identity(own), keys.profile(own), keys.profile(home)];
-    return (await this.#store.change(LINK, touched, ['', home, guestsS])) === 1;
+    return (await this.store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
   /** Sets the link by compare-and-set. */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const own = this.defaultProfile(name);
     const args = [before?.field ?? '', after?.field ?? ''];
-    const isDone = (await this.#store.change(LINK, [keys.identity(own), keys.profile(own)], args)) === 1;
+    const isDone = (await this.store.change(LINK, [keys.identity(own), keys.profile(own)], args)) === 1;
     this.remember(name, isDone ? after : undefined);
     return isDone;
   }
 
   /** Call before the member's link is set. @param note see Keys.members @returns false if the profile was erased */
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const args = [generation, member, note];
     return (
-      (await this.#store.change(ADD_MEMBER, [keys.profile(profileId), keys.members(profileId)], args)) === 1
+      (await this.store.change(ADD_MEMBER, [keys.profile(profileId), keys.members(profileId)], args)) === 1
     );
   }
 
@@ -168,7 +165,7 @@ export class Links {
     owner: string,
     generation = newGeneration(),
   ): Promise<Link | undefined> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const own = this.defaultProfile(name);
     const touched = [
       keys.identity(own),
@@ -182,14 +179,14 @@ export class Links {
     const members = name === owner ? [] : [name];
     const leading = home === own ? '' : home;
     const args = [generation, linkTo(home, generation).field, owner, leading, ...members];
-    const link = linkIn(await this.#store.change(ASSIGN_OWNER, touched, args));
+    const link = linkIn(await this.store.change(ASSIGN_OWNER, touched, args));
     this.remember(name, link);
     return link;
   }
 
   async ownerOf({ profileId, generation }: Link): Promise<string | undefined> {
-    const key = this.#store.keys.profile(profileId);
-    const [found, owner] = await this.#store.call((client) => client.hmget(key, 'generation', 'owner'));
+    const key = this.store.keys.profile(profileId);
+    const [found, owner] = await this.store.call((client) => client.hmget(key, 'generation', 'owner'));
     return found === generation ? (owner as string) : undefined;
   }
 }

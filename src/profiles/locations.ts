@@ -26,18 +26,15 @@ export interface Done<Answer> {
 }
 
 export class Locations {
-  readonly #links: Links;
-  readonly #redirects: Redirects;
-
-  constructor(links: Links, redirects: Redirects) {
-    this.#links = links;
-    this.#redirects = redirects;
-  }
+  constructor(
+    private readonly links: Links,
+    private readonly redirects: Redirects,
+  ) {}
 
   /** From memory only. */
   aim(request: Aimed, name: string): void {
-    const own = this.#links.defaultProfile(name);
-    const link = this.#links.areChecked ? this.#links.remembered(name) : undefined;
+    const own = this.links.defaultProfile(name);
+    const link = this.links.areChecked ? this.links.remembered(name) : undefined;
     request.checked = own;
     request.profileId = link === undefined ? own : link.profileId;
     request.generation = link === undefined ? '' : link.generation;
@@ -46,7 +43,7 @@ export class Locations {
 
   /** A customer always has a link, so a write reads it first. */
   needsLink(name: string): boolean {
-    return isCustomerName(name) && !(this.#links.areChecked && this.#links.remembered(name) !== undefined);
+    return isCustomerName(name) && !(this.links.areChecked && this.links.remembered(name) !== undefined);
   }
 
   /** @param makes creates an unknown identity */
@@ -77,8 +74,8 @@ export class Locations {
    * erased
    */
   async runAt<Answer>(link: Link, session: string, ask: Ask<Answer>): Promise<Done<Answer> | undefined> {
-    const isChecked = session !== '' && this.#links.areChecked;
-    if (session !== '' && !isChecked && (await this.#links.read(session)).link?.field !== link.field)
+    const isChecked = session !== '' && this.links.areChecked;
+    if (session !== '' && !isChecked && (await this.links.read(session)).link?.field !== link.field)
       return undefined;
     const { profileId, generation } = link;
     const answer = await ask(
@@ -89,15 +86,15 @@ export class Locations {
 
   async #located(name: string, makes: boolean, location?: Location, answer = '@'): Promise<Location> {
     const used = location && usedAt(location);
-    const checked = this.#links.defaultProfile(name);
+    const checked = this.links.defaultProfile(name);
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const { link, exists, home } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
+      const { link, exists, home } = await this.redirects.after(name, hop === 0 ? answer : '@', used);
       if (link !== undefined) return this.#locationAt(name, link);
       if (makes && isCustomerName(name)) {
-        const own = await this.#links.own(name, home, name);
+        const own = await this.links.own(name, home, name);
         if (own !== undefined && own.task === '') return this.#locationAt(name, own);
       } else if (home === checked) return guestLocation(home);
-      else if (exists || (makes && (await this.#links.enter(name, home))))
+      else if (exists || (makes && (await this.links.enter(name, home))))
         return this.#locationAt(name, linkHome(home));
       else if (!makes) return { profileId: home, generation: '', checked, link: '' };
     }
@@ -112,8 +109,8 @@ export class Locations {
 
   #locationAt(name: string, { profileId, generation, field }: Link): Location {
     // A guest's home is in the slot of its identity.
-    if (!this.#links.areChecked && generation !== '') return linkedLocation(profileId, generation);
-    return { profileId, generation, checked: this.#links.defaultProfile(name), link: field };
+    if (!this.links.areChecked && generation !== '') return linkedLocation(profileId, generation);
+    return { profileId, generation, checked: this.links.defaultProfile(name), link: field };
   }
 }
 

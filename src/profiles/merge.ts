@@ -54,31 +54,28 @@ export interface MergerParts {
 }
 
 export class Merger {
-  readonly #parts: MergerParts;
   readonly #running = new Map<string, Promise<boolean>>();
 
-  constructor(parts: MergerParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: MergerParts) {}
 
   /** @returns false if the source has changed, or the target was erased; nothing was merged */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
     // In the node's clock, because a backup compares it with its start.
-    const now = this.#parts.store.timeAt(this.#parts.store.addressOf(bucketOf(profileId)), performance.now());
+    const now = this.parts.store.timeAt(this.parts.store.addressOf(bucketOf(profileId)), performance.now());
     const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, mergeId, isFinished: false };
-    await this.#parts.pending.begin(profileId, mergeOf(profileId, target));
+    await this.parts.pending.begin(profileId, mergeOf(profileId, target));
     const touched = this.#movedKeys(profileId, generation === '');
     const args = [generation, `${into.field} ${mergeId}`, linkOf(target).field, name, owner];
-    const taken = await this.#parts.store.change(START_MERGE, touched, args);
+    const taken = await this.parts.store.change(START_MERGE, touched, args);
     if (taken === fieldOf(target)) return this.finish(profileId, target);
-    await this.#parts.pending.end(profileId, mergeOf(profileId, target));
+    await this.parts.pending.end(profileId, mergeOf(profileId, target));
     return false;
   }
 
   async targetOf(profileId: string): Promise<Target | undefined> {
-    const key = this.#parts.store.keys.profile(profileId);
-    const field = await this.#parts.store.call((client) => client.hget(key, 'target'));
+    const key = this.parts.store.keys.profile(profileId);
+    const field = await this.parts.store.call((client) => client.hget(key, 'target'));
     return field === null ? undefined : targetOf(field);
   }
 
@@ -89,59 +86,59 @@ export class Merger {
       running = this.#finish(profileId, target).finally(() => this.#running.delete(profileId));
       this.#running.set(profileId, running);
     }
-    return withPatience(running, PATIENCE * this.#parts.store.timeoutMs);
+    return withPatience(running, PATIENCE * this.parts.store.timeoutMs);
   }
 
   /** Call if the target was erased. @returns false if target or guest's link differ */
   async restore(profileId: string, target: Target): Promise<boolean> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
     const facts = keys.journal('p', profileId);
-    const generation = await this.#parts.store.call((client) => client.hget(facts, 'generation'));
+    const generation = await this.parts.store.call((client) => client.hget(facts, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
     // Commands and `deliver` don't have GUEST_RETENTION_DAYS.
-    const retentionS = await this.#parts.store.guestRetentionS();
+    const retentionS = await this.parts.store.guestRetentionS();
     const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
-    if ((await this.#parts.store.change(UNDO_MERGE, touched, args)) !== 1) return false;
-    await this.#parts.pending.forget(mergeOf(profileId, target));
+    if ((await this.parts.store.change(UNDO_MERGE, touched, args)) !== 1) return false;
+    await this.parts.pending.forget(mergeOf(profileId, target));
     return true;
   }
 
   /** Call if the target was erased. */
   async clear(profileId: string, target: Target): Promise<void> {
-    const { keys } = this.#parts.store;
-    await this.#parts.pending.forget(mergeOf(profileId, target));
+    const { keys } = this.parts.store;
+    await this.parts.pending.forget(mergeOf(profileId, target));
     await this.#eachJournaled(profileId, (index, fields) => index.remove(fields, profileId));
     const touched = [keys.identity(profileId), keys.profile(profileId), ...this.#journalOf(profileId)];
-    await this.#parts.store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
+    await this.parts.store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
   }
 
   async #finish(from: string, target: Target): Promise<boolean> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const { link, mergeId } = target;
     const { profileId: into, generation } = link;
-    await this.#parts.store.onReplica(bucketOf(from));
-    const given = await together(this.#parts.belongings.map((one) => this.#giveAll(one, from, target)));
+    await this.parts.store.onReplica(bucketOf(from));
+    const given = await together(this.parts.belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];
     // A retry appends rows with the same ids.
     const time = Number.parseInt(mergeId, 10);
     const appended = merged.map((profile) =>
-      this.#parts.append(
+      this.parts.append(
         into,
         encodeMerge(eventIdOfName(time, `${mergeId} ${profile} ${into}`), time, profile, into),
       ),
     );
-    const [isComplete] = await together([this.#parts.links.join(link, from, mergeId), ...appended]);
+    const [isComplete] = await together([this.parts.links.join(link, from, mergeId), ...appended]);
     if (!isComplete) return false;
-    await this.#parts.store.onReplica(bucketOf(into));
+    await this.parts.store.onReplica(bucketOf(into));
     const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];
     const links = [linkTo(into, generation, `!${mergeId}`).field, link.field];
-    await this.#parts.store.change(FINISH, touched, [`${link.field} ${mergeId}`, ...links]);
+    await this.parts.store.change(FINISH, touched, [`${link.field} ${mergeId}`, ...links]);
     await together([
-      removeKeys(this.#parts.store, [keys.applied(into, generation, from)]),
-      this.#parts.pending.end(from, mergeOf(from, target)),
+      removeKeys(this.parts.store, [keys.applied(into, generation, from)]),
+      this.parts.pending.end(from, mergeOf(from, target)),
     ]);
     return true;
   }
@@ -149,13 +146,13 @@ export class Merger {
   /** @returns profiles merged into the source earlier; undefined if the target was erased */
   async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
     const { kind, indexes, merged } = belonging;
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const into = target.link.profileId;
     const profiles: string[] = [];
-    const members = this.#parts.belongings.find((one) => one.kind === 'g') as Belonging;
+    const members = this.parts.belongings.find((one) => one.kind === 'g') as Belonging;
     let cursor = '0';
     do {
-      const [next, found] = await this.#parts.store.call((client) =>
+      const [next, found] = await this.parts.store.call((client) =>
         client.hscan(keys.journal(kind, from), cursor, 'COUNT', merged.page),
       );
       cursor = next;
@@ -178,7 +175,7 @@ export class Merger {
     fields: readonly string[],
   ): Promise<boolean> {
     if (fields.length === 0) return true;
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const { how, bytesIn = '' } = belonging.merged;
     const touched = [
       keys.profile(profileId),
@@ -187,12 +184,12 @@ export class Merger {
       keys.members(profileId),
     ];
     const args = [generation, from, belonging.kind, UNFINISHED_S, mergeId, how, bytesIn, ...fields];
-    return (await this.#parts.store.change(APPLY_MERGE_PAGE, touched, args)) === 1;
+    return (await this.parts.store.change(APPLY_MERGE_PAGE, touched, args)) === 1;
   }
 
   #movedKeys(profileId: string, isGuest: boolean): string[] {
-    const { keys } = this.#parts.store;
-    const moved = this.#parts.belongings.flatMap((one) => [
+    const { keys } = this.parts.store;
+    const moved = this.parts.belongings.flatMap((one) => [
       keyOf(keys, one, profileId, isGuest),
       keys.journal(one.kind, profileId),
     ]);
@@ -200,14 +197,14 @@ export class Merger {
   }
 
   #journalOf(profileId: string): string[] {
-    return this.#parts.belongings.map(({ kind }) => this.#parts.store.keys.journal(kind, profileId));
+    return this.parts.belongings.map(({ kind }) => this.parts.store.keys.journal(kind, profileId));
   }
 
   #eachJournaled(profileId: string, act: Parameters<typeof eachIndex>[3]): Promise<void> {
     return eachIndex(
-      this.#parts.store,
-      this.#parts.belongings,
-      ({ kind }) => this.#parts.store.keys.journal(kind, profileId),
+      this.parts.store,
+      this.parts.belongings,
+      ({ kind }) => this.parts.store.keys.journal(kind, profileId),
       act,
     );
   }

@@ -17,15 +17,11 @@ export interface NamedVisitor {
 }
 
 export class NamedVisitors {
-  readonly #links: Links;
-  readonly #redirects: Redirects;
-  readonly #emails: Emails;
-
-  constructor(links: Links, redirects: Redirects, emails: Emails) {
-    this.#links = links;
-    this.#redirects = redirects;
-    this.#emails = emails;
-  }
+  constructor(
+    private readonly links: Links,
+    private readonly redirects: Redirects,
+    private readonly emails: Emails,
+  ) {}
 
   /** An address alone may lead to several visitors. @throws ServiceError `invalid_request` if ids lead to several */
   async find(identity: Identity): Promise<NamedVisitor> {
@@ -45,11 +41,11 @@ export class NamedVisitors {
     const names = [...known, ...unknown];
     const normal = normaliseEmail(identity.email);
     if (normal === undefined) return { names, digest: undefined };
-    const digest = this.#emails.digest(normal);
+    const digest = this.emails.digest(normal);
     if (names.length === 0) return { names, digest };
     const ofEmail = new Set<string>();
-    for (const { profileId } of await this.#emails.findGiven(digest)) {
-      const location = await this.#redirects.locate(profileId);
+    for (const { profileId } of await this.emails.findGiven(digest)) {
+      const location = await this.redirects.locate(profileId);
       if (location !== undefined) ofEmail.add(location.profileId);
     }
     if (visitor !== undefined) ofEmail.add(visitor);
@@ -61,7 +57,7 @@ export class NamedVisitors {
   }
 
   async #visitorOf(name: string): Promise<string | undefined> {
-    const { link, exists, home } = await this.#redirects.stateOf(name, (one) => this.#links.peek(one));
+    const { link, exists, home } = await this.redirects.stateOf(name, (one) => this.links.peek(one));
     return exists ? (link?.profileId ?? home) : undefined;
   }
 }

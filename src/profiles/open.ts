@@ -6,7 +6,7 @@ import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
-import { type Belonging, belongingsOf, type FieldIndex } from './belongings.js';
+import { belongingsOf, type FieldIndex } from './belongings.js';
 import { Counting } from './counting.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
@@ -18,26 +18,13 @@ import { Locations } from './locations.js';
 import { Merger } from './merge.js';
 import { NamedVisitors } from './named-visitor.js';
 import { Pending } from './pending.js';
-import { createProfileIds, type ProfileIds } from './profile-id.js';
+import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import { Redirects } from './redirects.js';
 import { type OnFailed, Resume } from './resume.js';
 import { Visitors } from './visitors.js';
 
-export interface IdentityParts {
-  readonly linker: Linker;
-  readonly links: Links;
-  readonly redirects: Redirects;
-  readonly emails: Emails;
-  readonly named: NamedVisitors;
-  readonly eraser: Eraser;
-  readonly pending: Pending;
-  readonly resume: Resume;
-  readonly profiles: Profiles;
-  readonly visitors: Visitors;
-  readonly profileIds: ProfileIds;
-  readonly belongings: readonly Belonging[];
-}
+export type IdentityParts = ReturnType<typeof openIdentity>;
 
 export interface IdentityStats {
   readonly erased?: () => void;
@@ -55,7 +42,7 @@ export interface IdentitySpec {
   readonly itemIndex?: FieldIndex | undefined;
 }
 
-export function openIdentity(spec: IdentitySpec): IdentityParts {
+export function openIdentity(spec: IdentitySpec) {
   const { store, visits, recordings, appends, maxProducts, stats = {}, itemIndex } = spec;
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);

@@ -13,15 +13,11 @@ import { removeKeys, writeAtMaxmemory } from '../redis/write.js';
 const PAGE = 250;
 
 export class Pending {
-  readonly #store: Store;
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
+  constructor(private readonly store: Store) {}
 
   async begin(profileId: string, operation: string): Promise<void> {
-    const key = this.#store.keys.pending(this.#streamOf(profileId));
-    await writeAtMaxmemory(this.#store, key, ['ZADD', 'NX', Date.now(), operation]);
+    const key = this.store.keys.pending(this.#streamOf(profileId));
+    await writeAtMaxmemory(this.store, key, ['ZADD', 'NX', Date.now(), operation]);
   }
 
   async end(profileId: string, operation: string): Promise<void> {
@@ -34,18 +30,18 @@ export class Pending {
   }
 
   async clear(): Promise<void> {
-    const { keys } = this.#store;
-    for (const stream of await this.#streams()) await removeKeys(this.#store, [keys.pending(stream)]);
+    const { keys } = this.store;
+    for (const stream of await this.#streams()) await removeKeys(this.store, [keys.pending(stream)]);
   }
 
   /** May repeat an operation, or miss one that begins or ends during the scan. */
   async *pages(): AsyncGenerator<readonly string[]> {
     for (const stream of await this.#streams()) {
-      const key = this.#store.keys.pending(stream);
+      const key = this.store.keys.pending(stream);
       let cursor = '0';
       do {
         const from = cursor;
-        const [next, found] = await this.#store.call((client) => client.zscan(key, from, 'COUNT', PAGE));
+        const [next, found] = await this.store.call((client) => client.zscan(key, from, 'COUNT', PAGE));
         cursor = next;
         yield found.filter((_, i) => i % 2 === 0);
       } while (cursor !== '0');
@@ -53,14 +49,14 @@ export class Pending {
   }
 
   async #end(stream: number, operation: string): Promise<void> {
-    await writeAtMaxmemory(this.#store, this.#store.keys.pending(stream), ['ZREM', operation]);
+    await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZREM', operation]);
   }
 
   #streamOf(profileId: string): number {
-    return this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
+    return this.store.streamAt(this.store.addressOf(bucketOf(profileId)));
   }
 
   #streams(): Promise<number[]> {
-    return this.#store.call((client) => streamsOf(client, this.#store.keys));
+    return this.store.call((client) => streamsOf(client, this.store.keys));
   }
 }

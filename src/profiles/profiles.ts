@@ -21,32 +21,27 @@ export function hasFacts(who: Identity): boolean {
 }
 
 export class Profiles {
-  readonly #store: Store;
-  readonly #visitors: Visitors;
-  readonly #emails: Emails;
-  readonly #profileIds: ProfileIds;
-
-  constructor(store: Store, visitors: Visitors, emails: Emails, profileIds: ProfileIds) {
-    this.#store = store;
-    this.#visitors = visitors;
-    this.#emails = emails;
-    this.#profileIds = profileIds;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly visitors: Visitors,
+    private readonly emails: Emails,
+    private readonly profileIds: ProfileIds,
+  ) {}
 
   /** Creates an unknown visitor. @param leads index the address, which a server or an order gave */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
-    if (!hasFacts(who)) return this.#visitors.resolve(who, mayLink);
+    if (!hasFacts(who)) return this.visitors.resolve(who, mayLink);
     const email = leads ? normaliseEmail(who.email) : undefined;
-    const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.#emails.digest(email);
-    const { profileId } = await this.#visitors.change(who, mayLink, (location) =>
+    const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.emails.digest(email);
+    const { profileId } = await this.visitors.change(who, mayLink, (location) =>
       this.#write(location, who, digest),
     );
-    if (digest !== '') await this.#emails.index(digest, profileId);
+    if (digest !== '') await this.emails.index(digest, profileId);
     return profileId;
   }
 
   async #write(location: Location, who: Identity, digest: string): Promise<string | number> {
-    const { keys, guestsS } = this.#store;
+    const { keys, guestsS } = this.store;
     const { profileId, link, generation } = location;
     const own = generation === '' ? location.checked : profileId;
     const facts: string[] = [];
@@ -60,13 +55,13 @@ export class Profiles {
       ...checkedAndEndingKeys(keys, location),
     ];
     const now = new Date().toISOString();
-    return this.#store.change(STORE_FACTS, touched, [
+    return this.store.change(STORE_FACTS, touched, [
       link,
       generation,
       guestsS,
       now,
       digest === '' ? '' : `@${digest}`,
-      namesIn(who).find((name) => this.#profileIds.of(name) === own) ?? '',
+      namesIn(who).find((name) => this.profileIds.of(name) === own) ?? '',
       ...facts,
     ]);
   }

@@ -23,28 +23,24 @@ export interface RedirectsParts {
 }
 
 export class Redirects {
-  readonly #parts: RedirectsParts;
-
-  constructor(parts: RedirectsParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: RedirectsParts) {}
 
   /** The returned link leads to an existing profile. */
   async stateOf(
     name: string,
-    read: (name: string) => Promise<Found> = (one) => this.#parts.links.read(one),
+    read: (name: string) => Promise<Found> = (one) => this.parts.links.read(one),
   ): Promise<State> {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const found = await this.#finished(name, await read(name), read);
       const { link, exists, home } = found;
       if (link !== undefined) {
-        const owner = await this.#parts.links.ownerOf(link);
+        const owner = await this.parts.links.ownerOf(link);
         if (owner !== undefined) return { ...found, owner };
         await this.repair(name, link);
         continue;
       }
-      const isLed = exists && home !== this.#parts.links.defaultProfile(name);
-      if (!isLed || (await this.#parts.links.isAlive(linkHome(home)))) return { ...found, owner: undefined };
+      const isLed = exists && home !== this.parts.links.defaultProfile(name);
+      if (!isLed || (await this.parts.links.isAlive(linkHome(home)))) return { ...found, owner: undefined };
       await this.repair(name, linkHome(home));
     }
     throw new ServiceError('unavailable');
@@ -55,15 +51,15 @@ export class Redirects {
     if (redirect === GONE && used !== undefined) await this.repair(name, used);
     const link = redirect === GONE ? undefined : linkIn(redirect.slice(1));
     if (link === undefined || link.generation === '')
-      return this.#finished(name, await this.#parts.links.read(name));
-    this.#parts.links.remember(name, link);
-    return this.#finished(name, { link, exists: true, home: this.#parts.links.defaultProfile(name) });
+      return this.#finished(name, await this.parts.links.read(name));
+    this.parts.links.remember(name, link);
+    return this.#finished(name, { link, exists: true, home: this.parts.links.defaultProfile(name) });
   }
 
   async #finished(
     name: string,
     found: Found,
-    read = (one: string) => this.#parts.links.read(one),
+    read = (one: string) => this.parts.links.read(one),
   ): Promise<Found> {
     let now = found;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
@@ -77,9 +73,9 @@ export class Redirects {
   /** @returns true if the link is valid afterwards */
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
-    const own = this.#parts.links.defaultProfile(name);
-    const target = await this.#parts.merger.targetOf(own);
-    if (target !== undefined && (await this.#parts.merger.finish(own, target))) return true;
+    const own = this.parts.links.defaultProfile(name);
+    const target = await this.parts.merger.targetOf(own);
+    if (target !== undefined && (await this.parts.merger.finish(own, target))) return true;
     await this.repair(name, link);
     return false;
   }
@@ -88,68 +84,65 @@ export class Redirects {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
     // The session's own profile; else one whose customer's link was lost in a failover.
-    const isInItsSlot = bucketOf(profileId) === bucketOf(this.#parts.links.defaultProfile(session));
+    const isInItsSlot = bucketOf(profileId) === bucketOf(this.parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
-      ? (await this.#parts.links.own(session, profileId, customer, generation))?.field ===
+      ? (await this.parts.links.own(session, profileId, customer, generation))?.field ===
         linkTo(profileId, generation).field
-      : (await this.#parts.links.ownerOf(link)) === customer;
+      : (await this.parts.links.ownerOf(link)) === customer;
     // Before the last step, so that a retry appends it again.
-    if (isOwned) await this.#parts.append(profileId, encodeAdoption(profileId));
+    if (isOwned) await this.parts.append(profileId, encodeAdoption(profileId));
     return (
-      (await this.#parts.links.replace(
-        customer,
-        link,
-        isOwned ? linkTo(profileId, generation) : undefined,
-      )) && isOwned
+      (await this.parts.links.replace(customer, link, isOwned ? linkTo(profileId, generation) : undefined)) &&
+      isOwned
     );
   }
 
   async repair(name: string, link: Link): Promise<void> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const { profileId, generation } = link;
-    if (await this.#parts.links.isAlive(link)) return;
+    if (await this.parts.links.isAlive(link)) return;
     const left = keys.leftovers(profileId, generation);
-    if ((await this.#parts.store.call((client) => client.exists(left))) === 1)
-      return this.#parts.finishErasure(profileId, generation);
-    const moved = await this.#parts.merger.targetOf(profileId);
-    if (moved !== undefined && (moved.isFinished || (await this.#parts.merger.finish(profileId, moved)))) {
+    if ((await this.parts.store.call((client) => client.exists(left))) === 1)
+      return this.parts.finishErasure(profileId, generation);
+    const moved = await this.parts.merger.targetOf(profileId);
+    if (moved !== undefined && (moved.isFinished || (await this.parts.merger.finish(profileId, moved)))) {
       const to = moved.link;
-      if (await this.#parts.links.join(to, name)) {
-        await this.#parts.links.replace(name, link, to);
+      if (await this.parts.links.join(to, name)) {
+        await this.parts.links.replace(name, link, to);
         return;
       }
     }
     if (generation === '' && moved !== undefined) return this.undo(profileId, moved);
-    const own = this.#parts.links.defaultProfile(name);
-    const merged = await this.#parts.merger.targetOf(own);
+    const own = this.parts.links.defaultProfile(name);
+    const merged = await this.parts.merger.targetOf(own);
     if (merged?.link.profileId === profileId && merged.link.generation === generation)
       await this.undo(own, merged);
-    else await this.#parts.links.replace(name, link, undefined);
+    else await this.parts.links.replace(name, link, undefined);
   }
 
   /** If the target was erased after receiving the merge, discards the source; else restores it. */
   async undo(profileId: string, target: Target): Promise<void> {
     const { link, isFinished } = target;
-    const left = this.#parts.store.keys.leftovers(link.profileId, link.generation);
-    if ((await this.#parts.store.call((client) => client.exists(left))) === 1) {
-      await this.#parts.finishErasure(link.profileId, link.generation);
-      if ((await this.#parts.merger.targetOf(profileId))?.mergeId !== target.mergeId) return;
+    const left = this.parts.store.keys.leftovers(link.profileId, link.generation);
+    if ((await this.parts.store.call((client) => client.exists(left))) === 1) {
+      await this.parts.finishErasure(link.profileId, link.generation);
+      if ((await this.parts.merger.targetOf(profileId))?.mergeId !== target.mergeId) return;
     }
-    if (isFinished) await this.#parts.merger.clear(profileId, target);
-    else await this.#parts.merger.restore(profileId, target);
+    if (isFinished) await this.parts.merger.clear(profileId, target);
+    else await this.parts.merger.restore(profileId, target);
   }
 
   /** @returns undefined if it was erased */
   async locate(profileId: string): Promise<Location | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const key = this.#parts.store.keys.profile(at);
-      const generation = await this.#parts.store.call((client) => client.hget(key, 'generation'));
+      const key = this.parts.store.keys.profile(at);
+      const generation = await this.parts.store.call((client) => client.hget(key, 'generation'));
       if (generation !== null)
         return expected === undefined || expected === generation ? linkedLocation(at, generation) : undefined;
-      const target = await this.#parts.merger.targetOf(at);
+      const target = await this.parts.merger.targetOf(at);
       if (target === undefined) return expected === undefined ? guestLocation(at) : undefined;
-      if (target.isFinished || (await this.#parts.merger.finish(at, target)))
+      if (target.isFinished || (await this.parts.merger.finish(at, target)))
         [at, expected] = [target.link.profileId, target.link.generation];
       else await this.undo(at, target);
     }

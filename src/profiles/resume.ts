@@ -22,12 +22,9 @@ export interface ResumeParts {
 }
 
 export class Resume {
-  readonly #parts: ResumeParts;
   #seen: ReadonlySet<string> = new Set();
 
-  constructor(parts: ResumeParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: ResumeParts) {}
 
   watch(): () => Promise<void> {
     // The store logs that Redis is away.
@@ -42,14 +39,14 @@ export class Resume {
       if (signal?.aborted) return;
       if (!seen.has(operation)) continue;
       await this.#complete(operation).catch((error: Error) =>
-        this.#parts.onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error),
+        this.parts.onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error),
       );
     }
   }
 
   async #pendingNow(): Promise<ReadonlySet<string>> {
     const found = new Set<string>();
-    for await (const page of this.#parts.pending.pages()) {
+    for await (const page of this.parts.pending.pages()) {
       for (const operation of page) found.add(operation);
       if (found.size >= MOST) break;
     }
@@ -59,14 +56,14 @@ export class Resume {
   async #complete(operation: string): Promise<void> {
     const [kind, profileId = '', generation = '', , mergeId] = operation.split(' ');
     if (kind === 'erase') {
-      await this.#parts.linkedEraser.eraseGeneration(profileId, generation);
+      await this.parts.linkedEraser.eraseGeneration(profileId, generation);
       return;
     }
-    const target = await this.#parts.merger.targetOf(profileId);
+    const target = await this.parts.merger.targetOf(profileId);
     const isPending = target !== undefined && target.mergeId === mergeId;
-    if (isPending && !(await this.#parts.merger.finish(profileId, target)))
-      await this.#parts.redirects.undo(profileId, target);
+    if (isPending && !(await this.parts.merger.finish(profileId, target)))
+      await this.parts.redirects.undo(profileId, target);
     // It may be listed at another node, if its profile's slot has moved.
-    await this.#parts.pending.forget(operation);
+    await this.parts.pending.forget(operation);
   }
 }

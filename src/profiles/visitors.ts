@@ -44,15 +44,11 @@ interface Parts {
 }
 
 export class Visitors {
-  readonly #parts: Parts;
-
-  constructor(parts: Parts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: Parts) {}
 
   count(request: CountRequest, who: Identity, mayLink: boolean): void {
     if (!mustLink(who, mayLink)) {
-      this.#parts.counting.count(request, onlyName(who));
+      this.parts.counting.count(request, onlyName(who));
       return;
     }
     const { kind, handle } = request;
@@ -70,7 +66,7 @@ export class Visitors {
     mayLink: boolean,
     handle: string,
   ): Promise<Counted> {
-    const ask = this.#parts.counting.at(kind, handle, who.device);
+    const ask = this.parts.counting.at(kind, handle, who.device);
     const { profileId, answer } = await this.#enter(who, mayLink, { kind, handle }, ask);
     return { profileId, count: answer };
   }
@@ -81,17 +77,13 @@ export class Visitors {
     { kind, handle }: { readonly kind: 'visit' | 'reset'; readonly handle: string },
     operation: KeyedOperation,
   ): Promise<Counted> {
-    const ask = this.#parts.counting.once(kind === 'visit' ? 'count' : kind, handle, who.device, operation);
+    const ask = this.parts.counting.once(kind === 'visit' ? 'count' : kind, handle, who.device, operation);
     return (await this.#enter(who, mayLink, { kind, handle }, ask)).answer;
   }
 
   /** With the profile id that the visitor has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Counted> {
-    const { profileId, answer } = await this.peek(
-      who,
-      mayLink,
-      this.#parts.counting.at('read', handle, null),
-    );
+    const { profileId, answer } = await this.peek(who, mayLink, this.parts.counting.at('read', handle, null));
     return { profileId, count: answer };
   }
 
@@ -100,7 +92,7 @@ export class Visitors {
     mayLink: boolean,
     handles: readonly string[],
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
-    const { counting, locations } = this.#parts;
+    const { counting, locations } = this.parts;
     for (let round = 0; round < READ_ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
       const read = await Promise.all(
@@ -115,7 +107,7 @@ export class Visitors {
 
   /** Creates an unknown visitor. */
   async resolve(who: Identity, mayLink: boolean): Promise<string> {
-    const { links, linker, redirects } = this.#parts;
+    const { links, linker, redirects } = this.parts;
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
     const name = onlyName(who);
     for (let round = 0; round < LINK_ROUNDS; round++) {
@@ -136,13 +128,13 @@ export class Visitors {
 
   /** Creates an unknown visitor. @throws ServiceError `overloaded` */
   async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
-    return (await this.change(who, mayLink, this.#parts.events.at(encode))).profileId;
+    return (await this.change(who, mayLink, this.parts.events.at(encode))).profileId;
   }
 
   /** `record` without promises, unless ids are linked. */
   submit(request: EventRequest, who: Identity, mayLink: boolean): void {
     if (!mustLink(who, mayLink)) {
-      this.#parts.events.record(request, onlyName(who));
+      this.parts.events.record(request, onlyName(who));
       return;
     }
     this.record(who, mayLink, (profileId) => request.encode(profileId)).then(
@@ -152,12 +144,12 @@ export class Visitors {
   }
 
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
-    const { link, exists, home } = await this.#parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
+    const { link, exists, home } = await this.parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
     return { profileId: link?.profileId ?? home, exists };
   }
 
   async peek<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    return this.#parts.locations.run(await this.#nameToRead(who, mayLink), false, ask);
+    return this.parts.locations.run(await this.#nameToRead(who, mayLink), false, ask);
   }
 
   /** Creates an unknown visitor. */
@@ -171,24 +163,24 @@ export class Visitors {
   }
 
   async preview(who: Identity, mayLink: boolean): Promise<Location[]> {
-    const { linker } = this.#parts;
+    const { linker } = this.parts;
     if (mustLink(who, mayLink)) return linker.preview(...namesOf(who));
     return [await linker.locate(onlyName(who))];
   }
 
   /** From memory only. */
   likelyProfile(who: Identity, mayLink: boolean): string {
-    const { links } = this.#parts;
+    const { links } = this.parts;
     const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
     return links.remembered(name)?.profileId ?? links.defaultProfile(name);
   }
 
   async belongsToCustomer({ sessionId }: Identity): Promise<boolean> {
-    return sessionId !== null && this.#parts.linker.belongsToCustomer(identityName('s', sessionId));
+    return sessionId !== null && this.parts.linker.belongsToCustomer(identityName('s', sessionId));
   }
 
   link(who: BothIds): Promise<Linked> {
-    return this.#parts.linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
+    return this.parts.linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
   }
 
   #enter<Answer>(
@@ -198,7 +190,7 @@ export class Visitors {
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
     if (kind === 'reset') return this.#run(who, mayLink, { makes: false }, ask);
-    const check: Check = (locations) => this.#parts.products.assertFits(locations, handle);
+    const check: Check = (locations) => this.parts.products.assertFits(locations, handle);
     return this.#run(who, mayLink, { makes: true, check }, ask);
   }
 
@@ -208,7 +200,7 @@ export class Visitors {
     { makes, check }: { readonly makes: boolean; readonly check?: Check | undefined },
     ask: Ask<Answer>,
   ): Promise<Done<Answer>> {
-    const { locations, links, linker } = this.#parts;
+    const { locations, links, linker } = this.parts;
     if (!mustLink(who, mayLink)) return locations.run(onlyName(who), makes, ask);
     const [customer, session] = namesOf(who);
     const pair = links.pair(customer, session);
@@ -227,7 +219,7 @@ export class Visitors {
   async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
     if (!mustLink(who, mayLink)) return onlyName(who);
     const [customer, session] = namesOf(who);
-    return (await this.#parts.linker.wouldAdopt(customer, session)) ? session : customer;
+    return (await this.parts.linker.wouldAdopt(customer, session)) ? session : customer;
   }
 }
 

@@ -6,13 +6,10 @@ import type { Redis } from 'ioredis';
 const SAMPLES = 5;
 
 export class RedisClock {
-  readonly #now: () => number;
   #offset = 0;
   #measuring: Promise<void> | undefined;
 
-  constructor(now = () => performance.now()) {
-    this.#now = now;
-  }
+  constructor(private readonly now = () => performance.now()) {}
 
   /** @param time by `performance.now()` @returns milliseconds */
   at(time: number): number {
@@ -30,9 +27,9 @@ export class RedisClock {
     let shortest = Number.POSITIVE_INFINITY;
     let offset = 0;
     for (let i = 0; i < SAMPLES; i++) {
-      const before = this.#now();
+      const before = this.now();
       const [seconds, micros] = (await redis.time()) as [number | string, number | string];
-      const roundTrip = this.#now() - before;
+      const roundTrip = this.now() - before;
       if (roundTrip >= shortest) continue;
       shortest = roundTrip;
       offset = Number(seconds) * 1000 + Number(micros) / 1000 - (before + roundTrip / 2);

@@ -71,13 +71,13 @@ export class KeyedOperation {
   readonly id: string;
   /** Time of the first request, milliseconds since 1970. */
   readonly at: number;
-  readonly #store: Store;
-  readonly #record: RequestRecord;
   #locations: string;
 
-  constructor(store: Store, record: RequestRecord, { id, at, locations }: RecordedOperation) {
-    this.#store = store;
-    this.#record = record;
+  constructor(
+    private readonly store: Store,
+    private readonly record: RequestRecord,
+    { id, at, locations }: RecordedOperation,
+  ) {
     this.id = id;
     this.at = at;
     this.#locations = locations;
@@ -95,8 +95,8 @@ export class KeyedOperation {
       if (!isFenced(answer)) return answer;
       // If the fencing try died before it recorded another location, this one is recorded.
       const before = this.#locations;
-      const record = this.#record.key;
-      this.#locations = (await this.#store.call((client) => client.hget(record, 'locations'))) ?? '';
+      const record = this.record.key;
+      this.#locations = (await this.store.call((client) => client.hget(record, 'locations'))) ?? '';
       if (this.#locations === before) await this.#relocate(`${before} ${location}`);
     }
     throw new ServiceError('unavailable');
@@ -114,11 +114,11 @@ export class KeyedOperation {
 
   /** Fences locations at which it was not done. */
   async #doneAt(locations: readonly string[]): Promise<Done | undefined> {
-    const fence = ['SET', FENCED, 'EX', this.#record.rememberedS, 'NX', 'GET'] as const;
+    const fence = ['SET', FENCED, 'EX', this.record.rememberedS, 'NX', 'GET'] as const;
     let done: Done | undefined;
     for (const [i, location] of locations.entries()) {
-      const key = this.#store.keys.operation(location, this.#recordId(i + 1));
-      const record = String((await writeKey(this.#store, key, fence)) ?? FENCED);
+      const key = this.store.keys.operation(location, this.#recordId(i + 1));
+      const record = String((await writeKey(this.store, key, fence)) ?? FENCED);
       if (record !== FENCED) done ??= { location, record };
     }
     return done;
@@ -130,23 +130,19 @@ export class KeyedOperation {
 
   async #relocate(wanted: string): Promise<void> {
     const args = [this.id, this.#locations, wanted];
-    const locations = await this.#store.change(RELOCATE, [this.#record.key], args);
+    const locations = await this.store.change(RELOCATE, [this.record.key], args);
     if (locations === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
     this.#locations = locations;
   }
 }
 
 export class RequestStore {
-  readonly #store: Store;
-  readonly #rememberedS: number;
-  readonly #graceMs: number;
-
   /** @param graceMs until an unanswered request counts as interrupted */
-  constructor(store: Store, rememberedS = REMEMBERED_S, graceMs = IN_FLIGHT_GRACE_MS) {
-    this.#store = store;
-    this.#rememberedS = rememberedS;
-    this.#graceMs = graceMs;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly rememberedS = REMEMBERED_S,
+    private readonly graceMs = IN_FLIGHT_GRACE_MS,
+  ) {}
 
   /**
    * @param location expected profile, or '' @param act may be called again by a retry
@@ -161,12 +157,12 @@ export class RequestStore {
     const id = uuidv7({ msecs: at });
     let recordKey = this.#recordKey(scope, key);
     // A digest, because the record may outlive the visitor.
-    const owner = customer ? digestOf(`${this.#store.deployment.salt}${customer}`) : '';
+    const owner = customer ? digestOf(`${this.store.deployment.salt}${customer}`) : '';
     const begin = () =>
-      this.#store.change(
+      this.store.change(
         isErasure ? BEGIN_ERASURE : BEGIN,
         [recordKey],
-        [this.#rememberedS, id, at, fingerprint, owner, location],
+        [this.rememberedS, id, at, fingerprint, owner, location],
       );
     let reply = await begin();
     if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
@@ -174,8 +170,8 @@ export class RequestStore {
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
-    const record = { key: recordKey, rememberedS: this.#rememberedS };
-    const graceUntil = performance.now() + this.#graceMs;
+    const record = { key: recordKey, rememberedS: this.rememberedS };
+    const graceUntil = performance.now() + this.graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , locations, answer] = reply;
       // Our own try, whose reply was lost.
@@ -184,7 +180,7 @@ export class RequestStore {
       if (answer !== null) return answer;
       if (performance.now() >= graceUntil)
         return this.#finish(
-          new KeyedOperation(this.#store, record, { id: foundId, at: Number(foundAt), locations }),
+          new KeyedOperation(this.store, record, { id: foundId, at: Number(foundAt), locations }),
           recordKey,
           act,
         );
@@ -192,7 +188,7 @@ export class RequestStore {
       reply = await begin();
     }
     return this.#finish(
-      new KeyedOperation(this.#store, record, { id, at, locations: location }),
+      new KeyedOperation(this.store, record, { id, at, locations: location }),
       recordKey,
       act,
     );
@@ -203,7 +199,7 @@ export class RequestStore {
     recordKey: string,
     act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
-    const end = (answer: string) => this.#store.change(END, [recordKey], [operation.id, answer]);
+    const end = (answer: string) => this.store.change(END, [recordKey], [operation.id, answer]);
     try {
       return await end(await act(operation));
     } catch (error) {
@@ -216,7 +212,7 @@ export class RequestStore {
   }
 
   #recordKey(scope: string, key: string): string {
-    return this.#store.keys.request(digestOf(`${scope}\n${key}`));
+    return this.store.keys.request(digestOf(`${scope}\n${key}`));
   }
 }
 

@@ -20,13 +20,10 @@ const AGAIN_MS = 10;
 export const NOT_HERE = '~';
 
 export class Sender {
-  readonly #health: RedisHealth;
-  readonly #replicas: number;
-
-  constructor(health: RedisHealth, replicas: number) {
-    this.#health = health;
-    this.#replicas = replicas;
-  }
+  constructor(
+    private readonly health: RedisHealth,
+    private readonly replicas: number,
+  ) {}
 
   /**
    * While the first key's slot migrates (ASK, TRYAGAIN), repeats the call, but never at the importing node, where keys
@@ -39,7 +36,7 @@ export class Sender {
     numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
   ): Promise<unknown> {
-    const health = this.#health;
+    const health = this.health;
     const slot = health.slotOf(call.firstKey);
     let inFull = false;
     let remeasured = false;
@@ -74,7 +71,7 @@ export class Sender {
   }
 
   #kept(node: RedisNode, sent: Promise<unknown>, deadline: number, writes: boolean): Promise<unknown> {
-    if (!writes || this.#replicas === 0) return sent;
-    return Promise.all([sent, node.replicated(this.#replicas, deadline)]).then(([reply]) => reply);
+    if (!writes || this.replicas === 0) return sent;
+    return Promise.all([sent, node.replicated(this.replicas, deadline)]).then(([reply]) => reply);
   }
 }

@@ -6,26 +6,23 @@ import { countsOf, type Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 
 export class ProductLimit {
-  readonly #store: Store;
-  readonly #maxProducts: number;
-
-  constructor(store: Store, maxProducts: number) {
-    this.#store = store;
-    this.#maxProducts = maxProducts;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly maxProducts: number,
+  ) {}
 
   /** @param locations profiles to merge @throws ServiceError `too_many_products` */
   async assertFits(locations: readonly Location[], handle: string): Promise<void> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const counts = locations.map((location) => countsOf(keys, location));
-    const sizes = await Promise.all(counts.map((key) => this.#store.call((client) => client.hlen(key))));
-    if (sizes.reduce((sum, size) => sum + size, 0) < this.#maxProducts) return;
+    const sizes = await Promise.all(counts.map((key) => this.store.call((client) => client.hlen(key))));
+    if (sizes.reduce((sum, size) => sum + size, 0) < this.maxProducts) return;
     const products = new Set<string>();
     for (const key of counts)
-      for (const product of (await readHash(this.#store, key)).keys()) products.add(product);
+      for (const product of (await readHash(this.store, key)).keys()) products.add(product);
     // The field of the link, if the identity was linked meanwhile.
     products.delete('');
-    if (!products.has(handle) && products.size >= this.#maxProducts)
+    if (!products.has(handle) && products.size >= this.maxProducts)
       throw new ServiceError('too_many_products');
   }
 }

@@ -38,25 +38,22 @@ export function visitLine(profileId: string, handle: string, device: string | nu
 }
 
 export class VisitLog {
-  readonly #store: Store;
-  readonly #options: VisitLogOptions;
-
-  constructor(store: Store, options: VisitLogOptions) {
-    this.#store = store;
-    this.#options = options;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly options: VisitLogOptions,
+  ) {}
 
   /** @param address of the batch's node, on a cluster */
   args(
     lines: string,
     address: string | undefined,
   ): [stream: string, state: string, mark: number, lines: string] {
-    const { visits } = this.#store.keys;
-    const stream = this.#store.streamAt(address);
-    return [visits.events(stream), visits.eventsState(stream), this.#options.highWater, lines];
+    const { visits } = this.store.keys;
+    const stream = this.store.streamAt(address);
+    return [visits.events(stream), visits.eventsState(stream), this.options.highWater, lines];
   }
 
   notLogged(visits: number): void {
-    this.#options.onNotLogged(visits);
+    this.options.onNotLogged(visits);
   }
 }

@@ -27,15 +27,11 @@ const AS_ASKED: Made = { verdict: DONE, value: '' };
 const REMOVED: Made = { verdict: DONE, value: '1' };
 
 export class Changes {
-  readonly #batch: WishlistBatch;
-
-  constructor(batch: WishlistBatch) {
-    this.#batch = batch;
-  }
+  constructor(private readonly batch: WishlistBatch) {}
 
   /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   make(location: Location, change: Change): Promise<Made | string> {
-    return this.#batch.make(location, change).then((answer) => madeOf(change, answer));
+    return this.batch.make(location, change).then((answer) => madeOf(change, answer));
   }
 
   async makeOnce(

@@ -13,33 +13,30 @@ import type { ItemLimits } from './wishlist-batch.js';
 const SIZES = loadScript<(string | number)[]>('wishlist/readItemSizes');
 
 export class ItemLimit {
-  readonly #store: Store;
-  readonly #limits: ItemLimits;
-
-  constructor(store: Store, limits: ItemLimits) {
-    this.#store = store;
-    this.#limits = limits;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly limits: ItemLimits,
+  ) {}
 
   /**
    * Checks a single item: on a cluster, a new visitor's profile is created before lua/wishlist/changeItems.lua does.
    */
   assertFitsAlone(content: ItemContent): void {
-    const { maxBytes } = this.#limits;
+    const { maxBytes } = this.limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)
       throw new ServiceError('too_many_items');
   }
 
   /** @param locations profiles to merge; the first one's items win @throws ServiceError `too_many_items` */
   async assertFits(locations: readonly Location[], content: ItemContent): Promise<void> {
-    const { maxItems, maxBytes } = this.#limits;
-    const { keys } = this.#store;
+    const { maxItems, maxBytes } = this.limits;
+    const { keys } = this.store;
     const bytes = storedBytes(content);
     const known = await Promise.all(
       locations.map(async ({ profileId }) => {
         const [items, sum] = await Promise.all([
-          this.#store.call((client) => client.hlen(keys.items(profileId))),
-          this.#store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
+          this.store.call((client) => client.hlen(keys.items(profileId))),
+          this.store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
         ]);
         return { items, sum: sum === null && items > 0 ? Number.POSITIVE_INFINITY : Number(sum) };
       }),
@@ -52,11 +49,11 @@ export class ItemLimit {
 
   /** Checks the merged profile like `store` of lua/wishlist/changeItems.lua. */
   async #assertExactly(locations: readonly Location[], field: string, bytes: number): Promise<void> {
-    const { maxItems, maxBytes } = this.#limits;
-    const { keys } = this.#store;
+    const { maxItems, maxBytes } = this.limits;
+    const { keys } = this.store;
     const sizes = new Map<string, number>();
     for (const { profileId } of locations) {
-      const read = await this.#store.run(SIZES, [keys.items(profileId)], []);
+      const read = await this.store.run(SIZES, [keys.items(profileId)], []);
       for (let i = 0; i < read.length; i += 2)
         if (!sizes.has(read[i] as string)) sizes.set(read[i] as string, read[i + 1] as number);
     }

@@ -57,15 +57,11 @@ export interface ItemRemoval {
 }
 
 export class Items {
-  readonly #store: Store;
-  readonly #changes: Changes;
-  readonly #itemIndex: ItemIndex | undefined;
-
-  constructor(store: Store, changes: Changes, itemIndex?: ItemIndex) {
-    this.#store = store;
-    this.#changes = changes;
-    this.#itemIndex = itemIndex;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly changes: Changes,
+    private readonly itemIndex?: ItemIndex,
+  ) {}
 
   /** @throws like Changes.make */
   add(
@@ -84,13 +80,13 @@ export class Items {
     const event = prepareEvent({ type: 'add', origin: 'item', ...who, payload }, at);
     const field = itemField(productId, variantId);
     const make = () =>
-      this.#changes
+      this.changes
         .makeOnce(location, { kind: 'add', field, creationLine, others, event }, operation)
         .then((made) => {
           if (typeof made === 'string') return made;
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
         });
-    return this.#itemIndex === undefined ? make() : this.#itemIndex.add(field, profileId).then(make);
+    return this.itemIndex === undefined ? make() : this.itemIndex.add(field, profileId).then(make);
   }
 
   /** An existing item keeps its fields and gets the earlier time. @throws like Changes.make */
@@ -109,8 +105,8 @@ export class Items {
     const payload = isStockKnown ? { ...known, inventoryAvailable } : known;
     const id = eventIdOfName(at, `import ${name}`);
     const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
-    if (tried === undefined) await this.#itemIndex?.add(field, profileId);
-    const made = await this.#changes.make(location, {
+    if (tried === undefined) await this.itemIndex?.add(field, profileId);
+    const made = await this.changes.make(location, {
       kind: 'import',
       field,
       creationLine: `${itemId} ${addedAt} import`,
@@ -131,7 +127,7 @@ export class Items {
     const at = operation?.at ?? Date.now();
     const id = newEventId(at);
     const line = beginEvent({ id, at, type, origin: 'item', profileId: location.profileId, identity });
-    const made = await this.#changes.makeOnce(
+    const made = await this.changes.makeOnce(
       location,
       {
         kind: 'remove',
@@ -140,24 +136,24 @@ export class Items {
       operation,
     );
     if (typeof made === 'string') return made;
-    if (made.value === '1') await this.#itemIndex?.forget([field], location.profileId);
+    if (made.value === '1') await this.itemIndex?.forget([field], location.profileId);
     return { removed: made.value === '1' };
   }
 
   #namesOf({ customerId, sessionId }: Identity): string {
-    return this.#itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
+    return this.itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
   }
 
   page(location: Location, wanted: number): Promise<ItemPage | string> {
-    return readItemPage(this.#store, location, wanted);
+    return readItemPage(this.store, location, wanted);
   }
 
   check(location: Location, products: readonly ProductName[]): Promise<readonly CheckedItem[] | string> {
-    return checkItems(this.#store, location, products);
+    return checkItems(this.store, location, products);
   }
 
   list(location: Location): Promise<readonly Item[] | string> {
-    return listItems(this.#store, location);
+    return listItems(this.store, location);
   }
 }
 

@@ -17,26 +17,22 @@ export interface OrderNote {
 }
 
 export class OrderNotes {
-  readonly #store: Store;
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
+  constructor(private readonly store: Store) {}
 
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const fresh = `${now} ${whose}`;
     const set = ['SET', fresh, 'EX', REMEMBERED_S, 'NX', 'GET'] as const;
-    const found = await writeKey(this.#store, this.#key(orderId), set);
+    const found = await writeKey(this.store, this.#key(orderId), set);
     const [firstAt, buyer, done] = String(found ?? fresh).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
   }
 
   async markDone(orderId: string, { firstAt, buyer }: OrderNote): Promise<void> {
     const note = `${firstAt} ${buyer} ${ACTED_ON}`;
-    await writeKey(this.#store, this.#key(orderId), ['SET', note, 'EX', REMEMBERED_S, 'XX']);
+    await writeKey(this.store, this.#key(orderId), ['SET', note, 'EX', REMEMBERED_S, 'XX']);
   }
 
   #key(orderId: string): string {
-    return this.#store.keys.order(createHash('sha256').update(orderId).digest('base64url'));
+    return this.store.keys.order(createHash('sha256').update(orderId).digest('base64url'));
   }
 }

@@ -34,18 +34,14 @@ export interface Removal {
 }
 
 export class Purchases {
-  readonly #store: Store;
-  readonly #changes: Changes;
-  readonly #itemIndex: ItemIndex | undefined;
-
-  constructor(store: Store, changes: Changes, itemIndex?: ItemIndex) {
-    this.#store = store;
-    this.#changes = changes;
-    this.#itemIndex = itemIndex;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly changes: Changes,
+    private readonly itemIndex?: ItemIndex,
+  ) {}
 
   async find(location: Location, lines: readonly BoughtLine[]): Promise<readonly BoughtItem[] | string> {
-    const items = await listItems(this.#store, location);
+    const items = await listItems(this.store, location);
     if (typeof items === 'string') return items;
     return items.flatMap(({ productId, variantId, productHandle }) => {
       const taking = lines.filter(
@@ -70,9 +66,9 @@ export class Purchases {
         };
       });
       await change(async (location) => {
-        const made = await this.#changes.make(location, { kind: 'remove', items: leaving });
+        const made = await this.changes.make(location, { kind: 'remove', items: leaving });
         if (typeof made !== 'string')
-          await this.#itemIndex?.forget(
+          await this.itemIndex?.forget(
             leaving.map(({ field }) => field),
             location.profileId,
           );

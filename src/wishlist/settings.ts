@@ -8,21 +8,17 @@ export interface AppSettings {
 }
 
 export class SettingsStore {
-  readonly #store: Store;
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
+  constructor(private readonly store: Store) {}
 
   async read(): Promise<AppSettings> {
-    const { keys } = this.#store;
-    const stored = await this.#store.call((client) => client.hget(keys.settings, 'autoRemoveAfterPurchase'));
+    const { keys } = this.store;
+    const stored = await this.store.call((client) => client.hget(keys.settings, 'autoRemoveAfterPurchase'));
     return { autoRemoveAfterPurchase: stored === '1' };
   }
 
   async write({ autoRemoveAfterPurchase }: AppSettings): Promise<void> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const value = autoRemoveAfterPurchase ? '1' : '0';
-    await writeKey(this.#store, keys.settings, ['HSET', 'autoRemoveAfterPurchase', value]);
+    await writeKey(this.store, keys.settings, ['HSET', 'autoRemoveAfterPurchase', value]);
   }
 }

@@ -8,27 +8,19 @@ import type { Batcher } from '../redis/batcher.js';
 export const OPENS_SHARE = 0.5;
 
 export class ShareOpens {
-  readonly #appends: Batcher<Append, unknown>;
-  readonly #onRecorded: (type: string, rows: number) => void;
-  readonly #onLost: () => void;
-
   constructor(
-    appends: Batcher<Append, unknown>,
-    onRecorded: (type: string, rows: number) => void,
-    onLost: () => void,
-  ) {
-    this.#appends = appends;
-    this.#onRecorded = onRecorded;
-    this.#onLost = onLost;
-  }
+    private readonly appends: Batcher<Append, unknown>,
+    private readonly onRecorded: (type: string, rows: number) => void,
+    private readonly onLost: () => void,
+  ) {}
 
   /** Never rejects. */
   async record(profileId: string, shareCode: string): Promise<void> {
     try {
-      await this.#appends.run({ profileId, line: encodeShareOpen(profileId, shareCode) });
-      this.#onRecorded(SHARE_OPEN, 1);
+      await this.appends.run({ profileId, line: encodeShareOpen(profileId, shareCode) });
+      this.onRecorded(SHARE_OPEN, 1);
     } catch {
-      this.#onLost();
+      this.onLost();
     }
   }
 }

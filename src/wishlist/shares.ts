@@ -27,22 +27,12 @@ export function normaliseCode(code: string): string {
 }
 
 export class Shares {
-  readonly #store: Store;
-  readonly #changes: Changes;
-  readonly #shareUrl: string;
-  readonly #locate: (profileId: string) => Promise<Location | undefined>;
-
   constructor(
-    store: Store,
-    changes: Changes,
-    shareUrl: string,
-    locate: (profileId: string) => Promise<Location | undefined>,
-  ) {
-    this.#store = store;
-    this.#changes = changes;
-    this.#shareUrl = shareUrl;
-    this.#locate = locate;
-  }
+    private readonly store: Store,
+    private readonly changes: Changes,
+    private readonly shareUrl: string,
+    private readonly locate: (profileId: string) => Promise<Location | undefined>,
+  ) {}
 
   /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded` */
   async share(
@@ -52,7 +42,7 @@ export class Shares {
     operation?: KeyedOperation,
   ): Promise<Share | string> {
     const share = (code?: string): Promise<Made | string> => {
-      if (code === undefined) return this.#changes.makeOnce(location, { kind: 'share' }, operation);
+      if (code === undefined) return this.changes.makeOnce(location, { kind: 'share' }, operation);
       const payload = { channel, shareCode: code, shareLink: this.#linkTo(code) };
       const event = prepareEvent({
         type: 'share',
@@ -61,7 +51,7 @@ export class Shares {
         identity,
         payload,
       });
-      return this.#changes.makeOnce(
+      return this.changes.makeOnce(
         location,
         { kind: 'share', code, isNew: code === drawn, event },
         operation,
@@ -91,7 +81,7 @@ export class Shares {
   }
 
   #linkTo(code: string): string {
-    return this.#shareUrl.replaceAll('{code}', code);
+    return this.shareUrl.replaceAll('{code}', code);
   }
 
   /** @returns where the code's profile is after merges; undefined if no profile has the code */
@@ -114,18 +104,18 @@ export class Shares {
   ): Promise<{ readonly location: Location | undefined; readonly isGone: boolean }> {
     const nowhere = { location: undefined, isGone: false };
     const [madeFor, madeAt] =
-      (await this.#store.call((client) => client.get(this.#store.keys.share(code))))?.split(' ') ?? [];
+      (await this.store.call((client) => client.get(this.store.keys.share(code))))?.split(' ') ?? [];
     if (madeFor === undefined) return nowhere;
-    let location = await this.#locate(madeFor);
+    let location = await this.locate(madeFor);
     for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
       if (await this.#has(location, code)) return { location, isGone: false };
       // A merge may have moved the code.
-      const now = await this.#locate(madeFor);
+      const now = await this.locate(madeFor);
       if (now?.profileId === location.profileId) break;
       location = now;
     }
     if (Date.now() - Number(madeAt) < leastMs) return nowhere;
-    await removeKeys(this.#store, [this.#store.keys.share(code)]);
+    await removeKeys(this.store, [this.store.keys.share(code)]);
     return { location: undefined, isGone: true };
   }
 
@@ -147,14 +137,14 @@ export class Shares {
 
   /** The key of a code is not enough: it may outlive its visitor, whose profile id may be reused. */
   async #has({ profileId }: Location, code: string): Promise<boolean> {
-    const { keys } = this.#store;
-    const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));
+    const { keys } = this.store;
+    const own = await this.store.call((client) => client.hget(keys.profile(profileId), 'share'));
     if (own === code) return true;
-    return (await this.#store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
+    return (await this.store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
   }
 
   async #write(code: string, profileId: string): Promise<void> {
-    await writeKey(this.#store, this.#store.keys.share(code), ['SET', `${profileId} ${Date.now()}`]);
+    await writeKey(this.store, this.store.keys.share(code), ['SET', `${profileId} ${Date.now()}`]);
   }
 }
 

@@ -50,11 +50,7 @@ interface ChangedItem {
 }
 
 export class Notifier {
-  readonly #spec: NotifierSpec;
-
-  constructor(spec: NotifierSpec) {
-    this.#spec = spec;
-  }
+  constructor(private readonly spec: NotifierSpec) {}
 
   /** @throws ServiceError `unavailable`, `overloaded`; the signal's reason */
   async notify(change: Change, signal: AbortSignal): Promise<Counts> {
@@ -63,7 +59,7 @@ export class Notifier {
     let failed: unknown;
     for (const [field, variants] of variantsByField(change.product)) {
       let pauseMs = 0;
-      for await (const profiles of this.#spec.subscribers.pages(field)) {
+      for await (const profiles of this.spec.subscribers.pages(field)) {
         signal.throwIfAborted();
         if (pauseMs > 0) await sleep(pauseMs);
         const began = performance.now();
@@ -82,7 +78,7 @@ export class Notifier {
 
   async #notifyOne(noted: string, changed: ChangedItem, change: Change, counts: Counts): Promise<void> {
     const { field } = changed;
-    const { store, locate, subscribers, onSubscriber } = this.#spec;
+    const { store, locate, subscribers, onSubscriber } = this.spec;
     let profileId = noted;
     for (let round = 0; round < ROUNDS; round++) {
       await onSubscriber?.(profileId);
@@ -111,10 +107,10 @@ export class Notifier {
     const { profileId } = wish;
     const [creationLine, , content] = wish.stored.split('\n');
     let item = wish.stored;
-    const now = product.isPublished ? offerOf(wish, variants, this.#spec.shopCurrency) : undefined;
+    const now = product.isPublished ? offerOf(wish, variants, this.spec.shopCurrency) : undefined;
     const steps = stepsOf(wish, now, version, since);
     if (steps.length === 0) return true;
-    const { store, wishlists } = this.#spec;
+    const { store, wishlists } = this.spec;
     const [owner = null, generation = null] = await store.call((client) =>
       client.hmget(store.keys.profile(profileId), 'owner', 'generation'),
     );

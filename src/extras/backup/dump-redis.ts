@@ -71,13 +71,10 @@ interface DumpParts {
 
 class Dump {
   readonly counts = new Map<string, number>();
-  readonly #parts: DumpParts;
   readonly #limit = pLimit(MAX_CONCURRENT);
   #count = 0;
 
-  constructor(parts: DumpParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: DumpParts) {}
 
   /** Dumps each profile. @returns sources of the merges that were pending before the first one was read */
   async profiles(spool: Spool): Promise<Set<string>> {
@@ -98,15 +95,15 @@ class Dump {
         else byProfile.set(profileId, [key]);
       }
       await this.#each(byProfile, async ([profileId, found]) => {
-        const all = [...new Set([...found, ...this.#parts.keys.allOf(profileId)])];
-        await this.#write(this.#parts.file, all, await this.#read(all));
+        const all = [...new Set([...found, ...this.parts.keys.allOf(profileId)])];
+        await this.#write(this.parts.file, all, await this.#read(all));
       });
     }
     return sources;
   }
 
   async #addMerging(key: string, sources: Set<string>): Promise<void> {
-    for await (const found of this.#parts.client.zscanStream(key, { count: PAGE_SIZE }))
+    for await (const found of this.parts.client.zscanStream(key, { count: PAGE_SIZE }))
       for (const operation of found as string[]) {
         const [task, source] = operation.split(' ');
         if (task === 'merge') sources.add(source as string);
@@ -121,10 +118,10 @@ class Dump {
         await this.#write(file, names, values);
       },
     };
-    const merged = new MergedDump(this.#parts.client, this.#parts.keys, dump, { began, wasPending });
+    const merged = new MergedDump(this.parts.client, this.parts.keys, dump, { began, wasPending });
     for (const source of wasPending) await merged.source(source);
     for await (const found of this.#pages('{*}:p:*')) {
-      const targets = await Promise.all(found.map((key) => this.#parts.client.hget(key, 'target')));
+      const targets = await Promise.all(found.map((key) => this.parts.client.hget(key, 'target')));
       for (const [i, key] of found.entries()) {
         const [source, target] = [this.#kindOf(key)?.profileId, targets[i]];
         if (source && target && merged.isRecent(source, target)) await merged.source(source);
@@ -140,7 +137,7 @@ class Dump {
     }
     for await (const names of spool.parts())
       await this.#each(new Set(names), async (key) =>
-        this.#write(this.#parts.file, [key], await this.#read([key])),
+        this.#write(this.parts.file, [key], await this.#read([key])),
       );
   }
 
@@ -148,18 +145,18 @@ class Dump {
     let count = 0;
     for await (const found of this.#pages('*')) {
       count += found.length;
-      this.#parts.onProgress('Redis, names of keys', count);
+      this.parts.onProgress('Redis, names of keys', count);
       yield* found;
     }
   }
 
   async *#pages(pattern: string): AsyncGenerator<readonly string[]> {
-    const match = `${this.#parts.prefix}${pattern}`;
-    for (const node of mastersOf(this.#parts.client)) yield* node.scanStream({ match, count: SCAN_COUNT });
+    const match = `${this.parts.prefix}${pattern}`;
+    for (const node of mastersOf(this.parts.client)) yield* node.scanStream({ match, count: SCAN_COUNT });
   }
 
   #kindOf(key: string) {
-    return kindOf(key.slice(this.#parts.prefix.length));
+    return kindOf(key.slice(this.parts.prefix.length));
   }
 
   async #each<T>(all: Iterable<T>, dump: (one: T) => Promise<void>): Promise<void> {
@@ -179,10 +176,10 @@ class Dump {
   async #read(names: readonly string[]): Promise<unknown[]> {
     const list = [names.length, ...names];
     try {
-      return (await this.#parts.client.callBuffer('evalsha', DUMP_KEYS.sha, ...list)) as unknown[];
+      return (await this.parts.client.callBuffer('evalsha', DUMP_KEYS.sha, ...list)) as unknown[];
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return (await this.#parts.client.callBuffer('eval', DUMP_KEYS.source, ...list)) as unknown[];
+      return (await this.parts.client.callBuffer('eval', DUMP_KEYS.source, ...list)) as unknown[];
     }
   }
 
@@ -193,7 +190,7 @@ class Dump {
       await writeRecord(file, { key, endsAt, payload });
       const kind = this.#kindOf(key)?.kind as string;
       this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
-      this.#parts.onProgress('Redis, keys', ++this.#count);
+      this.parts.onProgress('Redis, keys', ++this.#count);
     }
   }
 }

@@ -10,13 +10,10 @@ import type { Receivers } from '../receivers/receivers.js';
 type Answer = readonly [status: number, body: object];
 
 export class ReceiversPage {
-  readonly #open: (() => Promise<Receivers>) | undefined;
-  readonly #log: Logger;
-
-  constructor(open: (() => Promise<Receivers>) | undefined, log: Logger) {
-    this.#open = open;
-    this.#log = log;
-  }
+  constructor(
+    private readonly open: (() => Promise<Receivers>) | undefined,
+    private readonly log: Logger,
+  ) {}
 
   list(): Promise<Answer> {
     return this.#answer(async (receivers) => {
@@ -32,13 +29,13 @@ export class ReceiversPage {
   }
 
   async #answer(act: (receivers: Receivers) => Promise<object>): Promise<Answer> {
-    if (this.#open === undefined)
+    if (this.open === undefined)
       return [503, { error: 'Receivers are not shown here: the dashboard was started without REDIS_URL.' }];
     try {
-      return [200, await act(await this.#open())];
+      return [200, await act(await this.open())];
     } catch (error) {
       if (error instanceof ServiceError && error.code === 'not_found') return [404, { error: error.message }];
-      this.#log.warn({ err: error }, 'receivers were not read');
+      this.log.warn({ err: error }, 'receivers were not read');
       return [
         503,
         { error: 'Redis does not answer, or has no data of this shop; the log has why.', away: true },

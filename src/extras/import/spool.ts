@@ -19,18 +19,15 @@ interface Part {
 
 export class Spool {
   readonly #parts = Array.from({ length: PARTS }, (): Part => ({ held: [], size: 0 }));
-  readonly #folder: string;
 
-  constructor(folder = tmpdir()) {
-    this.#folder = folder;
-  }
+  constructor(private readonly folder = tmpdir()) {}
 
   async add(key: string, line: string): Promise<void> {
     const part = this.#parts[Number.parseInt(hash('md5', key).slice(0, 4), 16) % PARTS] as Part;
     part.held.push(line);
     part.size += line.length;
     if (part.size < HELD) return;
-    part.file ??= await nameless(this.#folder);
+    part.file ??= await nameless(this.folder);
     await part.file.appendFile(`${part.held.join('\n')}\n`);
     [part.held, part.size] = [[], 0];
   }

@@ -42,7 +42,6 @@ export interface ComplianceWorkerParts {
 }
 
 export class ComplianceWorker {
-  readonly #parts: ComplianceWorkerParts;
   readonly #name = randomUUID();
   /** Failed requests by id. `at` is the time of the next try, by `performance.now()`. */
   readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
@@ -51,13 +50,11 @@ export class ComplianceWorker {
   #isPoked = false;
   #running: Promise<void> | undefined;
 
-  constructor(parts: ComplianceWorkerParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: ComplianceWorkerParts) {}
 
   /** Starts the worker. @returns a function that ends it after the current step */
   watch(): () => Promise<void> {
-    const timer = setInterval(() => this.poke(), this.#parts.pollMs ?? POLL_MS);
+    const timer = setInterval(() => this.poke(), this.parts.pollMs ?? POLL_MS);
     this.poke();
     return async () => {
       clearInterval(timer);
@@ -79,19 +76,19 @@ export class ComplianceWorker {
     while (this.#isPoked && !signal.aborted) {
       this.#isPoked = false;
       await this.run().catch((error: Error) => {
-        if (!(error instanceof NotOwnerError || signal.aborted)) this.#parts.onError(error);
+        if (!(error instanceof NotOwnerError || signal.aborted)) this.parts.onError(error);
       });
-      await sleep(Math.min(REST_MS, this.#parts.pollMs ?? POLL_MS), undefined, { signal }).catch(() => {});
+      await sleep(Math.min(REST_MS, this.parts.pollMs ?? POLL_MS), undefined, { signal }).catch(() => {});
     }
   }
 
   /** @throws ServiceError `unavailable` */
   async run(): Promise<void> {
-    if (await this.#parts.compliance.isEmpty()) return;
+    if (await this.parts.compliance.isEmpty()) return;
     this.#renewed = 0;
     try {
       await this.#own();
-      const open = await this.#parts.compliance.list();
+      const open = await this.parts.compliance.list();
       const ids = new Set(open.map(({ id }) => id));
       for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
       const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
@@ -108,7 +105,7 @@ export class ComplianceWorker {
       const erased: OpenRequest[] = [];
       for (const { open } of done) {
         const profiles = open.request.profiles ?? [];
-        const settled = await this.#parts.compliance.settle(open, { ...open.request, ...GONE, profiles });
+        const settled = await this.parts.compliance.settle(open, { ...open.request, ...GONE, profiles });
         if (settled !== undefined) erased.push(settled);
       }
       await this.#close(erased);
@@ -129,10 +126,10 @@ export class ComplianceWorker {
       if (error instanceof NotOwnerError) throw error;
       const waitMs = backoffMs(failures + 1, {
         ...BACKOFF,
-        firstMs: Math.min(this.#parts.pollMs ?? POLL_MS, BACKOFF.firstMs),
+        firstMs: Math.min(this.parts.pollMs ?? POLL_MS, BACKOFF.firstMs),
       });
       this.#failed.set(id, { failures: failures + 1, at: performance.now() + waitMs });
-      this.#parts.onError(error as Error);
+      this.parts.onError(error as Error);
       return undefined;
     }
   }
@@ -143,13 +140,13 @@ export class ComplianceWorker {
     const onErasing = async (more: readonly string[]) => {
       await this.#own();
       for (const profileId of more) profiles.add(profileId);
-      now &&= await this.#parts.compliance.settle(now, { ...now.request, profiles: [...profiles] });
+      now &&= await this.parts.compliance.settle(now, { ...now.request, profiles: [...profiles] });
     };
     const { kind, customerId, email } = open.request;
-    if (kind === 'shop/redact') await onErasing(await this.#parts.shopEraser.erase(() => this.#own()));
+    if (kind === 'shop/redact') await onErasing(await this.parts.shopEraser.erase(() => this.#own()));
     else {
-      if (customerId !== null) await this.#parts.eraser.erase(identityName('c', customerId), onErasing);
-      if (email !== null) await this.#parts.eraser.eraseByEmail(email, onErasing);
+      if (customerId !== null) await this.parts.eraser.erase(identityName('c', customerId), onErasing);
+      if (email !== null) await this.parts.eraser.eraseByEmail(email, onErasing);
     }
     return now && { open: now, at: Date.now() };
   }
@@ -161,23 +158,23 @@ export class ComplianceWorker {
     for (const { open, at } of done)
       for (const name of open.request.kind === 'shop/redact' ? [EVERY_PROFILE] : namesOf(open.request))
         erasedAt.set(name, at);
-    for (const one of await this.#parts.compliance.list()) {
+    for (const one of await this.parts.compliance.list()) {
       const { kind, erased, at } = one.request;
       if (kind !== 'customers/data_request' || erased) continue;
       const names = [EVERY_PROFILE, ...namesOf(one.request)];
       if (!names.some((name) => at <= (erasedAt.get(name) ?? Number.NEGATIVE_INFINITY))) continue;
       await this.#own();
-      await this.#parts.compliance.settle(one, { ...one.request, ...GONE });
+      await this.parts.compliance.settle(one, { ...one.request, ...GONE });
     }
   }
 
   async #close(erased: readonly OpenRequest[]): Promise<void> {
     const profiles = new Set(erased.flatMap(({ request }) => request.profiles ?? []));
-    const waiting = await findErasures(this.#parts.store, [...profiles]);
+    const waiting = await findErasures(this.parts.store, [...profiles]);
     for (const one of erased) {
       if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
       await this.#own();
-      await this.#alone(one, () => this.#parts.compliance.settle(one, undefined));
+      await this.#alone(one, () => this.parts.compliance.settle(one, undefined));
     }
   }
 
@@ -186,14 +183,14 @@ export class ComplianceWorker {
     if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;
     const args = [this.#name, OWNED_MS];
-    if ((await this.#parts.store.change(OWN, [this.#parts.store.keys.complianceOwner], args)) !== 1)
+    if ((await this.parts.store.change(OWN, [this.parts.store.keys.complianceOwner], args)) !== 1)
       throw new NotOwnerError();
     this.#renewed = performance.now();
   }
 
   async #disown(): Promise<void> {
-    await this.#parts.store
-      .change(OWN, [this.#parts.store.keys.complianceOwner], [this.#name, 0])
+    await this.parts.store
+      .change(OWN, [this.parts.store.keys.complianceOwner], [this.#name, 0])
       .catch(() => {});
   }
 }

@@ -41,30 +41,27 @@ export interface OpenRequest {
 
 /** Methods throw ServiceError `unavailable`. */
 export class Compliance {
-  readonly #store: Store;
-  readonly #onUnreadable: (error: Error) => void;
-
   /** @param onUnreadable called for a request that can't be parsed, which is skipped but stays stored */
-  constructor(store: Store, onUnreadable: (error: Error) => void) {
-    this.#store = store;
-    this.#onUnreadable = onUnreadable;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly onUnreadable: (error: Error) => void,
+  ) {}
 
   /** Stores a webhook's request once. @param request undefined if there is nothing to do */
   async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
-    const { compliance, complianceTaken } = this.#store.keys;
+    const { compliance, complianceTaken } = this.store.keys;
     const digest = createHash('sha256').update(deliveryId).digest('base64url');
     const args = [digest, REMEMBERED_S, request === undefined ? '' : JSON.stringify(request)];
-    await this.#store.change(TAKE, [compliance, complianceTaken], args);
+    await this.store.change(TAKE, [compliance, complianceTaken], args);
   }
 
   async isEmpty(): Promise<boolean> {
-    return (await this.#store.call((client) => client.hlen(this.#store.keys.compliance))) <= 1;
+    return (await this.store.call((client) => client.hlen(this.store.keys.compliance))) <= 1;
   }
 
   /** Oldest first. */
   async list(): Promise<OpenRequest[]> {
-    const kept = await readHash(this.#store, this.#store.keys.compliance);
+    const kept = await readHash(this.store, this.store.keys.compliance);
     return [...kept]
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))
@@ -74,9 +71,9 @@ export class Compliance {
   /** @param changed undefined to close the request @returns undefined if `open` is outdated */
   async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
-    const { compliance } = this.#store.keys;
+    const { compliance } = this.store.keys;
     const isSettled =
-      (await changeField(this.#store, {
+      (await changeField(this.store, {
         ...{ key: compliance, field: open.id, before: open.kept, after: kept },
       })) === 1;
     return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
@@ -86,7 +83,7 @@ export class Compliance {
     try {
       return [{ id, request: JSON.parse(kept) as ComplianceRequest, kept }];
     } catch (error) {
-      this.#onUnreadable(new Error(`The open request ${id} can't be read.`, { cause: error }));
+      this.onUnreadable(new Error(`The open request ${id} can't be read.`, { cause: error }));
       return [];
     }
   }

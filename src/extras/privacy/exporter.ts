@@ -48,11 +48,7 @@ export interface ExporterParts {
 
 /** Methods throw ServiceError `unavailable`. */
 export class Exporter {
-  readonly #parts: ExporterParts;
-
-  constructor(parts: ExporterParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: ExporterParts) {}
 
   /** @returns undefined if there is no such visitor */
   exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
@@ -98,8 +94,8 @@ export class Exporter {
     const [first] = given;
     if (first === undefined || !given.some(({ exists }) => exists)) return;
     for (let round = 0; round < MAX_HOPS; round++) {
-      const { link, home } = await this.#parts.redirects.stateOf(first.name, (one) =>
-        this.#parts.links.peek(one),
+      const { link, home } = await this.parts.redirects.stateOf(first.name, (one) =>
+        this.parts.links.peek(one),
       );
       const location =
         link === undefined ? guestLocation(home) : linkedLocation(link.profileId, link.generation);
@@ -112,7 +108,7 @@ export class Exporter {
   /** @param names identities whose rows the first visitor's export has, too */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#look(names, run);
-    for (const [at, each] of (await this.#parts.emails.findGiven(digest)).entries()) {
+    for (const [at, each] of (await this.parts.emails.findGiven(digest)).entries()) {
       const found = await this.#exportProfile(each, at === 0 ? given : [], run);
       if (found !== undefined) yield found;
     }
@@ -125,7 +121,7 @@ export class Exporter {
     run: Run,
   ): Promise<Visitor | undefined> {
     for (let round = 0; round < MAX_HOPS; round++) {
-      const location = await this.#parts.redirects.locate(profileId);
+      const location = await this.parts.redirects.locate(profileId);
       if (location === undefined || run.profiles.has(location.profileId)) return undefined;
       const isGuest = location.generation === '' && creator !== '';
       const guest = isGuest ? [{ name: creator, exists: true, own: location.profileId }] : [];
@@ -137,17 +133,17 @@ export class Exporter {
 
   /** @param given identities whose rows the export has, too @returns undefined if the profile has moved */
   async #exportAt(location: Location, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
-    const { keys } = this.#parts.store;
+    const { keys } = this.parts.store;
     const { profileId } = location;
-    const members = [...(await readHash(this.#parts.store, keys.members(profileId))).keys()];
-    const facts = await readHash(this.#parts.store, keys.profile(profileId));
+    const members = [...(await readHash(this.parts.store, keys.members(profileId))).keys()];
+    const facts = await readHash(this.parts.store, keys.profile(profileId));
     const leading = await this.#leadingTo(
       profileId,
       new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
     );
     const exported: Record<string, object> = {};
-    for (const { exported: one } of this.#parts.belongings) {
-      const value = await one?.read(this.#parts.store, location);
+    for (const { exported: one } of this.parts.belongings) {
+      const value = await one?.read(this.parts.store, location);
       if (typeof value === 'string') return undefined;
       if (one !== undefined && value !== undefined) exported[one.as] = value;
     }
@@ -200,7 +196,7 @@ export class Exporter {
   /** Waits for the first rows. @returns undefined without CLICKHOUSE_URL */
   async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     try {
-      const rows = (await this.#parts.readRows(table, owners, signal))?.[Symbol.asyncIterator]();
+      const rows = (await this.parts.readRows(table, owners, signal))?.[Symbol.asyncIterator]();
       return rows && startingWith(await rows.next(), rows);
     } catch (error) {
       throw new ServiceError(
@@ -215,8 +211,8 @@ export class Exporter {
   async #look(names: readonly string[], run: Run): Promise<Given[]> {
     const given: Given[] = [];
     for (const name of names) {
-      const { link, exists, home } = await this.#parts.redirects.stateOf(name, (one) =>
-        this.#parts.links.peek(one),
+      const { link, exists, home } = await this.parts.redirects.stateOf(name, (one) =>
+        this.parts.links.peek(one),
       );
       const own = link === undefined ? home : undefined;
       given.push({ name, exists: exists || (await this.#hasRows(name, own, run)), own });
@@ -237,13 +233,13 @@ export class Exporter {
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
-      if ((await this.#parts.links.peek(name)).link?.profileId === profileId) leading.push(name);
+      if ((await this.parts.links.peek(name)).link?.profileId === profileId) leading.push(name);
     return leading;
   }
 
   /** Adds queued erasures, so that the export leaves out rows that ClickHouse hasn't deleted yet. */
   async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
-    const erased = await findErasures(this.#parts.store, [EVERY_PROFILE, ...profiles, ...names]);
+    const erased = await findErasures(this.parts.store, [EVERY_PROFILE, ...profiles, ...names]);
     return { profiles, names, erased };
   }
 }

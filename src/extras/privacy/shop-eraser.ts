@@ -24,32 +24,29 @@ const OF_VISITORS = /^\{(?:request|email|share|wish):/;
 export type OnStep = () => Promise<void> | void;
 
 export class ShopEraser {
-  readonly #store: Store;
-  readonly #pending: Pending;
-
-  constructor(store: Store, pending: Pending) {
-    this.#store = store;
-    this.#pending = pending;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly pending: Pending,
+  ) {}
 
   /** @throws ServiceError `unavailable`, and errors of `onStep` */
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
-    await queueRows(this.#store, [EVERY_PROFILE]);
+    await queueRows(this.store, [EVERY_PROFILE]);
     for (let i = 0; i < 2; i++) await this.#eraseFound(onStep);
-    await this.#pending.clear();
-    await queueRows(this.#store, [EVERY_PROFILE]);
+    await this.pending.clear();
+    await queueRows(this.store, [EVERY_PROFILE]);
     return [EVERY_PROFILE];
   }
 
   async #eraseFound(onStep: OnStep): Promise<void> {
-    const [prefix = ''] = this.#store.keys.nodeMarker(0).split('{');
+    const [prefix = ''] = this.store.keys.nodeMarker(0).split('{');
     let failed: unknown;
     for (const node of await this.#nodes()) {
       let cursor = '0';
       do {
         await onStep();
         const from = cursor;
-        const [after, found] = await this.#store.call(() =>
+        const [after, found] = await this.store.call(() =>
           node.scan(from, 'MATCH', `${prefix}{*`, 'COUNT', PAGE),
         );
         cursor = after;
@@ -65,7 +62,7 @@ export class ShopEraser {
   }
 
   async #erasePage(spelled: readonly string[], prefix: string): Promise<void> {
-    const { keys } = this.#store;
+    const { keys } = this.store;
     const profiles = new Set<string>();
     const steps: (readonly string[])[] = [];
     for (const key of spelled) {
@@ -75,10 +72,10 @@ export class ShopEraser {
     }
     for (const profileId of profiles) steps.push(keys.allOf(profileId));
     const limit = pLimit(MAX_CONCURRENT);
-    await together(steps.map((step) => limit(() => removeKeys(this.#store, step))));
+    await together(steps.map((step) => limit(() => removeKeys(this.store, step))));
   }
 
   async #nodes(): Promise<readonly Redis[]> {
-    return this.#store.call(async (client) => mastersOf(client));
+    return this.store.call(async (client) => mastersOf(client));
   }
 }

@@ -52,21 +52,18 @@ export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerato
 class Incomplete extends Error {}
 
 class Blocks {
-  readonly #bytes: Buffer;
   #at = 0;
   #done = 0;
 
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
+  constructor(private readonly bytes: Buffer) {}
 
   get rest(): Buffer {
-    return this.#bytes.subarray(this.#done);
+    return this.bytes.subarray(this.#done);
   }
 
   *converted(): Generator<Buffer> {
     try {
-      while (this.#at < this.#bytes.length) {
+      while (this.#at < this.bytes.length) {
         yield this.#block();
         this.#done = this.#at;
       }
@@ -79,7 +76,7 @@ class Blocks {
     const begin = this.#at;
     const columns = this.#varint();
     const rows = this.#varint();
-    const parts = [BLOCK_HEAD, this.#bytes.subarray(begin, this.#at)];
+    const parts = [BLOCK_HEAD, this.bytes.subarray(begin, this.#at)];
     for (let i = 0; i < columns; i++) {
       const head = this.#at;
       this.#text();
@@ -88,9 +85,9 @@ class Blocks {
       if (rows > 0) this.#skipVersions(type);
       this.#skip(type, rows);
       parts.push(
-        this.#bytes.subarray(head, values),
+        this.bytes.subarray(head, values),
         DEFAULT_SERIALIZATION,
-        this.#bytes.subarray(values, this.#at),
+        this.bytes.subarray(values, this.#at),
       );
     }
     return Buffer.concat(parts);
@@ -99,18 +96,18 @@ class Blocks {
   #advance(bytes: number): number {
     const from = this.#at;
     this.#at += bytes;
-    if (this.#at > this.#bytes.length) throw new Incomplete();
+    if (this.#at > this.bytes.length) throw new Incomplete();
     return from;
   }
 
   #uint64(): number {
-    return Number(this.#bytes.readBigUInt64LE(this.#advance(8)));
+    return Number(this.bytes.readBigUInt64LE(this.#advance(8)));
   }
 
   #varint(): number {
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
-      const byte = this.#bytes.readUInt8(this.#advance(1));
+      const byte = this.bytes.readUInt8(this.#advance(1));
       value += (byte & 0x7f) * scale;
       if (byte < 0x80) return value;
     }
@@ -118,7 +115,7 @@ class Blocks {
 
   #text(): string {
     const from = this.#advance(this.#varint());
-    return this.#bytes.toString('utf8', from, this.#at);
+    return this.bytes.toString('utf8', from, this.#at);
   }
 
   /** Each LowCardinality in a type has 8 bytes with a version before the column's values. */
@@ -160,7 +157,7 @@ class Blocks {
 
   /** A dictionary has the distinct values, then one index per row. */
   #skipDictionary(inner: string): void {
-    const width = 1 << this.#bytes.readUInt8(this.#advance(8));
+    const width = 1 << this.bytes.readUInt8(this.#advance(8));
     const values = this.#uint64();
     this.#skip(inner.replace(/^Nullable\((.*)\)$/s, '$1'), values);
     const rows = this.#uint64();
