@@ -224,7 +224,7 @@ const RARE = {
   ),
   RECEIVERS_HIGH_WATER: setting(
     integer(1, 1e15),
-    'bytes of deliveries that may wait per receiver and stream; beyond that, the oldest become dead letters',
+    'bytes of deliveries that may wait per receiver; beyond that, the oldest become dead letters',
     '67108864',
   ),
   FLUSH_INTERVAL_MS: setting(

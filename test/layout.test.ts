@@ -298,7 +298,6 @@ const WHOLE =
 /** Where they are allowed: what bounds the collection. */
 const BOUNDED: Readonly<Record<string, string>> = {
   'src/redis/node-markers.ts': 'a field for each master of the cluster',
-  'src/extras/receivers/hand-over.ts': 'at most 20 receivers',
   'src/extras/receivers/receivers.ts': 'at most 20 receivers',
   'src/extras/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',
   'lua/wishlist/changeItems.lua': 'MAX_ITEMS, for a profile from before its bytes were kept',

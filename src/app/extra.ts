@@ -82,7 +82,7 @@ export interface FlushHost {
 
 export interface HandOver {
   /** Gets a batch before the batch leaves its stream, and again after a crash. */
-  handOver(stream: number, ...batch: HandedOver): Promise<void>;
+  handOver(...batch: HandedOver): Promise<void>;
   erase(erased: ErasedUntil): Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';
 import { type OpenReceivers, openReceivers } from '../extras/receivers/deliver.js';
 import { type Replay, replay } from '../extras/receivers/replay.js';
-import { readReceiver } from '../extras/receivers/requests.js';
+import { readReceiver } from '../extras/receivers/schemas.js';
 import { UsageError } from './command-line.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';
@@ -45,7 +45,7 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
     list: async ({ receivers: all }) => Promise.all((await all.list()).map((one) => all.describe(one))),
     async add({ receivers: all }) {
       const asked = { url: id, types: types?.split(','), includePersonal: options.personal === true };
-      return [all.describeNew(await all.add(readReceiver(asked, (url) => all.addresses.faultOf(url))))];
+      return [all.describeNew(await all.add(readReceiver(asked, all.addresses)))];
     },
     pause: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: false }))],
     resume: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: true }))],

@@ -37,7 +37,7 @@ export interface FlusherSpec {
   readonly abandonedMs?: number | undefined;
   readonly backoff?: Backoff | undefined;
   /** Called with inserted events, and again after a crash. */
-  readonly handOver?: ((stream: number, ...batch: HandedOver) => Promise<void>) | undefined;
+  readonly handOver?: ((...batch: HandedOver) => Promise<void>) | undefined;
 }
 
 export interface Flusher {
@@ -104,7 +104,7 @@ function streamStarter(spec: FlusherSpec, signals: Signals) {
         ...{ ...spec, erasures, metrics, log: spec.log.child({ [label]: number }) },
         group: new StreamGroup({ redis, keys, number, isOfVisits, bounds, abandonedMs }),
         insert: (lines: Buffer, signal: AbortSignal) => insert(clickhouse, lines, signal),
-        handOver: handOver && ((...batch: HandedOver) => handOver(number, ...batch)),
+        handOver,
       };
       return flushStream(stream, signals);
     });

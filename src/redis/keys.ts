@@ -18,16 +18,6 @@ export type ProfileKind = (typeof PROFILE_KINDS)[number];
 /** A guest's counts are in its identity. As in lua/includes/retain.lua. */
 export const GUEST_KINDS = PROFILE_KINDS.filter((kind) => kind !== 'r');
 
-export interface DeliveryKeys {
-  readonly queue: string;
-  /** sorted set: see lua/includes/deliveries.lua */
-  readonly taken: string;
-  /** hash: pending bytes, cursor, stats */
-  readonly state: string;
-  /** stream */
-  readonly dead: string;
-}
-
 export function bucketOf(profileId: string): string {
   return profileId.slice(0, profileId.indexOf('.'));
 }
@@ -117,9 +107,10 @@ export function createKeys(prefix: string) {
     visits: streamKeys('visits'),
     /** hash: id -> receiver, JSON */
     receivers: `${prefix}:receivers`,
-    deliveries: (stream: number, receiver: string): DeliveryKeys => {
-      const keyOf = (kind: string) => ofStream(`${kind}:${receiver}`)(stream);
-      return { queue: keyOf('dq'), taken: keyOf('dt'), state: keyOf('ds'), dead: keyOf('dd') };
+    /** stream; sorted set, see lua/extras/receivers/addDeliveries.lua; hash: pending bytes, stats */
+    deliveries: (receiver: string) => {
+      const keyOf = (kind: string) => `${prefix}:{receiver:${receiver}}:${kind}`;
+      return { queue: keyOf('queue'), due: keyOf('due'), state: keyOf('state') };
     },
   };
 }

@@ -56,7 +56,7 @@ for (const { step, stored, waiting } of KILLS)
     t.equal((await pipeline.counts()).stored, stored);
     t.equal((await pendingOf(redis, pipeline.keys, 0)).events, waiting);
     const isHandedOver = step === 'handedOver' || step === 'acknowledged';
-    t.equal(await redis.xlen(pipeline.keys.deliveries(0, id).queue), isHandedOver ? 200 : 0);
+    t.equal(await redis.xlen(pipeline.keys.deliveries(id).queue), isHandedOver ? 200 : 0);
 
     await append(pipeline, 50);
     const flusher = pipeline.flusher({ abandonedMs: 200, handOver: deliveries.handOver.handOver });

@@ -1,13 +1,15 @@
-// One attempt to deliver, with its retry policy.
+// One attempt to deliver, and what follows from its outcome.
 
+import type { Logger } from 'pino';
 import { erasedUnder, isErasedRow } from '../../clickhouse/erased-rows.js';
 import { findErasures } from '../../flush/erasures.js';
 import type { Redirects } from '../../profiles/redirects.js';
 import type { Store } from '../../redis/store.js';
-import { bodyOf, type Line, type PersonalData } from './message.js';
-import type { Connection, Outcome } from './post.js';
-import type { DeliveryQueue, Settled } from './queue.js';
+import { bodyOf, type Line, type PersonalData, parseLine } from './message.js';
+import type { Outcome } from './post.js';
+import type { Resolution, Taken } from './queue.js';
 import { type Receiver, signedHeaders } from './receiver.js';
+import type { Receivers } from './receivers.js';
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
 /** Waits after failed attempts. A failure after the last wait makes a dead letter. */
@@ -17,76 +19,74 @@ const JITTER = 0.1;
 const GONE = 410;
 const BUSY = [429, 503];
 const MAX_RETRY_AFTER_MS = 24 * H;
-
-export interface Held {
-  readonly id: string;
-  readonly attempts: number;
-  readonly line: Line;
-}
+/** A receiver is disabled after this long without a success. */
+const FAILING_MS = 5 * 24 * H;
 
 export interface AttemptSpec {
   readonly store: Store;
   readonly redirects: Pick<Redirects, 'locate'>;
+  readonly receivers: Receivers;
+  readonly log: Logger;
   readonly retriesMs?: readonly number[] | undefined;
-  /** Tests stop the process here. */
-  readonly onStep?: ((step: DeliverStep) => void | Promise<void>) | undefined;
+  readonly answerMs?: number | undefined;
 }
 
-export interface Destination {
-  readonly queue: DeliveryQueue;
-  readonly connection: Connection;
-  readonly receiver: Receiver;
-}
+const NOT_AN_EVENT: Resolution = { outcome: 'dead', why: 'not the line of an event' };
 
-export type DeliverStep = 'read' | 'sent' | 'settled';
-
-export interface Attempted extends Settled {
-  readonly isGone?: boolean;
-}
-
-/** @returns undefined if the connection was closed @throws ServiceError `unavailable` */
+/**
+ * @returns why the receiver must be disabled, or undefined
+ * @throws Redis's errors: the delivery is due again when its lease ends
+ */
 export async function attempt(
-  { store, redirects, retriesMs = RETRIES_MS, onStep }: AttemptSpec,
-  { queue, connection, receiver }: Destination,
-  { id, attempts, line }: Held,
-): Promise<Attempted | undefined> {
-  const [isWaiting, isErased, location] = await Promise.all([
-    store.call(() => queue.holds(id)),
-    isErasedNow(store, line),
+  spec: AttemptSpec,
+  receiver: Receiver,
+  { id, attempts, line: text }: Taken,
+): Promise<string | undefined> {
+  const line = parseLine(text);
+  const outcome = line && (await send(spec, receiver, line));
+  const resolution = line ? resolutionOf(outcome, attempts + 1, spec.retriesMs) : NOT_AN_EVENT;
+  const failingSince = await spec.receivers.queue(receiver.id).resolve(id, resolution);
+  if (resolution.outcome === 'dead')
+    spec.log.warn(
+      { receiver: receiver.id, event: line?.event_id, why: resolution.why },
+      'a delivery failed for good and is a dead letter',
+    );
+  if (outcome?.status === GONE) return 'it answered 410';
+  if (failingSince > 0 && Date.now() - failingSince > FAILING_MS)
+    return 'no delivery succeeded for five days';
+  return undefined;
+}
+
+/** @returns undefined if the visitor was erased */
+async function send(spec: AttemptSpec, receiver: Receiver, line: Line): Promise<Outcome | undefined> {
+  const { store, redirects, receivers, answerMs } = spec;
+  const [erasures, location] = await Promise.all([
+    findErasures(store, erasedUnder(line)),
     redirects.locate(line.profile_id),
   ]);
-  if (!isWaiting || isErased) return { id, outcome: 'drop' };
+  if (isErasedRow(line, line.occurred_at, 'server', erasures)) return undefined;
   const profileId = location?.profileId ?? line.profile_id;
   const personal = receiver.includePersonal ? await personalOf(store, profileId) : undefined;
   const body = bodyOf(line, profileId, personal);
-  await onStep?.('read');
-  const outcome = await connection.post(receiver.url, signedHeaders(receiver, line.event_id, body), body);
-  await onStep?.('sent');
-  return outcome && settle(id, attempts + 1, outcome, retriesMs);
+  return receivers.poster.post(receiver.url, signedHeaders(receiver, line.event_id, body), body, answerMs);
 }
 
-function settle(id: string, attempts: number, outcome: Outcome, retriesMs: readonly number[]): Attempted {
-  const status = 'status' in outcome ? outcome.status : 0;
-  if (status >= 200 && status < 300) return { id, outcome: 'done' };
-  const why = 'status' in outcome ? `answered ${status}` : outcome.error;
-  const failed = { id, why, isGone: status === GONE };
-  const again = (made: number, waitMs: number): Attempted => ({
-    ...failed,
-    outcome: 'again',
-    attempts: made,
-    againInMs: waitMs * (1 + Math.random() * JITTER),
+function resolutionOf(
+  outcome: Outcome | undefined,
+  attempts: number,
+  retriesMs: readonly number[] = RETRIES_MS,
+): Resolution {
+  if (outcome === undefined) return { outcome: 'drop' };
+  const { status, why, retryAfterMs } = outcome;
+  if (status >= 200 && status < 300) return { outcome: 'done' };
+  const retry = (made: number, waitMs: number): Resolution => ({
+    ...{ outcome: 'retry', attempts: made, why },
+    retryInMs: waitMs * (1 + Math.random() * JITTER),
   });
-  const [shortestMs = 0] = retriesMs;
-  if ('status' in outcome && BUSY.includes(status) && outcome.retryAfterMs !== undefined) {
-    const askedMs = Math.min(outcome.retryAfterMs, MAX_RETRY_AFTER_MS);
-    return again(attempts - 1, Math.max(askedMs, shortestMs));
-  }
+  if (BUSY.includes(status) && retryAfterMs !== undefined)
+    return retry(attempts - 1, Math.max(Math.min(retryAfterMs, MAX_RETRY_AFTER_MS), retriesMs[0] ?? 0));
   const waitMs = retriesMs[attempts - 1];
-  return waitMs === undefined ? { ...failed, outcome: 'dead' } : again(attempts, waitMs);
-}
-
-async function isErasedNow(store: Store, line: Line): Promise<boolean> {
-  return isErasedRow(line, line.occurred_at, 'server', await findErasures(store, erasedUnder(line)));
+  return waitMs === undefined ? { outcome: 'dead', why } : retry(attempts, waitMs);
 }
 
 async function personalOf(store: Store, profileId: string): Promise<PersonalData> {

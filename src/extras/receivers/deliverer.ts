@@ -1,62 +1,86 @@
-// Runs a sender for each enabled receiver and stream. Several processes may run, since deliveries are leased.
+// Runs a loop for each enabled receiver. Several processes may run, since deliveries are leased.
 
-import { setMaxListeners } from 'node:events';
-import type { Logger } from 'pino';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pause } from '../../backoff.js';
+import { type AttemptSpec, attempt } from './attempt.js';
 import { ANSWER_MS } from './post.js';
-import { ReceiverSender, type SenderSpec } from './sender.js';
+import type { Receiver } from './receiver.js';
 
-const POLL_MS = 250;
-
-export interface DelivererSpec extends SenderSpec {
-  readonly log: Logger;
-}
+const POLL_MS = 200;
+const RETRY_MS = 2_000;
+const MAX_CONCURRENT = 16;
+/** Leaves 15 s for Redis calls before and after the request. */
+const LEASE_MS = ANSWER_MS + 15_000;
 
 export interface Deliverer {
-  /** Waits for deliveries in flight. After `deadlineMs` it drops the rest, which is due again when its lease ends. */
-  close(deadlineMs?: number): Promise<void>;
+  /** Waits for the deliveries in flight: each has its time limit. */
+  close(): Promise<void>;
 }
 
-export function startDeliverer(spec: DelivererSpec): Deliverer {
+export function startDeliverer(spec: AttemptSpec): Deliverer {
   const stop = new AbortController();
-  const abort = new AbortController();
-  setMaxListeners(0, abort.signal); // one per sender
-  const running = run(spec, stop.signal, abort.signal);
+  const running = run(spec, stop.signal);
   return {
-    async close(deadlineMs = ANSWER_MS) {
+    close() {
       stop.abort();
-      const deadline = setTimeout(() => abort.abort(), deadlineMs);
-      await running;
-      clearTimeout(deadline);
+      return running;
     },
   };
 }
 
-/** `drain` stops leasing; `abort` drops deliveries in flight. */
-async function run(spec: DelivererSpec, drain: AbortSignal, abort: AbortSignal): Promise<void> {
-  const { receivers, log } = spec;
-  /** Senders by stream and receiver; at most MAX_RECEIVERS per stream. */
-  const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
-  while (!drain.aborted) {
+async function run(spec: AttemptSpec, stop: AbortSignal): Promise<void> {
+  /** As of the last poll; empty at the end. */
+  const enabled = new Map<string, Receiver>();
+  const loops = new Map<string, Promise<void>>();
+  while (!stop.aborted) {
     try {
-      const [all, streams] = await Promise.all([receivers.list(), receivers.streams()]);
-      for (const receiver of all)
-        for (const stream of streams) {
-          const name = `${stream} ${receiver.id}`;
-          const running = senders.get(name);
-          if (running === undefined && receiver.isEnabled && !drain.aborted) {
-            const queue = receivers.queueAt(stream, receiver.id);
-            const sender = new ReceiverSender(spec, receiver, queue, log.child({ deliveries: stream }));
-            senders.set(name, { sender, ended: sender.run(abort).finally(() => senders.delete(name)) });
-          } else running?.sender.update(receiver);
-        }
-      for (const { sender } of senders.values())
-        if (!all.some(({ id }) => id === sender.receiver.id)) sender.end();
+      const all = await spec.receivers.list();
+      enabled.clear();
+      for (const one of all) if (one.isEnabled) enabled.set(one.id, one);
     } catch (error) {
-      log.warn({ err: error }, 'receivers could not be read from Redis; trying again');
+      spec.log.warn({ err: error }, 'receivers could not be read from Redis; trying again');
     }
-    await pause(POLL_MS, drain);
+    for (const id of enabled.keys())
+      if (!loops.has(id)) {
+        const loop = deliverTo(spec, id, () => enabled.get(id));
+        loops.set(
+          id,
+          loop.finally(() => loops.delete(id)),
+        );
+      }
+    await pause(POLL_MS, stop);
   }
-  for (const { sender } of senders.values()) sender.end();
-  await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
+  enabled.clear();
+  await Promise.all(loops.values());
+}
+
+/** Never rejects. @param current the receiver, until it is disabled or removed, or the process ends */
+async function deliverTo(spec: AttemptSpec, id: string, current: () => Receiver | undefined): Promise<void> {
+  const log = spec.log.child({ receiver: id });
+  const queue = spec.receivers.queue(id);
+  const inFlight = new Set<Promise<void>>();
+  let disabledWhy: string | undefined;
+  try {
+    for (let receiver = current(); receiver && disabledWhy === undefined; receiver = current()) {
+      for (const taken of await queue.take(MAX_CONCURRENT - inFlight.size, LEASE_MS)) {
+        const sent = attempt(spec, receiver, taken)
+          .then((why) => {
+            disabledWhy ??= why;
+          })
+          .catch((error) => {
+            log.warn({ err: error }, 'Redis failed: a delivery is due again when its lease ends');
+          })
+          .finally(() => inFlight.delete(sent));
+        inFlight.add(sent);
+      }
+      await Promise.race([...inFlight, sleep(POLL_MS)]);
+    }
+    await Promise.all(inFlight);
+    if (disabledWhy === undefined) return;
+    await spec.receivers.change(id, { isEnabled: false, disabledWhy });
+    log.error({ why: disabledWhy }, 'a receiver is disabled: it is sent nothing until it is resumed');
+  } catch (error) {
+    log.warn({ err: error }, 'deliveries to a receiver stopped and will go on');
+    await Promise.all([...inFlight, sleep(RETRY_MS)]);
+  }
 }

@@ -6,19 +6,15 @@ import type { HandOver } from '../../app/extra.js';
 import { eventTypeOf, isImport } from '../../events/row.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
-import { streamsOf } from '../../redis/node-markers.js';
-import { together } from '../../together.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
+import { readReceivers } from './receivers.js';
 
 export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
-  const readReceivers = async () =>
-    (await redis.hvals(keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);
-  const queueOf = (stream: number, receiver: string) =>
-    new DeliveryQueue(redis, keys, { stream, receiver }, highWater);
+  const queueOf = (receiver: string) => new DeliveryQueue(redis, keys, receiver, highWater);
   return {
-    async handOver(stream, batch, refused) {
-      const receivers = await readReceivers();
+    async handOver(batch, refused) {
+      const receivers = await readReceivers(redis, keys);
       if (receivers.length === 0) return;
       const left = new Set(refused.map(({ line }) => line.toString()));
       const lines = batch
@@ -27,7 +23,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
         .filter((line) => line !== '' && !left.has(line) && !isImport(line));
       const give = async (receiver: Receiver) => {
         const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
-        const dead = taken.length > 0 ? await queueOf(stream, receiver.id).add(taken) : 0;
+        const dead = taken.length > 0 ? await queueOf(receiver.id).add(taken) : 0;
         if (dead > 0)
           log.warn(
             { receiver: receiver.id, deliveries: dead },
@@ -37,11 +33,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
       await Promise.all(receivers.map(give));
     },
     async erase(erased) {
-      const receivers = await readReceivers();
-      if (receivers.length === 0) return;
-      const streams = await streamsOf(redis, keys);
-      const queues = streams.flatMap((stream) => receivers.map(({ id }) => queueOf(stream, id)));
-      await together(queues.map((queue) => queue.erase(erased)));
+      for (const { id } of await readReceivers(redis, keys)) await queueOf(id).erase(erased);
     },
   };
 }

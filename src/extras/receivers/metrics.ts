@@ -9,27 +9,26 @@ export function receiverMetrics(
   receivers: Receivers,
   highWater: number,
 ): () => Promise<void> {
-  const options = { registers: [registry], labelNames: ['receiver'] as const };
-  const gauge = (name: string, help: string) =>
-    new Gauge({ name: `wishmeter_receiver_${name}`, help, ...options });
-  const counter = (name: string, help: string) =>
-    new Counter({ name: `wishmeter_receiver_${name}`, help, ...options });
-  const enabled = gauge('enabled', '1 if enabled, 0 if paused or disabled');
-  const pending = gauge('pending_deliveries', 'Pending deliveries');
-  const bytes = gauge('pending_bytes', 'Bytes of pending deliveries, at all streams');
-  const late = gauge(
-    'oldest_due_seconds',
-    'How long the oldest delivery has been due; absent while disabled',
+  const named = (name: string, help: string) => ({
+    ...{ name: `wishmeter_receiver_${name}`, help, registers: [registry], labelNames: ['receiver'] as const },
+  });
+  const enabled = new Gauge(named('enabled', '1 if enabled, 0 if paused or disabled'));
+  const pending = new Gauge(named('pending_deliveries', 'Pending deliveries'));
+  const bytes = new Gauge(named('pending_bytes', 'Bytes of pending deliveries'));
+  const late = new Gauge(
+    named('oldest_due_seconds', 'How long the oldest delivery has been due; absent while disabled'),
   );
-  const delivered = counter('deliveries_total', 'Accepted deliveries');
-  const failures = counter('failures_total', 'Failed attempts to deliver');
-  const dead = counter(
-    'dead_letters_total',
-    'Deliveries that became dead letters: failed for too long, or too many pending',
+  const delivered = new Counter(named('deliveries_total', 'Accepted deliveries'));
+  const failures = new Counter(named('failures_total', 'Failed attempts to deliver'));
+  const dead = new Counter(
+    named(
+      'dead_letters_total',
+      'Deliveries that became dead letters: failed for too long, or too many pending',
+    ),
   );
   new Gauge({
     name: 'wishmeter_receiver_high_water_bytes',
-    help: 'RECEIVERS_HIGH_WATER: pending bytes at a stream beyond which the oldest become dead letters',
+    help: 'RECEIVERS_HIGH_WATER: pending bytes beyond which the oldest become dead letters',
     registers: [registry],
   }).set(highWater);
   const read = async () => {

@@ -1,77 +1,46 @@
 // Posts to a receiver. A redirect is a failure. We don't use `fetch`, since each connection must use `guardedLookup`.
 
-import {
-  type ClientRequest,
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingMessage,
-} from 'node:http';
+import { once } from 'node:events';
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
-export const MAX_CONCURRENT = 16;
 
-export type Outcome =
-  | {
-      readonly status: number;
-      /** Undefined without a valid Retry-After. */
-      readonly retryAfterMs: number | undefined;
-    }
-  | { readonly error: string };
+export interface Outcome {
+  /** 0 without an answer. */
+  readonly status: number;
+  /** Why it is a failure, if it is one. */
+  readonly why: string;
+  /** Undefined without a valid Retry-After. */
+  readonly retryAfterMs?: number | undefined;
+}
 
-export class Connection {
+export class Poster {
   readonly #addresses: Addresses;
-  readonly #answerMs: number;
-  readonly #http: HttpAgent;
-  readonly #https: HttpsAgent;
-  #isClosed = false;
+  readonly #http = new HttpAgent({ keepAlive: true });
+  readonly #https = new HttpsAgent({ keepAlive: true });
 
-  constructor(addresses: Addresses, answerMs = ANSWER_MS) {
+  constructor(addresses: Addresses) {
     this.#addresses = addresses;
-    this.#answerMs = answerMs;
-    const options = { keepAlive: true, maxSockets: MAX_CONCURRENT, maxFreeSockets: MAX_CONCURRENT };
-    this.#http = new HttpAgent(options);
-    this.#https = new HttpsAgent(options);
   }
 
-  /** Never rejects. @returns undefined after `close` */
+  /** Never rejects. */
   async post(
     url: string,
     headers: Readonly<Record<string, string>>,
     body: string,
-  ): Promise<Outcome | undefined> {
-    const deadline = performance.now() + this.#answerMs;
-    try {
-      const answer = await this.#send(this.#addresses.parse(url), headers, body, deadline);
-      return this.#isClosed ? undefined : answer;
-    } catch (error) {
-      if (this.#isClosed) return undefined;
-      const { code, message } = error as NodeJS.ErrnoException;
-      return { error: code ?? message };
-    }
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    this.#http.destroy();
-    this.#https.destroy();
-  }
-
-  async #send(
-    url: URL,
-    headers: Readonly<Record<string, string>>,
-    body: string,
-    deadline: number,
+    answerMs = ANSWER_MS,
   ): Promise<Outcome> {
-    for (;;) {
+    const signal = AbortSignal.timeout(answerMs);
+    try {
+      const target = this.#addresses.parse(url);
       const [request, agent] =
-        url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http];
-      const sent = request(url, {
+        target.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http];
+      const sent = request(target, {
         method: 'POST',
-        agent,
-        lookup: this.#addresses.guardedLookup,
+        ...{ agent, signal, lookup: this.#addresses.guardedLookup },
         headers: {
           ...headers,
           'content-type': 'application/json',
@@ -79,34 +48,23 @@ export class Connection {
           'user-agent': 'wishmeter',
         },
       });
-      const late = new Error(`no answer in ${this.#answerMs / 1_000} s`);
-      const timer = setTimeout(() => sent.destroy(late), deadline - performance.now());
-      sent.once('close', () => clearTimeout(timer));
-      try {
-        return await answerOf(sent, body);
-      } catch (error) {
-        // The receiver closed the connection just as we reused it, so try another connection.
-        const { code } = error as NodeJS.ErrnoException;
-        if (!sent.reusedSocket || code !== 'ECONNRESET' || this.#isClosed) throw error;
-      }
+      sent.end(body);
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+      sent.on('error', () => {});
+      discard(answer);
+      const status = answer.statusCode ?? 0;
+      return { status, why: `answered ${status}`, retryAfterMs: readRetryAfter(answer) };
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      const why = signal.aborted ? `no answer in ${answerMs / 1_000} s` : (code ?? message);
+      return { status: 0, why };
     }
   }
 }
 
-function answerOf(request: ClientRequest, body: string): Promise<Outcome> {
-  return new Promise((resolve, reject) => {
-    request.on('error', reject);
-    request.on('response', (answer) => {
-      discard(answer);
-      const retryAfterMs = readRetryAfter(answer.headers['retry-after']);
-      resolve({ status: answer.statusCode ?? 0, retryAfterMs });
-    });
-    request.end(body);
-  });
-}
-
 /** See RFC 9110, 10.2.3. */
-function readRetryAfter(text = ''): number | undefined {
+function readRetryAfter({ headers }: IncomingMessage): number | undefined {
+  const text = headers['retry-after'] ?? '';
   const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.now();
   return Number.isNaN(ms) ? undefined : ms;
 }

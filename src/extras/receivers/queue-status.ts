@@ -1,4 +1,4 @@
-// The status of a receiver, summed over its queues.
+// The status of a receiver's queue, from its stats.
 
 /** Times are milliseconds since 1970, or 0 for never. */
 export interface QueueStatus {
@@ -17,39 +17,34 @@ export interface QueueStatus {
   readonly lateMs: number;
 }
 
-/** Fields of the state hash, plus `pending` and the next delivery's `dueAt`, or `Infinity`. */
-export type QueueState = Readonly<Record<string, string>>;
-
 /** Counts are kept by steps of five minutes: an hour is twelve, plus the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
+/** Scores of `due`: milliseconds times this, plus the number of attempts. */
+const SCORE_PER_MS = 16;
 
-export function statusOf(states: readonly QueueState[]): QueueStatus {
-  const all = (name: string) => states.map((state) => Number(state[name] ?? 0));
-  const total = (name: string) => sum(all(name));
-  const latest = (name: string) => Math.max(0, ...all(name));
-  const lastFailureAt = latest('lastFailureAt');
-  const steps = states.flatMap(stepsOfHour);
+/** @param first the lowest score of `due` */
+export function statusOf(
+  stats: Readonly<Record<string, string>>,
+  pending: number,
+  first = 'Infinity',
+): QueueStatus {
+  const number = (name: string) => Number(stats[name] ?? 0);
+  const oldest = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
+  const steps = Array.from({ length: STEPS }, (_, i) => (stats[`recent${i}`] ?? '').split(' ').map(Number));
+  const inHour = (kind: 1 | 2) =>
+    steps.reduce((sum, step) => sum + ((step[0] ?? 0) >= oldest ? (step[kind] ?? 0) : 0), 0);
   return {
-    pending: total('pending'),
-    bytes: total('bytes'),
-    delivered: total('delivered'),
-    failures: total('failures'),
-    dead: total('dead'),
-    deliveredInHour: sum(steps.map(([, delivered = 0]) => delivered)),
-    failuresInHour: sum(steps.map(([, , failures = 0]) => failures)),
-    lastSuccessAt: latest('lastSuccessAt'),
-    lastFailureAt,
-    lastError: states[all('lastFailureAt').indexOf(lastFailureAt)]?.['lastError'] ?? '',
-    lateMs: Math.max(0, Date.now() - Math.min(...all('dueAt'))),
+    pending,
+    bytes: number('bytes'),
+    delivered: number('delivered'),
+    failures: number('failures'),
+    dead: number('dead'),
+    deliveredInHour: inHour(1),
+    failuresInHour: inHour(2),
+    lastSuccessAt: number('lastSuccessAt'),
+    lastFailureAt: number('lastFailureAt'),
+    lastError: stats['lastError'] ?? '',
+    lateMs: Math.max(0, Date.now() - Math.floor(Number(first) / SCORE_PER_MS)),
   };
 }
-
-/** Returns `[step, delivered, failures]` of each slot, without slots of an older step. */
-function stepsOfHour(state: QueueState): number[][] {
-  const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
-  const slots = Array.from({ length: STEPS }, (_, i) => (state[`recent${i}`] ?? '').split(' ').map(Number));
-  return slots.filter(([step = 0]) => step >= first);
-}
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);

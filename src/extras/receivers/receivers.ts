@@ -1,13 +1,15 @@
 // The receivers of a deployment, in one hash, changed by compare-and-set.
 
+import type { Config } from '../../config.js';
 import { ServiceError } from '../../errors.js';
+import type { RedisClient } from '../../redis/client.js';
 import { changeField } from '../../redis/hash.js';
+import type { Keys } from '../../redis/keys.js';
 import { LUA } from '../../redis/lua-codes.js';
-import { streamsOf } from '../../redis/node-markers.js';
 import type { Store } from '../../redis/store.js';
-import { AddressError, type Addresses } from './address.js';
+import { AddressError, Addresses } from './address.js';
 import { testBody } from './message.js';
-import { Connection } from './post.js';
+import { Poster } from './post.js';
 import { DeliveryQueue } from './queue.js';
 import { type QueueStatus, statusOf } from './queue-status.js';
 import {
@@ -18,29 +20,37 @@ import {
   type ReceiverChange,
   signedHeaders,
 } from './receiver.js';
+import type { Resolve } from './resolver.js';
+
+type Settings = Pick<Config, 'RECEIVERS_PRIVATE' | 'RECEIVERS_HIGH_WATER'>;
 
 const MAX_RECEIVERS = 20;
 /** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 const UNKNOWN = 'There is no receiver of this id.';
 
+/** Oldest first. */
+export async function readReceivers(redis: RedisClient, keys: Keys): Promise<Receiver[]> {
+  const all = (await redis.hvals(keys.receivers)).map(parse);
+  return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
+}
+
 /** Methods throw ServiceError: `unavailable`, `not_found` for an id, `invalid_request` for a URL. */
 export class Receivers {
   readonly #store: Store;
-  readonly addresses: Addresses;
   readonly #highWater: number;
+  readonly addresses: Addresses;
+  readonly poster: Poster;
 
-  constructor(store: Store, addresses: Addresses, highWater: number) {
+  constructor(store: Store, config: Settings, resolve?: Resolve) {
     this.#store = store;
-    this.addresses = addresses;
-    this.#highWater = highWater;
+    this.#highWater = config.RECEIVERS_HIGH_WATER;
+    this.addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow', resolve);
+    this.poster = new Poster(this.addresses);
   }
 
-  /** Oldest first. */
-  async list(): Promise<Receiver[]> {
-    const { receivers } = this.#store.keys;
-    const kept = await this.#store.call((client) => client.hvals(receivers));
-    return kept.map(parse).sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
+  list(): Promise<Receiver[]> {
+    return this.#store.call((client) => readReceivers(client, this.#store.keys));
   }
 
   async get(id: string): Promise<Receiver> {
@@ -61,7 +71,7 @@ export class Receivers {
 
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
-    if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
+    if (change.isEnabled) await this.#store.call(() => this.queue(id).forgive());
     const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(parse(kept), change)));
     if (changed === undefined) throw new ServiceError('not_found', UNKNOWN);
     return parse(changed);
@@ -69,51 +79,34 @@ export class Receivers {
 
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
-    // Clear the queues even if there is no receiver: an earlier removal may have failed here.
-    for (const queue of await this.queues(id)) await queue.clear();
+    // Even if there is no receiver: an earlier removal may have failed here.
+    await this.#store.call(() => this.queue(id).clear());
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
 
   async test(id: string): Promise<{ readonly status: number } | { readonly error: string }> {
     const receiver = await this.get(id);
-    const connection = new Connection(this.addresses);
-    try {
-      const body = testBody();
-      const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
-      const outcome = await connection.post(receiver.url, headers, body);
-      if (outcome === undefined) return { error: 'the process ends' };
-      return 'status' in outcome ? { status: outcome.status } : outcome;
-    } finally {
-      connection.close();
-    }
+    const body = testBody();
+    const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
+    const { status, why } = await this.poster.post(receiver.url, headers, body);
+    return status === 0 ? { error: why } : { status };
   }
 
   /** Doesn't call Redis: an error would lose the secret. */
   describeNew(receiver: Receiver): object {
-    return describeReceiver(receiver, statusOf([]), true);
+    return describe(receiver, statusOf({}, 0), true);
   }
 
   async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
-    return describeReceiver(receiver, await this.statusOf(receiver.id), isSecretNew);
+    return describe(receiver, await this.statusOf(receiver.id), isSecretNew);
   }
 
-  async statusOf(id: string): Promise<QueueStatus> {
-    const states = await this.#store.call(async () =>
-      Promise.all((await this.queues(id)).map((queue) => queue.state())),
-    );
-    return statusOf(states);
+  statusOf(id: string): Promise<QueueStatus> {
+    return this.#store.call(() => this.queue(id).status());
   }
 
-  async queues(id: string): Promise<DeliveryQueue[]> {
-    return (await this.streams()).map((stream) => this.queueAt(stream, id));
-  }
-
-  streams(): Promise<number[]> {
-    return this.#store.call((redis) => streamsOf(redis, this.#store.keys));
-  }
-
-  queueAt(stream: number, id: string): DeliveryQueue {
-    return new DeliveryQueue(this.#store.client, this.#store.keys, { stream, receiver: id }, this.#highWater);
+  queue(id: string): DeliveryQueue {
+    return new DeliveryQueue(this.#store.client, this.#store.keys, id, this.#highWater);
   }
 
   #kept(id: string): Promise<string | null> {
@@ -133,10 +126,8 @@ export class Receivers {
   }
 
   #put(id: string, before: string, after: string): Promise<number> {
-    return changeField(this.#store, {
-      ...{ key: this.#store.keys.receivers, field: id, before, after },
-      most: MAX_RECEIVERS,
-    });
+    const key = this.#store.keys.receivers;
+    return changeField(this.#store, { key, field: id, before, after, most: MAX_RECEIVERS });
   }
 
   async #checkUrl(url: string): Promise<void> {
@@ -149,7 +140,7 @@ export class Receivers {
   }
 }
 
-function describeReceiver(receiver: Receiver, status: QueueStatus, isSecretNew: boolean): object {
+function describe(receiver: Receiver, status: QueueStatus, isSecretNew: boolean): object {
   const { id, url, types, includePersonal, isEnabled, createdAt, secret } = receiver;
   return {
     ...{ id, url, types, includePersonal, isEnabled, createdAt },

@@ -6,7 +6,6 @@ import { StartupError } from '../../errors.js';
 import { isErased, readErasures } from '../../flush/erasures.js';
 import type { Store } from '../../redis/store.js';
 import type { DeliveryQueue } from './queue.js';
-import { statusOf } from './queue-status.js';
 import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
@@ -42,16 +41,9 @@ export interface Replay {
  * @returns the number of queued deliveries
  * @throws StartupError if the receiver is disabled; ServiceError `not_found`; database errors
  */
-export async function replay({
-  clickhouse,
-  store,
-  receivers,
-  id,
-  since,
-  page = PAGE,
-}: Replay): Promise<number> {
-  const [queue] = await receivers.queues(id);
-  if (queue === undefined) throw new StartupError('Redis holds no data of wishmeter.');
+export async function replay(replay: Replay): Promise<number> {
+  const { clickhouse, store, receivers, id, since, page = PAGE } = replay;
+  const queue = receivers.queue(id);
   const until = Date.now();
   let queued = 0;
   for (let [at, after] = [since, NO_EVENT]; ; ) {
@@ -79,7 +71,7 @@ async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue)
   for (;;) {
     const receiver = await receivers.get(id);
     if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
-    if (statusOf([await queue.state()]).bytes <= queue.highWater / 2) return receiver;
+    if ((await queue.status()).bytes <= queue.highWater / 2) return receiver;
     await sleep(WAIT_MS);
   }
 }

@@ -1,42 +1,38 @@
 // JSON Schemas of /receivers, for validation and for /openapi.json.
 
+import type { Issue } from '../../errors.js';
 import { boolean, text, textOrNull, time, timeOrNull, word } from '../../field-schemas.js';
 import { answerOf } from '../../http/answer-schemas.js';
-import { DELIVERY_TYPES, EVERY_TYPE } from './receiver.js';
+import { compile } from '../../validation/validator.js';
+import type { Addresses } from './address.js';
+import { DELIVERY_TYPES, EVERY_TYPE, type NewReceiver, type ReceiverChange } from './receiver.js';
 
-const receiverUrl = {
+const type = word([...DELIVERY_TYPES, EVERY_TYPE]);
+const url = {
   type: 'string',
   maxBytes: 2_048,
   description:
     '`https:`, at a host that resolves to public addresses only (see RECEIVERS_PRIVATE), without user and password',
 } as const;
-const receiverTypes = {
+const types = {
   type: 'array',
   minItems: 1,
   maxItems: 2 * DELIVERY_TYPES.length,
-  items: { type: 'string', enum: [...DELIVERY_TYPES, EVERY_TYPE] },
+  items: type,
   description: 'What it is sent; `*` alone is everything',
 } as const;
+const personal = 'Whether it is sent e-mail addresses and names';
 
 export const receiverBody = {
   type: 'object',
   required: ['url', 'types'],
-  properties: {
-    url: receiverUrl,
-    types: receiverTypes,
-    includePersonal: {
-      ...boolean,
-      description: 'Whether it is sent e-mail addresses and names',
-      default: false,
-    },
-  },
+  properties: { url, types, includePersonal: { ...boolean, description: personal, default: false } },
 } as const;
 
 export const receiverChangeBody = {
   type: 'object',
   properties: {
-    url: receiverUrl,
-    types: receiverTypes,
+    ...{ url, types },
     isEnabled: { ...boolean, description: 'While it is false deliveries wait' },
     rotateSecret: { ...boolean, description: 'Makes a new secret; the old one signs beside it for 24 h' },
   },
@@ -45,7 +41,7 @@ export const receiverChangeBody = {
 const receiverFields = {
   id: text,
   url: text,
-  types: { type: 'array', items: word([...DELIVERY_TYPES, EVERY_TYPE]) },
+  types: { type: 'array', items: type },
   includePersonal: boolean,
   isEnabled: { ...boolean, description: 'False once it was paused, answered 410 or failed for five days' },
   createdAt: time,
@@ -58,10 +54,7 @@ const secret = { type: 'string', description: 'Only where it was made by this re
 
 export const receiver = answerOf(receiverFields);
 export const createdReceiverAnswer = answerOf({ ...receiverFields, secret });
-export const changedReceiverAnswer = {
-  ...receiver,
-  properties: { ...receiverFields, secret },
-} as const;
+export const changedReceiverAnswer = { ...receiver, properties: { ...receiverFields, secret } } as const;
 export const receiverListAnswer = answerOf({ receivers: { type: 'array', items: receiver } });
 export const deletedAnswer = answerOf({ deleted: { ...boolean, enum: [true] } });
 export const receiverTestAnswer = {
@@ -71,3 +64,30 @@ export const receiverTestAnswer = {
     error: { type: 'string', description: 'Why there was no answer' },
   },
 } as const;
+
+const checkReceiver = compile<Omit<NewReceiver, 'includePersonal'> & Partial<NewReceiver>>(receiverBody);
+const checkReceiverChange = compile<ReceiverChange>(receiverChangeBody);
+
+export function readReceiver(body: unknown, addresses: Addresses): NewReceiver {
+  const { url, types, includePersonal = false } = checkReceiver(body, faultsOf(body, addresses));
+  return { url, types: [...new Set(types)], includePersonal };
+}
+
+export function readReceiverChange(body: unknown, addresses: Addresses): ReceiverChange {
+  const { url, types, isEnabled, rotateSecret } = checkReceiverChange(body, faultsOf(body, addresses));
+  return { url, types: types && [...new Set(types)], isEnabled, rotateSecret };
+}
+
+/** Faults beyond the schemas. */
+function faultsOf(body: unknown, addresses: Addresses): Issue[] {
+  const { url, types } = (body ?? {}) as { readonly url?: unknown; readonly types?: unknown };
+  const faults: Issue[] = [];
+  try {
+    if (typeof url === 'string') addresses.parse(url);
+  } catch (error) {
+    faults.push({ path: '/url', message: (error as Error).message });
+  }
+  if (Array.isArray(types) && types.length > 1 && types.includes(EVERY_TYPE))
+    faults.push({ path: '/types', message: 'must be `*` alone, or a list of types' });
+  return faults;
+}

@@ -38,7 +38,7 @@ export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<v
     gone.answer = (res) => void res.writeHead(410).end();
     await receivers.change(c.id, { isEnabled: false });
     const began = Date.now();
-    await send(0, {}, {});
+    await send({}, {});
     deliverer();
     await until('both have answered', async () => {
       const [first, second] = [await receivers.statusOf(a.id), await receivers.statusOf(b.id)];

@@ -7,11 +7,10 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodeEvent, encodeMerge, encodeOrderLine } from '../../../src/events/row.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
-import { streamsOf } from '../../../src/redis/node-markers.js';
 import { startApp } from '../../harness/app.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
-import { type Deliveries, openDeliveries, startTool, type Tool } from './fixtures.js';
+import { openDeliveries, startTool, type Tool } from './fixtures.js';
 
 const WHO = { device: 'phone', locale: 'de', email: null, firstName: null, lastName: null };
 const redis = await startTestRedis(t);
@@ -19,17 +18,10 @@ let opened = 0;
 const open = (t: Test, on: TestRedis = redis) => openDeliveries(t, on, `d${opened++}`);
 const arrived = (tool: Tool, n: number) => until(`${n} deliveries`, () => tool.delivered.length >= n);
 const ids = (tool: Tool) => tool.delivered.map(({ id }) => id);
-const statusOf = async ({ receivers }: Deliveries) => {
-  const [one] = await receivers.list();
-  return receivers.statusOf(one?.id ?? '');
-};
-const settled = (deliveries: Deliveries) =>
-  until('nothing waits', async () => (await statusOf(deliveries)).pending === 0);
-
 t.test('an event arrives as analysts see it, under its own id, signed', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   await deliveries.receiver(tool);
-  const [id] = await deliveries.send(0, {
+  const [id] = await deliveries.send({
     profileId: '1.sA',
     identity: { ...WHO, customerId: '7', sessionId: 's-1' },
     payload: { productId: '1001', note: 'ü' },
@@ -54,8 +46,8 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
   });
   t.equal(headers['webhook-id'], id);
   t.equal(headers['content-type'], 'application/json');
-  await settled(deliveries);
-  t.match(await statusOf(deliveries), { pending: 0, bytes: 0, delivered: 1, failures: 0, dead: 0 });
+  await deliveries.settled();
+  t.match(await deliveries.status(), { pending: 0, bytes: 0, delivered: 1, failures: 0, dead: 0 });
   t.same(tool.faults, []);
 });
 
@@ -81,7 +73,7 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
       undefined,
     ),
   ];
-  await deliveries.handOver.handOver(0, Buffer.from(lines.join('')), []);
+  await deliveries.handOver.handOver(Buffer.from(lines.join('')), []);
   deliveries.deliverer();
   await arrived(tool, 1);
   t.same(
@@ -115,18 +107,18 @@ t.test(
   'a receiver is sent the types that it takes, from when it was made, and nothing that ClickHouse refused',
   async (t) => {
     const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
-    await deliveries.send(0, {});
+    await deliveries.send({});
     const { client, keys } = deliveries.store;
-    t.same(await client.keys(keys.deliveries(0, '*').queue), [], 'without receivers nothing is written');
+    t.same(await client.keys(keys.deliveries('*').queue), [], 'without receivers nothing is written');
     await deliveries.receiver(adds, { types: ['add'] });
     await deliveries.receiver(all);
-    const [add, remove] = await deliveries.send(0, { type: 'add' }, { type: 'remove' });
+    const [add, remove] = await deliveries.send({ type: 'add' }, { type: 'remove' });
     const identity = { ...WHO, customerId: null, sessionId: 's' };
     const refused = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
     const letter = { line: Buffer.from(refused.slice(0, -1)), code: 1, reason: '' };
-    await deliveries.handOver.handOver(0, Buffer.from(refused), [letter]);
+    await deliveries.handOver.handOver(Buffer.from(refused), [letter]);
     deliveries.deliverer();
-    await settled(deliveries);
+    await deliveries.settled();
     await arrived(all, 2);
     t.same(ids(adds), [add]);
     t.same(ids(all), [add, remove]);
@@ -139,13 +131,13 @@ t.test('no more than 16 are sent at once, each once, and no more are taken', asy
   const { client, keys } = deliveries.store;
   const counts: number[] = [];
   tool.answer = async (res) => {
-    counts.push(await client.zcard(keys.deliveries(0, id).taken));
+    counts.push(await client.zcount(keys.deliveries(id).due, (Date.now() + 10_000) * 16, '+inf'));
     setTimeout(() => res.end(), 50);
   };
-  const sent = await deliveries.send(0, ...Array(600).fill({}));
+  const sent = await deliveries.send(...Array(600).fill({}));
   deliveries.deliverer();
   await arrived(tool, 600);
-  await settled(deliveries);
+  await deliveries.settled();
   t.equal(tool.mostAtOnce, 16);
   t.equal(Math.max(...counts), 16);
   t.same(ids(tool).sort(), sent.sort());
@@ -157,9 +149,9 @@ t.test('what fails comes again under the same id until it is taken, and holds no
   let failures = 2;
   tool.answer = (res, { body }) =>
     void res.writeHead(body.data.payload.bad && failures-- > 0 ? 500 : 204).end();
-  const [bad, good] = await deliveries.send(0, { payload: { bad: true } }, {});
+  const [bad, good] = await deliveries.send({ payload: { bad: true } }, {});
   deliveries.deliverer();
-  await settled(deliveries);
+  await deliveries.settled();
   t.same(
     ids(tool).filter((id) => id === bad),
     [bad, bad, bad],
@@ -168,11 +160,11 @@ t.test('what fails comes again under the same id until it is taken, and holds no
     ids(tool).filter((id) => id === good),
     [good],
   );
-  t.match(await statusOf(deliveries), { delivered: 2, failures: 2, dead: 0, lastError: 'answered 500' });
+  t.match(await deliveries.status(), { delivered: 2, failures: 2, dead: 0, lastError: 'answered 500' });
 });
 
 const NOWHERE = 'http://127.0.0.1:1/';
-for (const [what, answer, why] of [
+const FAILURES = [
   ['a redirect', (res) => res.writeHead(302, { location: 'http://169.254.169.254/' }).end(), 'answered 302'],
   ['400', (res) => res.writeHead(400).end('no'), 'answered 400'],
   ['a Retry-After of 500', (res) => res.writeHead(500, { 'retry-after': '0' }).end(), 'answered 500'],
@@ -185,67 +177,86 @@ for (const [what, answer, why] of [
   ['a broken connection', (res) => res.destroy(), /ECONNRESET|socket hang up/],
   ['half a head', (res) => res.socket?.write('HTTP/1.1 200'), /^no answer in/],
   [NOWHERE, () => {}, 'ECONNREFUSED'],
-] satisfies readonly [string, Tool['answer'], string | RegExp][])
-  t.test(`${what} is a failure, and after the last attempt a dead letter`, async (t) => {
-    const [deliveries, tool] = [await open(t), await startTool(t)];
+] satisfies readonly [string, Tool['answer'], string | RegExp][];
+t.test('what is a failure, and after the last attempt a dead letter', async (t) => {
+  const deliveries = await open(t);
+  const receivers = [];
+  for (const [what, answer, why] of FAILURES) {
+    const tool = await startTool(t);
     const { id } = await deliveries.receiver(tool, what === NOWHERE ? { url: NOWHERE } : {});
     tool.answer = answer;
-    await deliveries.send(0, {});
-    deliveries.deliverer({ answerMs: 300 });
-    await settled(deliveries);
-    t.equal(tool.delivered.length, what === NOWHERE ? 0 : 4, 'the first attempt and three more');
-    const { failures, dead, lastError } = await statusOf(deliveries);
-    t.same([failures, dead], [4, 1]);
-    t.match(lastError, why);
-    const { dead: key } = deliveries.store.keys.deliveries(0, id);
-    t.equal(await deliveries.store.client.xlen(key), 1);
-  });
-
-t.test('a Retry-After of 429 or 503 is waited for, and is no attempt', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  await deliveries.receiver(tool);
-  let left = 8;
-  const at: number[] = [];
-  tool.answer = (res) => {
-    at.push(Date.now());
-    const soon = left % 2 === 0 ? '0' : 'Thu, 01 Jan 1970 00:00:00 GMT';
-    if (left-- > 1) return void res.writeHead(left % 3 === 0 ? 503 : 429, { 'retry-after': soon }).end();
-    if (left === 0) return void res.writeHead(429, { 'retry-after': '1' }).end();
-    res.end();
-  };
-  await deliveries.send(0, {});
-  deliveries.deliverer();
-  await settled(deliveries);
-  t.equal(tool.delivered.length, 9, 'more than there are attempts');
-  t.match(await statusOf(deliveries), { delivered: 1, failures: 8, dead: 0 });
-  const [asked = 0, again = 0] = at.slice(-2);
-  t.ok(again - asked >= 1_000, 'not before it may come again');
+    receivers.push({ what, why, tool, id });
+  }
+  await deliveries.send({});
+  deliveries.deliverer({ answerMs: 300 });
+  await deliveries.settled();
+  for (const { what, why, tool, id } of receivers) {
+    t.equal(tool.delivered.length, what === NOWHERE ? 0 : 4, `${what}: the first attempt and three more`);
+    t.match(await deliveries.status(id), { failures: 4, dead: 1, bytes: 0, lastError: why }, what);
+  }
 });
 
-t.test('a Retry-After says when a delivery is due again, at most 24 h later', async (t) => {
+const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
+const WAITS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
+t.test('what fails is tried again after the times of the contract, each with jitter', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  tool.answer = (res) => void res.writeHead(500).end();
+  await deliveries.send({});
+  const { due } = deliveries.store.keys.deliveries(id);
+  deliveries.deliverer({ retriesMs: undefined });
+  const jitters: number[] = [];
+  for (const [i, wait] of WAITS.entries()) {
+    const score = await until(`attempt ${i + 1} has failed`, async () => {
+      const [, score = 0] = (await deliveries.store.client.zrange(due, '0', '0', 'WITHSCORES')).map(Number);
+      return score % 16 === i + 1 && score;
+    });
+    const { lastFailureAt } = await deliveries.status();
+    const jitter = (Math.floor(score / 16) - lastFailureAt) / wait - 1;
+    t.ok(jitter >= 0 && jitter <= 0.1 + 1 / wait, `${jitter} after attempt ${i + 1}`);
+    jitters.push(jitter);
+    await deliveries.makeDue(id);
+  }
+  t.ok(new Set(jitters).size > 1, 'not all the same');
+  await deliveries.settled();
+  t.match(await deliveries.status(), { failures: 10, dead: 1 });
+  t.equal(new Set(ids(tool)).size, 1);
+});
+
+t.test('a Retry-After of 429 or 503 is waited for, at most 24 h, and is no attempt', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   const { id } = await deliveries.receiver(tool);
   const inMs = (ms: number) => new Date(Date.now() + ms).toUTCString();
-  const cases: [retryAfter: string, hours: number][] = [
-    [inMs(3_600_000), 1],
-    [inMs(3e10), 24],
-    ['99999999999', 24],
+  const cases: [status: number, retryAfter: string, waitS: number][] = [
+    [429, '0', 5],
+    [503, 'Thu, 01 Jan 1970 00:00:00 GMT', 5],
+    [429, '60', 60],
+    [503, inMs(3_600_000), 3_600],
+    [429, inMs(3e10), 86_400],
+    [503, '99999999999', 86_400],
   ];
-  tool.answer = (res, { body }) =>
-    void res.writeHead(503, { 'retry-after': body.data.payload.retryAfter }).end();
-  await deliveries.send(0, ...cases.map(([retryAfter]) => ({ payload: { retryAfter } })));
-  deliveries.deliverer();
-  const { taken } = deliveries.store.keys.deliveries(0, id);
-  await until('all have failed', async () => (await statusOf(deliveries)).failures === cases.length);
-  const entries = await deliveries.store.client.zrange(taken, '0', '-1', 'WITHSCORES');
-  const due = entries.filter((_, i) => i % 2 === 1).map(Number);
-  t.ok(
-    due.every((score) => score % 16 === 0),
-    'no attempt was made',
-  );
-  const hours = due.map((score) => (score / 16 - Date.now()) / 3_600_000).sort((a, b) => a - b);
-  for (const [i, [, expected]] of cases.entries())
-    t.equal(Math.round((hours[i] as number) / expected), 1, `${expected} h, or up to a tenth more`);
+  tool.answer = (res, { body }) => {
+    const { status, retryAfter } = body.data.payload;
+    res.writeHead(status, { 'retry-after': retryAfter }).end();
+  };
+  await deliveries.send(...cases.map(([status, retryAfter]) => ({ payload: { status, retryAfter } })));
+  deliveries.deliverer({ retriesMs: undefined });
+  await until('all have failed', async () => (await deliveries.status()).failures === cases.length);
+  const { lastFailureAt } = await deliveries.status();
+  const { due } = deliveries.store.keys.deliveries(id);
+  const entries = await deliveries.store.client.zrange(due, '0', '-1', 'WITHSCORES');
+  const scores = entries.filter((_, i) => i % 2 === 1).map(Number);
+  for (const [i, [, retryAfter, waitS]] of cases.entries()) {
+    const score = scores[i] as number;
+    t.equal(score % 16, 0, 'no attempt was made');
+    // In their order of `due`; a tenth more is jitter, and the earliest was answered a little before the latest.
+    const waited = (score / 16 - lastFailureAt) / 1_000 / waitS;
+    t.ok(waited > 0.8 && waited < 1.11, `${retryAfter}: ${waited} of ${waitS} s`);
+  }
+  tool.answer = (res) => void res.end();
+  await deliveries.makeDue(id);
+  await deliveries.settled();
+  t.match(await deliveries.status(), { delivered: 6, failures: 6, dead: 0 });
 });
 
 t.test(
@@ -265,115 +276,105 @@ t.test(
       };
       write();
     };
-    await deliveries.send(0, {});
+    await deliveries.send({});
     deliveries.deliverer({ answerMs: 1_000 });
-    await settled(deliveries);
+    await deliveries.settled();
     tool.answer = (res) => void res.writeHead(200).write('x');
-    await deliveries.send(0, {}, {});
-    await settled(deliveries);
+    await deliveries.send({}, {});
+    await deliveries.settled();
     t.ok(written < 9_000_000, `${written} bytes were written`);
-    t.match(await statusOf(deliveries), { delivered: 3, failures: 0 });
+    t.match(await deliveries.status(), { delivered: 3, failures: 0 });
   },
 );
 
 t.test('410 disables a receiver; what waits for it is sent once it is resumed', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   const { id } = await deliveries.receiver(tool);
+  const { receivers } = deliveries;
+  const isEnabled = async () => (await receivers.get(id)).isEnabled;
+  const why = async () => (await receivers.get(id)).disabledWhy;
   tool.answer = (res) => void res.writeHead(410).end();
   const deliverer = deliveries.deliverer();
-  const [first] = await deliveries.send(0, {});
-  await until('it is disabled', async () => !(await deliveries.receivers.get(id)).isEnabled);
-  const [second] = await deliveries.send(0, {});
+  const [first] = await deliveries.send({});
+  await until('it is disabled', async () => !(await isEnabled()));
+  const [second] = await deliveries.send({});
   await sleep(600);
   t.same(ids(tool), [first]);
-  t.match(await statusOf(deliveries), { pending: 2, lastError: 'answered 410' });
-  const why = async () => (await deliveries.receivers.get(id)).disabledWhy;
+  t.match(await deliveries.status(), { pending: 2, lastError: 'answered 410' });
   t.equal(await why(), 'it answered 410');
-  await deliveries.receivers.change(id, { isEnabled: false });
+  await receivers.change(id, { isEnabled: false });
   t.equal(await why(), 'it answered 410', 'a pause does not hide it');
   tool.answer = (res) => void res.end();
-  await deliveries.receivers.change(id, { isEnabled: true });
-  await deliveries.receivers.change(id, { isEnabled: false });
-  t.equal(await why(), undefined, 'of a receiver that was resumed, and then paused');
-  await deliveries.receivers.change(id, { isEnabled: true });
-  await settled(deliveries);
+  await receivers.change(id, { isEnabled: true });
+  t.equal(await why(), undefined);
+  await deliveries.settled();
   t.same(ids(tool).slice(1).sort(), [first, second].sort());
+  await deliverer.close();
 
   tool.answer = (res) => void res.writeHead(410).end();
-  await deliverer.close();
-  await deliveries.send(0, {});
+  await deliveries.send({});
   deliveries.deliverer({ retriesMs: [] });
-  await until('it is disabled', async () => !(await deliveries.receivers.get(id)).isEnabled);
-  t.match(
-    await statusOf(deliveries),
-    { pending: 0, dead: 1 },
-    'at the last attempt it is a dead letter, too',
-  );
-});
-
-t.test('a receiver without a success for too long is disabled; one success begins anew', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id } = await deliveries.receiver(tool);
-  const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
-  const { state } = deliveries.store.keys.deliveries(0, id);
-  const failedAgo = (ms: number) => deliveries.store.client.hset(state, 'failingSince', Date.now() - ms);
-  const DAY = 24 * 60 * 60_000;
-  deliveries.deliverer();
-  await deliveries.send(0, {});
-  await arrived(tool, 1);
-  await settled(deliveries);
-  await failedAgo(6 * DAY);
-  await deliveries.send(0, {});
-  await settled(deliveries);
-  t.ok(await isEnabled(), 'it has succeeded');
-  tool.answer = (res) => void res.writeHead(500).end();
-  await failedAgo(4 * DAY);
-  await deliveries.store.client.hset(state, 'lastSuccessAt', Date.now() - 4 * DAY);
-  await deliveries.send(0, {});
-  await settled(deliveries);
-  t.ok(await isEnabled(), 'four days');
-  await failedAgo(6 * DAY);
-  await deliveries.send(0, {});
-  await settled(deliveries);
-  await sleep(300);
-  t.ok(await isEnabled(), 'six days beside this stream, but a success beside another one four days ago');
-  await failedAgo(5 * DAY + 1_000);
-  await deliveries.store.client.hset(state, 'lastSuccessAt', Date.now() - 5 * DAY - 1_000);
-  await deliveries.send(0, {});
   await until('it is disabled', async () => !(await isEnabled()));
+  t.match(await deliveries.status(), { pending: 0, dead: 1 }, 'at the last attempt it is a dead letter, too');
 });
 
 t.test(
-  'beyond its bytes the oldest deliveries become dead letters, and of these the oldest go',
+  'a receiver without a success for five days is disabled; a success or a resumption begins anew',
   async (t) => {
     const [deliveries, tool] = [await open(t), await startTool(t)];
     const { id } = await deliveries.receiver(tool);
-    const payload = { text: 'x'.repeat(900) };
-    const sent: string[] = [];
-    const { store } = deliveries;
-    const small = openHandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
-    const queue = store.keys.deliveries(0, id);
-    for (let i = 0; i < 30; i++) {
-      const identity = { ...WHO, customerId: null, sessionId: 's' };
-      const line = encodeEvent({ type: 'add', origin: 'item', profileId: `1.s${i}`, identity, payload });
-      sent.push((JSON.parse(line) as { event_id: string }).event_id);
-      await small.handOver(0, Buffer.from(line), []);
-    }
-    const eventsOf = async (key: string) =>
-      (await store.client.xrange(key, '-', '+')).map(
-        ([, [, line = '']]) => JSON.parse(line).event_id as string,
-      );
-    const [waiting, dead] = [await eventsOf(queue.queue), await eventsOf(queue.dead)];
-    t.ok(waiting.length >= 5 && waiting.length <= 10);
-    t.same(waiting, sent.slice(-waiting.length));
-    t.same(dead, sent.slice(-waiting.length - dead.length, -waiting.length));
-    t.ok(dead.length >= 5 && dead.length <= 10);
-    const { bytes, dead: count } = await statusOf(deliveries);
-    t.ok(bytes <= 10_000);
-    t.equal(count, 30 - waiting.length);
-    t.ok(Number(await store.client.hget(queue.state, 'deadBytes')) <= 10_000);
+    const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
+    const { state } = deliveries.store.keys.deliveries(id);
+    const DAY = 24 * 60 * 60_000;
+    const attemptAfter = async (failedForMs: number, status: number) => {
+      await deliveries.store.client.hset(state, 'failingSince', Date.now() - failedForMs);
+      tool.answer = (res) => void res.writeHead(status).end();
+      await deliveries.send({});
+      await deliveries.settled();
+      await sleep(300);
+      return isEnabled();
+    };
+    deliveries.deliverer({ retriesMs: [] });
+    t.ok(await attemptAfter(6 * DAY, 200), 'it has succeeded');
+    t.equal(await deliveries.store.client.hget(state, 'failingSince'), null);
+    t.ok(await attemptAfter(4.9 * DAY, 500), 'four days');
+    await attemptAfter(5.1 * DAY, 500);
+    await until('it is disabled', async () => !(await isEnabled()));
+    t.equal((await deliveries.receivers.get(id)).disabledWhy, 'no delivery succeeded for five days');
+    await deliveries.receivers.change(id, { isEnabled: true });
+    tool.delivered.length = 0;
+    await deliveries.send({});
+    await arrived(tool, 1);
+    await deliveries.settled();
+    await sleep(300);
+    t.ok(await isEnabled(), 'its five days begin anew');
   },
 );
+
+t.test('beyond its bytes the oldest deliveries become dead letters', async (t) => {
+  const deliveries = await open(t);
+  const { id } = await deliveries.receiver(await startTool(t));
+  const payload = { text: 'x'.repeat(900) };
+  const sent: string[] = [];
+  const { store } = deliveries;
+  const small = openHandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
+  for (let i = 0; i < 30; i++) {
+    const identity = { ...WHO, customerId: null, sessionId: 's' };
+    const line = encodeEvent({ type: 'add', origin: 'item', profileId: `1.s${i}`, identity, payload });
+    sent.push((JSON.parse(line) as { event_id: string }).event_id);
+    await small.handOver(Buffer.from(line), []);
+  }
+  const { queue, due } = store.keys.deliveries(id);
+  const waiting = (await store.client.xrange(queue, '-', '+')).map(
+    ([, [, line = '']]) => JSON.parse(line).event_id as string,
+  );
+  t.ok(waiting.length >= 5 && waiting.length <= 10);
+  t.same(waiting, sent.slice(-waiting.length));
+  t.equal(await store.client.zcard(due), waiting.length);
+  const { bytes, dead } = await deliveries.status();
+  t.ok(bytes > 0 && bytes <= 10_000);
+  t.equal(dead, 30 - waiting.length);
+});
 
 t.test(
   'names and addresses are sent only to a receiver that was made for them, with the present profile',
@@ -387,7 +388,7 @@ t.test(
     await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada', lastName: 'Byron' });
     const { profileId } = await app.shop.login({ customerId: '7', sessionId: 's-1' });
     t.not(guest, profileId);
-    await deliveries.send(0, { profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
+    await deliveries.send({ profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
     deliveries.deliverer();
     await arrived(plain, 1);
     await arrived(personal, 1);
@@ -408,7 +409,7 @@ t.test(
     const [deliveries, tool] = [await open(t), await startTool(t)];
     const { store, receivers } = deliveries;
     const { id } = await deliveries.receiver(tool);
-    await deliveries.send(0, {});
+    await deliveries.send({});
     const removing = new Proxy(store.client, {
       get(client, name) {
         const own = Reflect.get(client, name);
@@ -423,8 +424,8 @@ t.test(
     const late = openHandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
     const identity = { ...WHO, customerId: null, sessionId: 's' };
     const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
-    await late.handOver(0, Buffer.from(line), []);
-    t.equal(await store.client.exists(...Object.values(store.keys.deliveries(0, id))), 0);
+    await late.handOver(Buffer.from(line), []);
+    t.equal(await store.client.exists(...Object.values(store.keys.deliveries(id))), 0);
     t.equal(await store.client.exists(store.keys.receivers), 0);
   },
 );
@@ -434,7 +435,7 @@ t.test('one that stops waits for the answer that is due, and its delivery is set
   await deliveries.receiver(tool);
   const held: (() => void)[] = [];
   tool.answer = (res) => void held.push(() => res.end());
-  const sent = await deliveries.send(0, ...Array(20).fill({}));
+  const sent = await deliveries.send(...Array(20).fill({}));
   const deliverer = deliveries.deliverer();
   await until('as many as may be are in flight', () => held.length === 16);
   const closed = deliverer.close();
@@ -443,23 +444,8 @@ t.test('one that stops waits for the answer that is due, and its delivery is set
   await until('the rest has come', () => held.length === 20);
   for (const answer of held) answer();
   await closed;
-  await settled(deliveries);
+  await deliveries.settled();
   t.same(ids(tool).sort(), sent.sort());
-});
-
-t.test('one that stops drops what has no answer by its deadline, and another sends it again', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  await deliveries.receiver(tool);
-  tool.answer = () => {};
-  const [id] = await deliveries.send(0, {});
-  const deliverer = deliveries.deliverer({ leaseMs: 1_000 });
-  await arrived(tool, 1);
-  await deliverer.close(0);
-  tool.answer = (res) => void res.end();
-  deliveries.deliverer();
-  await settled(deliveries);
-  t.same(ids(tool), [id, id]);
-  t.match(await statusOf(deliveries), { delivered: 1, failures: 0 }, 'it is no attempt');
 });
 
 t.test('of twenty receivers some hang or fail: the others get all, and those once they answer', async (t) => {
@@ -474,18 +460,18 @@ t.test('of twenty receivers some hang or fail: the others get all, and those onc
     tools.push(tool);
   }
   deliveries.deliverer();
-  const sent = await deliveries.send(0, ...Array(100).fill({}));
+  const sent = await deliveries.send(...Array(30).fill({}));
   const [failing, others] = [0, 1].map((of) => tools.filter((_, i) => Math.sign(i % 5) === of)) as [
     Tool[],
     Tool[],
   ];
   for (const tool of others) {
-    await arrived(tool, 100);
+    await arrived(tool, 30);
     t.same(ids(tool).sort(), [...sent].sort());
   }
   for (const tool of failing) tool.answer = (res) => void res.end();
   for (const res of held) res.end();
-  for (const tool of failing) await until('all have arrived', () => new Set(ids(tool)).size === 100);
+  for (const tool of failing) await until('all have arrived', () => new Set(ids(tool)).size === 30);
   t.same(
     tools.flatMap(({ faults }) => faults),
     [],
@@ -495,13 +481,9 @@ t.test('of twenty receivers some hang or fail: the others get all, and those onc
 t.test('what another program queues or removes is not sent, and holds nothing up', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   const { id } = await deliveries.receiver(tool);
-  const { queue, taken } = deliveries.store.keys.deliveries(0, id);
+  const { queue, due } = deliveries.store.keys.deliveries(id);
   const { client } = deliveries.store;
-  tool.answer = (res) => void res.writeHead(500).end();
-  await deliveries.send(0, ...Array(3).fill({}));
-  const first = deliveries.deliverer({ retriesMs: [300, 300] });
-  await until('all have failed', async () => (await statusOf(deliveries)).failures === 3);
-  await first.close();
+  await deliveries.send(...Array(3).fill({}));
   const [[removed] = ['']] = await client.xrange(queue, '-', '+');
   await client.xdel(queue, removed);
   const event = { event_id: '1', type: 'add', profile_id: '1.s', occurred_at: 1 };
@@ -509,39 +491,76 @@ t.test('what another program queues or removes is not sent, and holds nothing up
     ...[{ event_id: 1 }, { type: undefined }, { profile_id: undefined }, { occurred_at: undefined }],
     ...[{ occurred_at: 1e18 }, { payload: '{' }],
   ].map((wrong) => JSON.stringify({ ...event, ...wrong }));
-  await (await deliveries.receivers.queues(id))[0]?.add(['no JSON', ...foreign]);
-  tool.delivered.length = 0;
-  tool.answer = (res) => void res.end();
-  const [sent = ''] = await deliveries.send(0, {});
+  await deliveries.receivers.queue(id).add(['no JSON', ...foreign]);
+  const [sent = ''] = await deliveries.send({});
   deliveries.deliverer();
-  await settled(deliveries);
+  await deliveries.settled();
   t.equal(tool.delivered.length, 3);
   t.ok(ids(tool).includes(sent));
-  t.match(await statusOf(deliveries), { dead: 7, delivered: 3 });
-  t.equal(await client.zcard(taken), 0);
+  t.match(await deliveries.status(), { dead: 7, delivered: 3 });
+  t.equal(await client.zcard(due), 0);
 });
 
 t.test('two that deliver from a cluster send nothing twice, and what one leaves the other has', async (t) => {
   const deliveries = await open(t, await startTestCluster(t));
-  const tool = await startTool(t);
-  await deliveries.receiver(tool);
-  const streams = await until('each master has a stream', async () => {
-    const all = await streamsOf(deliveries.store.client, deliveries.store.keys);
-    return all.length >= 3 && all;
-  });
-  tool.answer = (res) => void setTimeout(() => res.end(), 5);
+  const tools = [await startTool(t), await startTool(t), await startTool(t)];
+  for (const tool of tools) {
+    await deliveries.receiver(tool);
+    tool.answer = (res) => void setTimeout(() => res.end(), 20);
+  }
   const one = deliveries.deliverer();
   deliveries.deliverer();
-  const sent: string[] = [];
-  const sendRound = async () => {
-    for (const stream of streams) sent.push(...(await deliveries.send(stream, ...Array(10).fill({}))));
-  };
-  for (let round = 0; round < 10; round++) await sendRound();
-  await until('some have arrived', () => tool.delivered.length > 0);
+  const sent = await deliveries.send(...Array(100).fill({}));
+  await until('both send', () => tools.some(({ mostAtOnce }) => mostAtOnce > 16));
   await one.close();
-  for (let round = 0; round < 10; round++) await sendRound();
-  await settled(deliveries);
-  t.same(ids(tool).sort(), sent.sort());
+  sent.push(...(await deliveries.send(...Array(100).fill({}))));
+  await deliveries.settled();
+  for (const tool of tools) t.same(ids(tool).sort(), [...sent].sort());
+});
+
+t.test('how long what is due has waited, and the counts of the last hour', async (t) => {
+  const deliveries = await open(t);
+  const { id } = await deliveries.receiver(await startTool(t));
+  const queue = deliveries.receivers.queue(id);
+  const late = async () => (await queue.status()).lateMs;
+  t.equal(await late(), 0, 'nothing waits');
+  await queue.add(['a', 'b']);
+  await sleep(50);
+  t.ok((await late()) >= 50, 'what nobody has taken');
+  const [a, b] = (await queue.take(9, 600_000)).map((taken) => taken.id) as [string, string];
+  t.equal(await late(), 0, 'all of it is in flight');
+  await queue.add(['c']);
+  const [c] = (await queue.take(9, 0)).map((taken) => taken.id) as [string];
+  await sleep(50);
+  t.ok((await late()) >= 50, 'of which the lease has ended');
+  await queue.resolve(c, { outcome: 'retry', attempts: 1, retryInMs: 60_000, why: 'x' });
+  t.equal(await late(), 0, 'what has failed is not due yet');
+
+  await queue.resolve(a, { outcome: 'done' });
+  await queue.resolve(b, { outcome: 'drop' });
+  await queue.resolve(c, { outcome: 'dead', why: 'x' });
+  const counts = { deliveredInHour: 1, failuresInHour: 2, delivered: 1, failures: 2, dead: 1 };
+  t.match(await queue.status(), counts);
+  // As if it had been counted so many steps of five minutes earlier.
+  const { client, keys } = deliveries.store;
+  const { state } = keys.deliveries(id);
+  const slots = Array.from({ length: 13 }, (_, i) => `recent${i}`);
+  const [counted = ''] = (await client.hmget(state, ...slots)).filter((one) => one !== null);
+  const step = Number(counted?.split(' ')[0]);
+  const set = async (ago: number) => {
+    await client.hdel(state, ...slots);
+    await client.hset(state, `recent${(step - ago) % 13}`, `${step - ago} 2 2`);
+  };
+  await set(11);
+  t.match(await queue.status(), { deliveredInHour: 2, failuresInHour: 2 });
+  await set(13);
+  t.match(await queue.status(), { deliveredInHour: 0, failuresInHour: 0 });
+  await queue.resolve(a, { outcome: 'done' });
+  t.match(
+    await queue.status(),
+    { deliveredInHour: 1, failuresInHour: 0, delivered: 2 },
+    'its slot begins anew',
+  );
 });
 
 t.test('what is logged has no secret, no signature and no visitor', async (t) => {
@@ -550,7 +569,7 @@ t.test('what is logged has no secret, no signature and no visitor', async (t) =>
   tool.answer = (res) => void res.writeHead(410).end('no');
   const lines: string[] = [];
   const log = pino({ level: 'trace' }, { write: (line) => lines.push(line) });
-  await deliveries.send(0, { profileId: '1.sLogged' });
+  await deliveries.send({ profileId: '1.sLogged' });
   deliveries.deliverer({ log });
   await until('it is disabled', () => lines.some((line) => line.includes('a receiver is disabled')));
   t.match(lines.join(''), id);

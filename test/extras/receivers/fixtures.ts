@@ -9,15 +9,17 @@ import { Webhook } from 'standardwebhooks';
 import type { HandOver } from '../../../src/app/extra.js';
 import { openIdentityOnly } from '../../../src/app/opening.js';
 import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
-import { Addresses } from '../../../src/extras/receivers/address.js';
-import { type DelivererSpec, startDeliverer } from '../../../src/extras/receivers/deliverer.js';
+import type { AttemptSpec } from '../../../src/extras/receivers/attempt.js';
+import { type Deliverer, startDeliverer } from '../../../src/extras/receivers/deliverer.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
+import type { QueueStatus } from '../../../src/extras/receivers/queue-status.js';
 import type { NewReceiver, Receiver } from '../../../src/extras/receivers/receiver.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import type { Resolve } from '../../../src/extras/receivers/resolver.js';
 import type { Store } from '../../../src/redis/store.js';
 import type { Scope, TestRedis } from '../../harness/redis.js';
 import { openStore } from '../../harness/store.js';
+import { until } from '../../harness/until.js';
 
 const HIGH_WATER = 1_000_000;
 
@@ -79,8 +81,14 @@ export interface Deliveries {
   /** Makes a receiver at a tool, which verifies from then on. */
   receiver(tool: Tool, changes?: Partial<NewReceiver>): Promise<Receiver>;
   /** Hands events over, as the flusher does. @returns their ids */
-  send(stream: number, ...events: Partial<NewEvent>[]): Promise<string[]>;
-  deliverer(changes?: Partial<DelivererSpec>): { close(deadlineMs?: number): Promise<void> };
+  send(...events: Partial<NewEvent>[]): Promise<string[]>;
+  deliverer(changes?: Partial<AttemptSpec>): Deliverer;
+  /** Of a receiver, else of the oldest one. */
+  status(id?: string): Promise<QueueStatus>;
+  /** When nothing waits for any receiver. */
+  settled(): Promise<unknown>;
+  /** As if so much time had gone by: each delivery is due that is leased or waits for a retry. */
+  makeDue(id: string): Promise<void>;
 }
 
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
@@ -94,7 +102,11 @@ export async function openDeliveries(
   resolve?: Resolve,
 ): Promise<Deliveries> {
   const store = await openStore(t, redis, { keyPrefix: prefix });
-  const receivers = new Receivers(store, new Addresses(true, resolve), HIGH_WATER);
+  const receivers = new Receivers(
+    store,
+    { RECEIVERS_PRIVATE: 'allow', RECEIVERS_HIGH_WATER: HIGH_WATER },
+    resolve,
+  );
   const log = pino({ level: 'silent' });
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
@@ -103,13 +115,27 @@ export async function openDeliveries(
     store,
     receivers,
     handOver,
+    async status(id) {
+      return receivers.statusOf(id ?? (await receivers.list())[0]?.id ?? '');
+    },
+    settled: () =>
+      until('nothing waits', async () => {
+        const all = await Promise.all((await receivers.list()).map(({ id }) => receivers.statusOf(id)));
+        return all.every(({ pending }) => pending === 0);
+      }),
+    async makeDue(id) {
+      const { due } = store.keys.deliveries(id);
+      const entries = await store.client.zrange(due, '0', '-1', 'WITHSCORES');
+      for (let i = 0; i < entries.length; i += 2)
+        await store.client.zadd(due, Number(entries[i + 1]) % 16, entries[i] as string);
+    },
     async receiver(tool, changes = {}) {
       const asked = { url: tool.url, types: ['*'], includePersonal: false } as const;
       const made = await receivers.add({ ...asked, ...changes });
       tool.secret = made.secret;
       return made;
     },
-    async send(stream, ...given) {
+    async send(...given) {
       const lines = given.map((event) =>
         encodeEvent({
           ...{ type: 'add', origin: 'item', profileId: `1.sX${events++}`, payload: {} },
@@ -117,7 +143,7 @@ export async function openDeliveries(
           ...event,
         }),
       );
-      await handOver.handOver(stream, Buffer.from(lines.join('')), []);
+      await handOver.handOver(Buffer.from(lines.join('')), []);
       return lines.map((line) => (JSON.parse(line) as { event_id: string }).event_id);
     },
     deliverer(changes = {}) {
@@ -125,7 +151,7 @@ export async function openDeliveries(
         ...{ store, redirects, receivers, log },
         ...{ retriesMs: [50, 50, 50], ...changes },
       });
-      t.teardown(() => deliverer.close(0));
+      t.teardown(() => void deliverer.close());
       return deliverer;
     },
   };

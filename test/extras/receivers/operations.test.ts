@@ -116,11 +116,11 @@ t.test('a removal that ended half way is finished by the next one', async (t) =>
   const app = await startApp(t, redis, { env: ALLOWED });
   const deliveries = await openDeliveries(t, redis, app.prefix);
   const { id } = await deliveries.receiver(await startTool(t));
-  await deliveries.send(0, {});
+  await deliveries.send({});
   const { client, keys } = deliveries.store;
   await client.hdel(keys.receivers, id);
   t.equal((await app.del(`/receivers/${id}`, undefined, TRUSTED)).status, 404);
-  t.equal(await client.exists(...Object.values(keys.deliveries(0, id))), 0);
+  t.equal(await client.exists(...Object.values(keys.deliveries(id))), 0);
 });
 t.test('a test says what the receiver answered, or why there was no answer', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
@@ -145,7 +145,7 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
   const deliveries = await openDeliveries(t, redis, app.prefix);
   const tool = await startTool(t);
   const { id } = await deliveries.receiver(tool);
-  await deliveries.send(0, {}, {});
+  await deliveries.send({}, {});
   const read = async () => (await app.get(`/receivers/${id}`, TRUSTED)).json;
   t.match(await read(), { pending: 2, lastSuccessAt: null });
   const late = () => app.figure(`receiver_oldest_due_seconds{receiver="${id}"}`);
@@ -159,7 +159,7 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
   t.equal(await app.figure(`receiver_pending_deliveries{receiver="${id}"}`), 0);
   await until('nothing is due', async () => (await late()) === 0);
   await deliveries.receivers.change(id, { isEnabled: false });
-  await deliveries.send(0, {});
+  await deliveries.send({});
   await until('it is paused', async () => (await app.figure(`receiver_enabled{receiver="${id}"}`)) === 0);
   t.equal(await late(), undefined, 'nothing is due to a receiver that is paused');
   await deliveries.receivers.change(id, { isEnabled: true });
