@@ -8,7 +8,6 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { backup } from '../../src/commands/backup.js';
 import {
   COMMAND_LINES,
   type CommandLine,
@@ -16,21 +15,9 @@ import {
   OF_START,
   readArguments,
 } from '../../src/commands/command-line.js';
-import { dashboard } from '../../src/commands/dashboard.js';
-import { dead } from '../../src/commands/dead.js';
-import { deliver } from '../../src/commands/deliver.js';
-import { flush } from '../../src/commands/flush.js';
 import { helpOf } from '../../src/commands/help.js';
-import { importItems } from '../../src/commands/import.js';
-import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
-import { receivers } from '../../src/commands/receivers.js';
-import { requests } from '../../src/commands/requests.js';
-import { restore } from '../../src/commands/restore.js';
-import { serve } from '../../src/commands/serve.js';
-import { sql } from '../../src/commands/sql.js';
 import { start } from '../../src/commands/start/start.js';
-import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { ALL_SETTINGS, readConfig, SETTINGS, type SettingName } from '../../src/config.js';
 import { whyNoneLoads } from '../../src/http/uws.js';
 import { KEY } from '../harness/app.js';
@@ -38,7 +25,7 @@ import { makeCertificate, type TestCertificate } from '../harness/certificates.j
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { startStores } from '../harness/stores.js';
 import { ask } from './client.js';
-import { runHere } from './in-process.js';
+import { COMMANDS, runHere } from './in-process.js';
 import { startSettings } from './started.js';
 import { runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
@@ -217,31 +204,22 @@ t.test('where the package has only the newer uWebSockets.js, the sentence says w
   t.end();
 });
 const BACKUP = join(t.testdir(), 'backup');
-const ITEMS = new URL('../../../test/cli/old-wishlists.csv', import.meta.url).pathname;
+const ITEMS = join(
+  t.testdir({ 'items.csv': 'customerId,productId,handle,title,price,addedAt\n7,1,h,T,1,2024-03-05\n' }),
+  'items.csv',
+);
 
-/** Each with arguments. In an order in which each finds data. */
-const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...string[]] } = {
-  migrate: [migrate],
-  serve: [serve],
-  flush: [flush],
-  deliver: [deliver],
-  receivers: [receivers],
-  sql: [sql, 'SELECT 1'],
-  dashboard: [dashboard],
-  dead: [dead],
-  requests: [requests],
-  import: [importItems, '--dry-run', ITEMS],
-  export: [exportVisitor, '--session', 's'],
-  erase: [erase, '--session', 's'],
-  start: [start],
-  backup: [backup, BACKUP],
-  restore: [restore, BACKUP],
+/** Arguments of each, in an order in which each finds data. */
+const RUNS: { readonly [Name in CommandName]: readonly string[] } = {
+  ...{ migrate: [], serve: [], flush: [], deliver: [], receivers: [], sql: ['SELECT 1'], dashboard: [] },
+  ...{ dead: [], requests: [], import: ['--dry-run', ITEMS], export: ['--session', 's'] },
+  ...{ erase: ['--session', 's'], start: [], backup: [BACKUP], restore: [BACKUP] },
 };
 const DASHBOARD_TOKEN = 'a-token-0123456789';
 /** Runs a command in this process until it ends, or is stopped once it is ready. @returns the settings that it read */
 async function settingsReadBy<Name extends CommandName>(
   name: Name,
-  [command, ...args]: readonly [Command<Name>, ...string[]],
+  args: readonly string[],
   env: Readonly<Record<string, string>>,
 ): Promise<ReadonlySet<SettingName>> {
   // src/main.ts reads it for each.
@@ -274,6 +252,7 @@ async function settingsReadBy<Name extends CommandName>(
     orphaned: AbortSignal.abort(),
     kill() {},
   };
+  const command = { ...COMMANDS, start }[name] as Command<Name>;
   await command(program).catch((error: Error) => {
     if (error.message !== 'Nothing is kept of such a visitor.') throw error;
   });
@@ -311,12 +290,11 @@ t.test(
       const { url } = await startTestRedis(t);
       return { ...env, REDIS_URL: url, CLICKHOUSE_DATABASE: 'restored' };
     };
-    for (const [name, command] of Object.entries(COMMANDS)) {
-      const run = command as readonly [Command<CommandName>, ...string[]];
+    for (const [name, args] of Object.entries(RUNS)) {
       // `start` reads its own where it runs databases of its own; the others are for its children, whose lists these are.
       const isStart = name === 'start';
       const given = isStart ? await ofStart(t) : name === 'restore' ? await toEmpty() : env;
-      const read = await settingsReadBy(name as CommandName, run, given);
+      const read = await settingsReadBy(name as CommandName, args, given);
       const settings: readonly SettingName[] = isStart
         ? OF_START
         : COMMAND_LINES[name as CommandName].settings;

@@ -20,7 +20,8 @@ import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 
-const COMMANDS = {
+/** All but `start`. */
+export const COMMANDS = {
   ...{ backup, dashboard, dead, deliver, erase, export: exportVisitor, flush, import: importItems },
   ...{ migrate, receivers, requests, restore, serve, sql },
 };
