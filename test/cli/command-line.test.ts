@@ -105,11 +105,6 @@ t.test('all wrong settings are told at once, without their values', async (t) =>
   for (const name of Object.keys(env)) t.match(stderr, ` ${name} `);
   t.notMatch(stderr, 'hunter2');
 });
-t.test('a wrong setting that a command does not read does not stop it', async (t) => {
-  const redis = await startTestRedis(t);
-  const env = { REDIS_URL: redis.url, PORT: 'none', DASHBOARD_TOKEN: 'short' };
-  t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stderr: '' });
-});
 t.test('a process names in its log, once, what is misspelt, not read, or set by Kubernetes', async (t) => {
   const redis = await startTestRedis(t);
   const env = {
@@ -141,8 +136,9 @@ t.test('a process names in its log, once, what is misspelt, not read, or set by 
   );
   t.notMatch(running.stdout(), /sk_0123|hunter2/);
 
-  // What a command prints is its answer alone.
-  t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stdout: '' });
+  // What a command prints is its answer alone; a wrong setting that it does not read does not stop it.
+  const wrong = { ...env, PORT: 'none', DASHBOARD_TOKEN: 'short' };
+  t.match(await wishmeter({ args: ['dead'], env: wrong }), { code: 0, stdout: '', stderr: '' });
   const port = { CLICKHOUSE_PORT: 'tcp://10.43.0.7:8123', CLICKHOUSE_URL: 'http://127.0.0.1:1' };
   t.match(await wishmeter({ args: ['sql', 'SELECT 1'], env: port }), {
     stderr: /ClickHouse does not answer/,
@@ -364,7 +360,6 @@ t.test('a certificate that does not fit the addresses which the nodes tell is th
 });
 t.test('a cluster', async (t) => {
   const { urls } = await startTestCluster(t);
-  await counts(t, { REDIS_URL: urls[1] });
   await counts(t, { REDIS_URL: `redis://127.0.0.1:1,${urls[2]}` });
   const userOf = (rights: readonly string[], name: string) =>
     Promise.all(urls.map((url) => connectTo(t, url).call('ACL', 'SETUSER', name, ...rights)));

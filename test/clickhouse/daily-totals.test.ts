@@ -8,14 +8,15 @@ import t from 'tap';
 import { keepDaysTotalled, QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { eraseRows } from '../../src/clickhouse/erase.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
 import { until } from '../harness/until.js';
 import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
-const { client, emptied, ask } = await startDatabases(t);
+const { inTimeZone, emptied, ask } = await startDatabases(t);
+/** Those that totals and days are computed by. */
+const PER_DAY = /_days?$/;
 
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
@@ -240,12 +241,11 @@ t.test('a day that is totalled again has no rows of visits that are gone', async
 });
 
 t.test('another SHOP_TIMEZONE and a lower VISIT_RETENTION_DAYS at once lose no total', async (t) => {
-  const { database, own } = await emptied(t);
-  t.teardown(() => migrate(client, database));
+  const { own } = await emptied(t);
   await insertVisits(own, THREE);
   await totalDays(own, NOON, { keptDays: 1_000 });
   const timeZone = 'Asia/Kolkata';
-  await migrate(client, database, { timeZone });
+  await inTimeZone(t, own, timeZone, PER_DAY);
   const before = await perDay(own);
   // A visit came in just now: nothing is totalled in the new zone, so nothing goes.
   await touchDays(own, `fromUnixTimestamp64Milli(${NOON})`, false);
@@ -255,7 +255,7 @@ t.test('another SHOP_TIMEZONE and a lower VISIT_RETENTION_DAYS at once lose no t
   await totalDays(own, NOON + 2 * QUIET_MS, { keptDays: 10, timeZone });
   t.same(await visitsLeft(own), []);
   t.same(await perDay(own), before);
-  await migrate(client, database, { timeZone: 'UTC' });
+  await inTimeZone(t, own, 'UTC', PER_DAY);
   await totalDays(own, NOON + 4 * QUIET_MS, { keptDays: 1_000 });
   t.same(await perDay(own), before, 'and back');
 });
@@ -265,7 +265,7 @@ const DAY_MS = 86_400_000;
 t.test(
   'days are those of SHOP_TIMEZONE, open and closed, and totals of another zone are not used',
   async (t) => {
-    const { database, own } = await emptied(t);
+    const { own } = await emptied(t);
     const visit = (time: string, line: number) => ({
       ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, line },
       ...{ profile_id: 'a', product_handle: 'hat', device: '' },
@@ -287,8 +287,7 @@ t.test(
     const ofUtc = { '2025-03-29': '2', '2025-03-30': '2', '2025-03-31': '1' };
     const ofBerlin = { '2025-03-29': '1', '2025-03-30': '2', '2025-03-31': '2' };
     const ofIndia = { '2025-03-30': '2', '2025-03-31': '2', '2025-04-01': '1' };
-    const within = (timeZone: string) => migrate(client, database, { timeZone });
-    t.teardown(() => within('UTC'));
+    const within = (timeZone: string) => inTimeZone(t, own, timeZone, PER_DAY);
     await totalDays(own, later());
     await days(ofUtc, 'closed in UTC');
     await within('Europe/Berlin');
