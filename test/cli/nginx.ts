@@ -19,15 +19,24 @@ export const needsNginx = () =>
 
 /**
  * Resolves to its port, when it answers.
- * @param port that the service listens on, in place of 8080
+ * @param ports that the service listens on, in place of 8080
  * @param change to the lines of deploy/nginx.conf
  */
-export async function startNginx(t: Test, port: number, change = (conf: string) => conf): Promise<number> {
+export async function startNginx(
+  t: Test,
+  ports: number | readonly number[],
+  change = (conf: string) => conf,
+): Promise<number> {
   const dir = await tempDir(t);
   const own = await freePort();
   const conf = change(await readFile(CONF, 'utf8'))
     .replaceAll('listen 80;', `listen 127.0.0.1:${own};`)
-    .replace('127.0.0.1:8080', `127.0.0.1:${port}`);
+    .replace(/server 127\.0\.0\.1:8080 (.*);/, (_, options) =>
+      [ports]
+        .flat()
+        .map((port) => `server 127.0.0.1:${port} ${options};`)
+        .join(' '),
+    );
   await writeFile(join(dir, 'wishmeter.conf'), conf);
   const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `${name}_temp_path ${dir}/${name};`,

@@ -15,10 +15,8 @@ import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
 import { MAIN, tempDir, until } from '../cli/wishmeter.js';
 import { KEY } from '../faults/service.js';
-import { makeCertificate } from '../harness/certificates.js';
-import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
 import { needsNamespaces } from '../harness/needs.js';
-import { startTestCluster } from '../harness/redis.js';
 import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 
 const PACKAGES = fileURLToPath(new URL('../../../node_modules', import.meta.url));
@@ -140,7 +138,7 @@ t.test(
   needsContainers(),
   async (t) => {
     const clickhouse = await startTestClickHouse(t, {
-      databases: ['wishmeter', 'shop'],
+      databases: ['wishmeter'],
       readable: { database: 'wishmeter', tables: ANALYST_TABLES },
     });
     const folder = join(await tempDir(t), 'redis');
@@ -221,29 +219,5 @@ t.test(
           );
         t.equal(await pod.ended, 0, pod.output());
       });
-    await t.test('on a Redis Cluster that speaks TLS a visit reaches ClickHouse', async (t) => {
-      const tls = await makeCertificate(t, 'DNS:localhost');
-      const { urls } = await startTestCluster(t, { tls });
-      const changed = { REDIS_URL: urls.join(','), NODE_EXTRA_CA_CERTS: tls.authority };
-      const ports = (['serve', 'flush'] as const).map(async (command) => {
-        // A database knows its Redis.
-        const own = command === 'flush' ? { CLICKHOUSE_DATABASE: 'shop' } : {};
-        const { port, env } = await environmentOf(command, { ...changed, ...own });
-        const { args, readinessProbe } = containerOf(command);
-        await startPod(t, env, args);
-        await until(`${command} is ready`, () => probe(port, readinessProbe as Probe));
-        return port;
-      });
-      const [port = 0] = await Promise.all(ports);
-      const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
-      const headers = { authorization: `Bearer ${KEY}` };
-      t.equal((await ask(port, 'POST', '/product/visit', { body, headers })).status, 200);
-      const client = connectToClickHouse(t, clickhouse.url, 'shop');
-      const query = 'SELECT product_handle FROM visits';
-      await until('it is in ClickHouse', async () => {
-        const rows = await (await client.query({ query, format: 'JSONEachRow' })).json();
-        return rows.length === 1;
-      });
-    });
   },
 );

@@ -21,11 +21,7 @@ const STRANGER = '127.0.0.2';
 t.test('nginx', needsNginx(), async (t) => {
   const ports = [await freePort(), await freePort()];
   const parts = await startServes(t, ports);
-  const upstreams = (conf: string) =>
-    conf.replace(/server 127\.0\.0\.1:8080 (.*);/, (_, options) =>
-      ports.map((port) => `server 127.0.0.1:${port} ${options};`).join(' '),
-    );
-  const nginx = await startNginx(t, 0, upstreams);
+  const nginx = await startNginx(t, ports);
   const post = (path: string, body: object, more = {}) =>
     ask(nginx, 'POST', path, { body: JSON.stringify(body), headers: { ...headers, ...more } });
   const statusOf = async (method: string, path: string, body?: object) =>

@@ -131,19 +131,10 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
     await untilStatus(200, flush);
   });
 
-  const nginx = await startNginx(t, 0, (conf) =>
-    conf.replace(/server 127\.0\.0\.1:8080 (.*);/, (_, options) =>
-      ports.map((port) => `server 127.0.0.1:${port} ${options};`).join(' '),
-    ),
-  );
+  const nginx = await startNginx(t, ports);
   const underLoad = async (t: Test, work: () => Promise<void>) => {
-    const load = new Load({
-      url: () => `http://127.0.0.1:${nginx}`,
-      key: KEY,
-      seed: 1,
-      connections: 8,
-      restMs: 40,
-    });
+    const url = () => `http://127.0.0.1:${nginx}`;
+    const load = new Load({ url, key: KEY, seed: 1, connections: 8, restMs: 40 });
     try {
       await load.untilServed(50);
       await work();

@@ -117,7 +117,7 @@ export async function expectExact(t: Test, loads: readonly Book[], places: Place
 }
 
 /** Waits until nothing is under way, and compares. */
-async function reconcile(loads: readonly Book[], places: Places): Promise<Reckoning> {
+export async function reconcile(loads: readonly Book[], places: Places): Promise<Reckoning> {
   const wrong: string[] = [];
   const tell = (what: string) => wrong.length < MOST_TOLD && wrong.push(what);
   for (const what of await untilDrained(places)) tell(what);
