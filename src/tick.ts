@@ -4,7 +4,7 @@
 //
 // System calls evict our code and data from the processor's caches, so other work is done for all requests of a tick
 // together. A batch has the fixed cost of many visits, so sockets are read twice per batch, unless the first read took
-// long. On a busy server, batches thereby become half as large again.
+// long.
 
 import { AsyncResource } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks'; // the global is a slow getter
@@ -12,7 +12,7 @@ import { performance } from 'node:perf_hooks'; // the global is a slow getter
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
 
-/** If the first read takes more milliseconds, there is no second one: the first requests have waited long enough. */
+/** After a read of more milliseconds there is no second one, because the first requests have waited long enough. */
 const LONG_READ_MS = 1;
 
 let lookUps: Task[] | undefined;

@@ -43,7 +43,6 @@ export interface Host {
   readonly registry: Registry;
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
-  /** Counts and logs a failure of background work. */
   readonly onFailed: (task: Task, error: Error) => void;
   /** Closers run in reverse order. */
   readonly onClose: (closer: () => Promise<void> | void) => void;

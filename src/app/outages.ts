@@ -10,7 +10,6 @@ interface Outage {
   fields: object;
   readonly began: number;
   seen: number;
-  /** Time of the outage's last line; undefined before the first. */
   logged: number | undefined;
   answers: number;
 }

@@ -17,7 +17,6 @@ interface ServedStoreSpec {
   readonly onClose: (closer: () => void) => void;
 }
 
-/** `closeDoor` stops the server that answers probes. @throws StartupError */
 export async function openServedStore({ config, log, metrics, uws, waiting, onClose }: ServedStoreSpec) {
   let door: WaitingServer | undefined;
   const closeDoor = () => {

@@ -90,7 +90,7 @@ export const DELIVER_SETTINGS = [
 
 export const DASHBOARD_SETTINGS = [
   'HOST',
-  // The page of an empty shop shows the service's address.
+  // PORT and BASE_PATH are for the service's address, which the page of an empty shop shows.
   'PORT',
   'BASE_PATH',
   'CLICKHOUSE_URL',

@@ -1,4 +1,4 @@
-// Composes `/metrics` of the metrics of this worker and its siblings, and of metrics that are read from Redis.
+// Composes `/metrics`: the metrics of this worker and its siblings, and those that are read from Redis.
 
 import { Registry } from 'prom-client';
 import { type Backlog, readBacklog } from '../flush/backlog.js';
@@ -10,7 +10,6 @@ import type { Store } from '../redis/store.js';
 import type { Plug } from './extra.js';
 import type { ServeConfig } from './settings.js';
 
-/** The workers that share a port, including this one. */
 export interface Siblings {
   readonly workers: number;
   /** @returns a function that gathers a value from each worker, by its name */

@@ -24,7 +24,6 @@ export function oneFolder(command: string, [folder, ...more]: readonly string[])
   return folder;
 }
 
-/** @throws StartupError with a message that begins with `failure` */
 export async function withDatabases(
   failure: string,
   { config, redisUrls, clickhouseUrl }: Where,

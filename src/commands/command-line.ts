@@ -29,10 +29,8 @@ export interface CommandLine {
   readonly example: string;
 }
 
-/** Settings of every command, for its log and to find the embedded databases. */
 const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
-/** Settings that `start` itself reads. */
 export const OF_START = ['WORKERS', 'REDIS_FSYNC', 'CLICKHOUSE_PORT', 'ANALYST_MAX_SECONDS'] as const;
 const OF_BACKUPS = [
   'REDIS_URL',

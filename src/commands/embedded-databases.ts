@@ -13,7 +13,6 @@ export function redisFolder(dataDir: string): string {
   return join(resolve(dataDir), 'redis');
 }
 
-/** @returns a URL with the service's credentials; '' if there is no ClickHouse */
 export function serviceClickHouse({
   CLICKHOUSE_URL,
   DATA_DIR,

@@ -47,7 +47,6 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
   }
 }
 
-/** @param visits number of visits that the new retention deletes */
 function effectOf({ changes }: ResolvedSettings, visits: number): string {
   return changes
     .map(({ setting, from, to }) => {

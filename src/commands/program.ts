@@ -28,7 +28,6 @@ export interface Program<Name extends CommandName> {
   readonly channel: Channel | undefined;
   /** Aborts when the parent dies. Its successor may then wait for our port or folder. */
   readonly orphaned: AbortSignal;
-  /** Sends a signal, unless the process has ended. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }
 
@@ -50,7 +49,6 @@ export async function startWaiting<T>(
 
 export type Command<Name extends CommandName> = (program: Program<Name>) => Promise<number>;
 
-/** @throws StartupError */
 export function requireSettings(
   command: CommandName,
   settings: Readonly<Record<string, string | readonly string[]>>,

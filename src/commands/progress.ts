@@ -11,7 +11,6 @@ export interface Progress {
   end(): void;
 }
 
-/** @param pipeEveryMs undefined to show nothing in a pipe */
 export function progressOn(stdout: Program<'backup'>['stdout'], pipeEveryMs?: number): Progress {
   const isTTY = stdout.isTTY === true;
   const everyMs = isTTY ? EVERY_MS : (pipeEveryMs ?? Number.POSITIVE_INFINITY);

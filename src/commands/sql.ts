@@ -61,7 +61,6 @@ async function* harmless(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> 
   for await (const chunk of chunks) yield escapeControls(decoder.decode(chunk, { stream: true }));
 }
 
-/** Bytes of the end to search for an error, which has at most 16 KiB and a frame. */
 const ERROR_BYTES = 20 * 1024;
 
 /** @throws StartupError if ClickHouse appended an error that came too late to change the status */

@@ -10,7 +10,6 @@ export function parseAmount(text: string | null): bigint | undefined {
   return whole === undefined ? undefined : BigInt(`${sign}${whole}${fraction.padEnd(DECIMALS, '0')}`);
 }
 
-/** Rounds to two decimals, a half away from zero. */
 export function inCents(amount: bigint): string {
   const size = amount < 0n ? -amount : amount;
   const digits = String((size + CENT / 2n) / CENT).padStart(DECIMALS_OF_CENTS + 1, '0');

@@ -16,7 +16,6 @@ export interface Append extends Batched<unknown> {
 
 export type OnRecorded = (type: string, events: number) => void;
 
-/** A line's answer is 1 or `overloaded`. @param highWater in bytes */
 export function appendFormat(
   store: Pick<Store, 'keys' | 'addressOf' | 'streamAt'>,
   highWater: number,

@@ -25,7 +25,6 @@ export interface NewEvent {
 }
 
 const MAX_UINT32 = 0xffff_ffff;
-/** Matches numbers that fit Decimal(18, 2) without rounding. */
 const DECIMAL = /^-?\d{1,16}(\.\d{1,2})?$/;
 
 // Columns drop control characters and the payload escapes them, because a terminal would interpret them.
@@ -158,7 +157,6 @@ export function encodeEvent(event: NewEvent): string {
 }
 
 export interface OrderLine {
-  /** Unique in its order. */
   readonly name: string;
   readonly productId: string;
   readonly variantId: string | null;

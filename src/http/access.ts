@@ -24,7 +24,6 @@ export interface Caller {
   /** Derived from a server's secret key; the scope of its rate limit and idempotency keys. */
   readonly account: string | null;
   readonly mayLink: boolean;
-  /** The logged-in customer, whom Shopify's signature covers. */
   readonly customerId: string | null;
 }
 
@@ -238,7 +237,6 @@ function originOfReferer(referer: string): string {
   return URL.canParse(referer) ? new URL(referer).origin : '';
 }
 
-/** Adds the signed customer to a body without `identity`. */
 export function withLogin(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
   // A list stays as it is, because spreading it would make a valid object of it.

@@ -29,7 +29,6 @@ export interface Recipient {
   readonly isHead: boolean;
   readonly mustClose: boolean;
   readonly closesConnection: boolean;
-  /** Set until the client has read the whole answer. */
   held: PendingAnswer | undefined;
   onPart(bytes: number): void;
   onCut(error: Error): void;
@@ -60,7 +59,6 @@ export function streamIn(answer: string | Answer | undefined): TextStream | unde
   return typeof body === 'object' && Symbol.asyncIterator in body ? body : undefined;
 }
 
-/** @param answer a string is JSON with status 200 */
 export function writeAnswer(
   res: HttpResponse,
   { access, pending }: Pick<ExchangeContext, 'access' | 'pending'>,

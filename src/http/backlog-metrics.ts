@@ -7,7 +7,6 @@ import type { MasterState } from '../redis/health.js';
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';
   readonly highWater: number;
-  /** Reads the backlogs, by stream number. @throws if Redis doesn't answer */
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 

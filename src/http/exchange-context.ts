@@ -20,12 +20,9 @@ export interface ExchangeContext {
   readonly bodies: BodyReader;
   readonly pending: PendingBytes;
   readonly closesConnections: boolean;
-  /** Requests that are neither answered nor aborted. */
   openRequests: number;
-  /** Called for every error answer. @param sentence if it differs from the code's */
   readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;
   onForwarded(): void;
-  /** @returns the caller's X-Request-Id if it is valid, or a new one */
   requestId(head: Head): string;
 }
 

@@ -19,7 +19,6 @@ export class Head {
   isForwarded = false;
   /** True if the body's length is ambiguous, or trailers are announced. */
   isAmbiguous = false;
-  /** Names and values of the wanted headers, alternating. */
   #found: string[] | undefined;
 
   constructor(private readonly wanted: readonly string[]) {}

@@ -26,7 +26,6 @@ export class RateLimit {
     this.#now = now;
   }
 
-  /** Counts a request unless it is refused. @throws ServiceError `rate_limited` */
   count(caller: string): void {
     const count = this.#countOf(caller);
     if (count >= this.#share) throw this.#refusal(count, 1);

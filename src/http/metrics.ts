@@ -193,7 +193,6 @@ export function createServeMetrics(
   return {
     registry,
 
-    /** @param operation undefined for unknown paths */
     countAnswers(operation: Operation | undefined): (status: number, ms: number) => void {
       const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
       const ofOperation = answers.get(name) ?? new Answers(durations, name);

@@ -35,7 +35,6 @@ export interface Operation<Input = unknown> {
   readonly takesText?: true;
   readonly wantsBytes?: true;
   readonly onlyReads?: true;
-  /** Names of other headers that `handle` reads, in lower case. */
   readonly headers?: readonly string[];
   readonly doc: OperationDoc;
   admit?(request: Request): void;
@@ -55,7 +54,6 @@ export function operation<Input>(row: Operation<Input>): Operation {
 
 export interface Request {
   readonly caller: Caller;
-  /** The authorised identity from the result of `read`. */
   readonly identity: Identity;
   readonly head: Pick<Head, 'userAgent'>;
   readonly isHead: boolean;
@@ -94,7 +92,6 @@ export interface OperationDoc {
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
   readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };
   readonly answer?: object;
-  /** Answers that are not JSON, by status. */
   readonly pages?: Readonly<Record<number, PageDoc>>;
 }
 

@@ -23,7 +23,6 @@ export interface ServerOptions
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];
-  /** @param operation undefined for unknown paths */
   readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
   readonly longestTickMs: number;
   readonly trustedProxies: number;

@@ -17,7 +17,6 @@ export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Checks the headers, before the body is read. */
 export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);

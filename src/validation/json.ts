@@ -19,13 +19,11 @@ export function parseJson(bytes: Buffer): unknown {
   }
 }
 
-/** Decodes, and drops a byte order mark. */
 export function jsonText(bytes: Buffer): string {
   const text = bytes.toString('utf8');
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-/** @returns V8's reason, which often has a position or the 20 characters around it */
 function whyNot({ message }: SyntaxError): string {
   return message.replace(/ (in JSON|is not valid JSON)$/, '').replace(' in JSON at ', ' at ');
 }

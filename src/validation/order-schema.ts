@@ -51,7 +51,6 @@ const orderLine = {
   },
 } as const;
 
-/** The fields of Shopify's Order that we read. */
 export const orderBody = {
   type: 'object',
   additionalProperties: true,

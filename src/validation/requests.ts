@@ -150,7 +150,6 @@ export function readVisitList(body: unknown): VisitListRequest {
   };
 }
 
-/** A query with decoded parameters. */
 interface Query {
   get(name: string): string | string[] | undefined;
 }

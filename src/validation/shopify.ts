@@ -8,7 +8,6 @@ export type Fields = Readonly<Record<string, unknown>>;
 const LONG_INTEGER = /\d{16}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
 
-/** @throws ServiceError `invalid_json` */
 export function parseExactly(bytes: Buffer): unknown {
   const parsed = parseJson(bytes);
   const json = jsonText(bytes);
@@ -18,7 +17,6 @@ export function parseExactly(bytes: Buffer): unknown {
   );
 }
 
-/** @returns an id as text; null if it is invalid */
 export function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
   const text = typeof value === 'number' ? String(value) : value;
   return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;

@@ -11,7 +11,6 @@ export class ProductLimit {
     private readonly maxProducts: number,
   ) {}
 
-  /** @param locations profiles to merge @throws ServiceError `too_many_products` */
   async assertFits(locations: readonly Location[], handle: string): Promise<void> {
     const { keys } = this.store;
     const counts = locations.map((location) => countsOf(keys, location));

@@ -19,7 +19,6 @@ export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-/** @param onRobot called for each robot's visit, which is not counted */
 export function visitOperations(
   visitors: Visitors,
   requests: RequestStore,

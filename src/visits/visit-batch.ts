@@ -36,11 +36,9 @@ export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 export interface VisitFormatSpec {
   readonly keys: Keys;
   readonly maxProducts: number;
-  /** See StoreOptions. */
   readonly guestsS: number;
   /** If undefined, visits are counted but not logged. */
   readonly log?: VisitLog | undefined;
-  /** Called once per batch. */
   readonly onCounted?: (visits: number) => void;
 }
 

@@ -32,7 +32,6 @@ function deviceOf(device: string | null): string {
   return escaped(columnText(device));
 }
 
-/** @returns a row in TabSeparated */
 export function visitLine(profileId: string, handle: string, device: string | null): string {
   return `${profileId}\t${escaped(handle)}\t${deviceOf(device)}\n`;
 }

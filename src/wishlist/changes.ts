@@ -29,7 +29,6 @@ const REMOVED: Made = { verdict: DONE, value: '1' };
 export class Changes {
   constructor(private readonly batch: WishlistBatch) {}
 
-  /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded`, `too_many_items` */
   make(location: Location, change: Change): Promise<Made | string> {
     return this.batch.make(location, change).then((answer) => madeOf(change, answer));
   }

@@ -16,7 +16,6 @@ export interface ProductName {
 }
 
 export interface CheckedItem extends ProductName {
-  /** Null if not on the list. */
   readonly itemId: string | null;
 }
 

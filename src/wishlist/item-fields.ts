@@ -40,7 +40,6 @@ interface FieldSpec {
   readonly isRequired?: true;
   /** If true, null isn't stored. */
   readonly isSparse?: true;
-  /** Events whose payload has this field. */
   readonly events: readonly ItemEvent[];
 }
 

@@ -27,7 +27,6 @@ export class ItemLimit {
       throw new ServiceError('too_many_items');
   }
 
-  /** @param locations profiles to merge; the first one's items win @throws ServiceError `too_many_items` */
   async assertFits(locations: readonly Location[], content: ItemContent): Promise<void> {
     const { maxItems, maxBytes } = this.limits;
     const { keys } = this.store;

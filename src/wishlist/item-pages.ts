@@ -12,7 +12,6 @@ export interface ItemPage {
   readonly items: readonly Item[];
   readonly total: number;
   readonly number: number;
-  /** At least 1. */
   readonly pages: number;
   /** Differs after each change of the list. */
   readonly version: string;
@@ -20,7 +19,6 @@ export interface ItemPage {
   readonly changedAt: string;
 }
 
-/** @param wanted number of the page, from 1; if there is no such page, the last one is read */
 export async function readItemPage(
   store: Store,
   location: Location,

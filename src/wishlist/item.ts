@@ -12,7 +12,6 @@ import { type ListedItem, NO_FIELDS } from './item-fields.js';
 
 /** Absent fields are null. */
 export interface Item extends ListedItem {
-  /** UUID v7, ascending within a millisecond. */
   readonly itemId: string;
   /** ISO 8601. */
   readonly addedAt: string;

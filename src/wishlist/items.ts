@@ -22,7 +22,6 @@ const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
 };
 
 export interface Added {
-  /** The id of the existing item, if there is one. */
   readonly itemId: string;
 }
 
@@ -44,7 +43,6 @@ export interface AddOptions {
 export interface ImportedItem {
   readonly content: ItemContent;
   readonly at: number;
-  /** True if the imported file has `inventoryAvailable`. */
   readonly isStockKnown: boolean;
   /** In a dry run, the number of this list's items before. */
   readonly tried?: number;
@@ -63,7 +61,6 @@ export class Items {
     private readonly itemIndex?: ItemIndex,
   ) {}
 
-  /** @throws like Changes.make */
   add(
     location: Location,
     identity: Identity,

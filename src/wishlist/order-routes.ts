@@ -61,7 +61,6 @@ interface Named extends FoundProfile {
 export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
   const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
 
-  /** @returns the reason if no line is recorded */
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
     const named = await Promise.all(
       separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
@@ -155,7 +154,6 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   });
 }
 
-/** @returns an identity per id, the customer first */
 function separately(identity: Identity): Identity[] {
   return [
     { ...identity, sessionId: null },

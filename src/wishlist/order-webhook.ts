@@ -11,7 +11,6 @@ import { orderBody } from '../validation/order-schema.js';
 import { type Fields, idOf, isFields, parseExactly } from '../validation/shopify.js';
 import { EMPTY_BODY, issueFinder } from '../validation/validator.js';
 
-/** An order after its validation. */
 interface GivenOrder extends Fields {
   readonly id: number | string;
   readonly currency: string;
@@ -39,9 +38,7 @@ interface GivenLine {
 
 const findIssues = issueFinder(orderBody);
 
-/** The note attribute that the theme sets. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
-/** Matches the fields without which an order is invalid. */
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
@@ -209,7 +206,6 @@ function amountOf(given: number | string): bigint {
   return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
 }
 
-/** Matches amounts that fit the column. */
 const FITS = /^\d{1,16}\./;
 
 function centsOf(amount: bigint): string | null {

@@ -34,7 +34,6 @@ export class Shares {
     private readonly locate: (profileId: string) => Promise<Location | undefined>,
   ) {}
 
-  /** @returns a redirect if nothing was done @throws ServiceError `unavailable`, `overloaded` */
   async share(
     location: Location,
     identity: Identity,
@@ -119,7 +118,6 @@ export class Shares {
     return { location: undefined, isGone: true };
   }
 
-  /** @returns undefined if no profile has the code */
   async read<Answer>(
     code: string,
     ask: (location: Location) => Promise<Answer | string>,

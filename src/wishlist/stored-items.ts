@@ -13,7 +13,6 @@ export async function readItems(store: Store, location: Location): Promise<reado
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
-/** Reads the first two lines of each item, by field. */
 export function readItemHeads(
   store: Store,
   location: Location,

@@ -65,7 +65,6 @@ export interface Notification extends Recorded {
   readonly field: string;
   /** The item as it was read, for the compare-and-set. */
   readonly item: string;
-  /** The new second line of the item. */
   readonly secondLine: string;
   readonly event?: PendingEvent | undefined;
 }
@@ -101,7 +100,6 @@ export interface WishlistOptions extends Partial<ItemLimits> {
 export class WishlistBatch {
   readonly #batcher: Batcher<WishlistEntry, WishlistAnswer>;
 
-  /** @param onBatch called with size and latency in milliseconds */
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
     this.#batcher = store.batcher(wishlistFormat(store, options), onBatch);
   }

@@ -8,7 +8,7 @@
 local queue, due, state = KEYS[1], KEYS[2], KEYS[3]
 local id, outcome = ARGV[1], ARGV[2]
 if redis.call('EXISTS', state) == 0 then
-  -- the receiver was removed
+  -- The receiver was removed.
   return 0
 end
 local time = redis.call('TIME')

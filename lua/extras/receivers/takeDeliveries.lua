@@ -20,7 +20,7 @@ for i = 1, #ids, 2 do
     found[#found + 1] = attempts
     found[#found + 1] = entry[2][2]
   else
-    -- deleted by hand
+    -- The entry was deleted by hand.
     redis.call('ZREM', due, id)
   end
 end

@@ -15,7 +15,6 @@ export function ownDashboardToken(folder: string): Promise<string> {
   return ownSecret(folder, 'dashboard-token', '');
 }
 
-/** @throws StartupError if the file is unreadable, or has no secret */
 async function ownSecret(folder: string, file: string, prefix: string): Promise<string> {
   const path = join(folder, file);
   const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {

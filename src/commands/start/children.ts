@@ -25,7 +25,6 @@ export class Children {
     this.#kill = kill;
   }
 
-  /** @throws after `close` */
   async start<T extends Stoppable>(
     name: string,
     run: (onState: (state: ChildState) => void) => Promise<T>,

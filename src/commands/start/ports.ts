@@ -20,7 +20,6 @@ const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
   ENOTFOUND: notHere,
 };
 
-/** @throws StartupError if a port is taken, or wanted twice */
 export async function checkPorts(wanted: readonly Wanted[]): Promise<void> {
   const held = await Promise.allSettled(wanted.map(hold));
   await Promise.all(

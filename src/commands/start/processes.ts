@@ -50,10 +50,8 @@ export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep
 
 export interface Running {
   readonly port: number;
-  /** The generated API key, if API_KEYS is empty. */
   readonly key: string | undefined;
   readonly clickhouseUrl: string;
-  /** Undefined if ClickHouse isn't embedded. */
   readonly clickhousePort: number | undefined;
   readonly dashboardPort: number;
   readonly dashboardToken: string;

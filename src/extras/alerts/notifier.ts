@@ -52,7 +52,6 @@ interface ChangedItem {
 export class Notifier {
   constructor(private readonly spec: NotifierSpec) {}
 
-  /** @throws ServiceError `unavailable`, `overloaded`; the signal's reason */
   async notify(change: Change, signal: AbortSignal): Promise<Counts> {
     const counts: Counts = { priceDrop: 0, backInStock: 0 };
     if (!change.product.isPublished && change.since === 0) return counts;

@@ -30,7 +30,6 @@ const checkShopifyProduct = compile<
   Fields & { id: string | number; handle: string; title: string; variants: unknown[] }
 >(shopifyProductBody);
 
-/** @throws ServiceError `invalid_request` */
 export function readProduct(body: unknown): Product {
   const { productId, productHandle, productTitle, variants, isPublished } = checkProduct(body);
   return {

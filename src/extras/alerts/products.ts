@@ -69,7 +69,6 @@ export class Products {
     return { products: count, oldestMs: now - oldest };
   }
 
-  /** Starts the scans. @returns a function that ends them after the current page */
   watch(): () => Promise<void> {
     const look = () => void this.look().catch(() => {});
     const timer = setInterval(look, this.#spec.scanMs ?? SCAN_MS);

@@ -60,7 +60,6 @@ const SHOPIFY_EXAMPLE = {
   ],
 };
 
-/** @param products undefined if product alerts are off */
 export function productOperations(
   products: Products | undefined,
   requests: RequestStore,
@@ -117,7 +116,6 @@ export function productOperations(
   ];
 }
 
-/** Counts each webhook that is left out, and logs each topic once. */
 export function productLeftOut(
   count: (reason: ProductLeftOut) => void,
   log: Logger,

@@ -47,7 +47,6 @@ export const productBody = {
   },
 } as const;
 
-/** The fields of Shopify's Product that we require. */
 export const shopifyProductBody = {
   type: 'object',
   additionalProperties: true,

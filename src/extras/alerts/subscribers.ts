@@ -38,7 +38,6 @@ export class Subscribers implements ItemIndex {
     this.#graceMs = graceMs;
   }
 
-  /** Adds a profile to the subscribers of an item. Call before the item is written. */
   add(field: string, profileId: string): Promise<void> {
     return this.#additions.run({ index: this.#indexOf(field), profileId });
   }

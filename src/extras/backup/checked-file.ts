@@ -13,7 +13,6 @@ export interface FileSum {
 }
 
 export interface CheckedFile {
-  /** Waits while the buffer is full. */
   write(bytes: Buffer): Promise<void>;
   /** Resolves after fsync. */
   close(): Promise<FileSum>;

@@ -10,7 +10,6 @@ import type { OnProgress } from './dump-redis.js';
 const END = '\\wishmeter end of table\n';
 const LINE_FEED = 0x0a;
 
-/** @throws StartupError if the answer is incomplete */
 export async function dumpTable(
   client: ClickHouseClient,
   table: string,

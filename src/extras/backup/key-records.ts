@@ -12,7 +12,6 @@ export interface KeyRecord {
   readonly payload: Buffer;
 }
 
-/** The lengths of name and payload, and the expiry. */
 const HEAD_BYTES = 4 + 4 + 8;
 
 export async function writeRecord(file: CheckedFile, { key, endsAt, payload }: KeyRecord): Promise<void> {

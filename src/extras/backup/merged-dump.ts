@@ -19,7 +19,6 @@ export interface ProfileDump {
 export interface FirstPass {
   /** Milliseconds since 1970, by the slowest master's clock. */
   readonly began: number;
-  /** Sources of merges that were pending when the first pass began. */
   readonly wasPending: ReadonlySet<string>;
 }
 
@@ -32,7 +31,6 @@ export class MergedDump {
   readonly #wasPending: ReadonlySet<string>;
   /** Sources that were dumped after their merge began. Each takes about 100 bytes. */
   readonly #settled = new Set<string>();
-  /** Targets that must be dumped after their sources. */
   readonly #targets = new Set<string>();
   readonly #open = new Set<string>();
 

@@ -17,7 +17,6 @@ import { answerOf, anyTable, countRows, FED_AS_WELL, TABLES } from './tables.js'
 export interface Restored {
   readonly manifest: Manifest;
   readonly keys: number;
-  /** Number of keys that have expired since the backup. */
   readonly ended: number;
 }
 

@@ -1,6 +1,6 @@
-// The tables of a backup, in the order of dump and restore. Tables that only materialized views fill (merges, steps,
-// purchases) are left out, because inserting the source rows fills them again. Products and hours are filled by views,
-// too, but have more than the source rows: products of erased events, and the time when an hour's last row was inserted.
+// The tables of a backup, in the order of dump and restore. Inserting their rows also fills the tables of materialized
+// views (merges, steps, purchases). Views fill products and hours, too, but these have more than the source rows:
+// products of erased events, and the time when an hour's last row was inserted.
 //
 // - Products come after events and hours after visits, so that they cover those rows. In a restore, views add the rest.
 // - Days come after visits: visits are deleted after their day is sealed, so a dump without them has the seal.

@@ -64,7 +64,6 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
 
 const REDIS_MS = 2_000;
 
-/** Calls `open` at the first `get`, and after a failure again at the next one. */
 function openWhenAsked<T extends Closeable>(open: () => Promise<T>): Closeable & { get(): Promise<T> } {
   let opened: Promise<T> | undefined;
   return {

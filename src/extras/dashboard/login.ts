@@ -18,7 +18,6 @@ export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
 export class Login {
   readonly #token: string;
   readonly #wrongMs: number;
-  /** Session id -> when it ends, in milliseconds since 1970. */
   readonly #sessions = new LRUCache<string, number>({ max: MAX_SESSIONS });
   #waiting = 0;
   #wrong = 0;
@@ -42,7 +41,6 @@ export class Login {
     return 'wrong';
   }
 
-  /** @param now milliseconds since 1970 @param secure true for https @returns the header `Set-Cookie` */
   begin(now: number, secure: boolean): string {
     const id = randomBytes(32).toString('base64url');
     this.#sessions.set(id, now + LASTS_S * 1_000);

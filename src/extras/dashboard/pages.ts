@@ -31,7 +31,6 @@ export interface Deployment {
   readonly basePath: string;
 }
 
-/** Reads all files, by path. Pages still contain `{time_zone}`. */
 export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));

@@ -156,7 +156,6 @@ export interface Range {
   readonly to: string;
 }
 
-/** @returns an error message for an invalid range */
 export function readRange(from: string, to: string): Range | string {
   const [first, last] = [dayOf(from), dayOf(to)];
   if (first === undefined || last === undefined)
@@ -189,7 +188,6 @@ function lastDayOver(to: string, timeZone: string): string {
 
 const PARAMETER_BYTES = 255;
 
-/** @returns undefined if a parameter is missing, empty or too long */
 export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
   const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
   return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)

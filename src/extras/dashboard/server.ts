@@ -39,12 +39,10 @@ export interface DashboardOptions extends Deployment {
   readonly token: string;
   /** A client whose default database has the views. */
   readonly clickhouse: ClickHouseClient;
-  /** Opens Redis on first use. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
   /** @returns the reason, without a full stop; undefined if ClickHouse answers */
   readonly whyNotReady?: () => Promise<string | undefined>;
-  /** Milliseconds before a wrong token is answered. */
   readonly wrongMs?: number;
   readonly panelMs?: number;
 }
@@ -54,7 +52,6 @@ export interface Dashboard {
   close(): Promise<void>;
 }
 
-/** @throws StartupError if it can't listen on the port */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
   const { host, port, log } = options;
   const dashboard = new Requests(options);

@@ -29,7 +29,6 @@ seconds=$1; shift
 exec "$@" 3<&-
 `;
 
-/** Milliseconds between SIGTERM and SIGKILL. */
 const STOP_MS = 10_000;
 /** If the parent is killed, its child has ended after so many milliseconds. */
 export const GONE_MS = STOP_MS + 2_000;
@@ -53,7 +52,6 @@ export type ChildState =
 
 export interface ChildSpec<Ready> {
   readonly name: string;
-  /** @param last result of the previous start's `ready` */
   readonly command: (last: Ready | undefined) => Command;
   /** Resolves once the child is ready. @param ended aborts when the child has ended or takes too long */
   readonly ready: (child: ChildProcess, ended: AbortSignal) => Promise<Ready>;
@@ -69,7 +67,6 @@ export interface ChildSpec<Ready> {
 export interface Child<Ready> {
   readonly pid: number | undefined;
   readonly ready: Ready;
-  /** Resolves once the process has ended. Idempotent. */
   stop(): Promise<void>;
 }
 

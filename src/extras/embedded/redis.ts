@@ -1,8 +1,7 @@
 // Embedded Redis for `start` and the tests: redis-server or valkey-server as a child process.
 //
 // It listens on a unix socket in its folder, or, if the socket's path is too long, on a loopback port with a random
-// password. If the socket accepts connections before, another server uses the folder. (`start` locks the folder, so
-// there are no two simultaneous starts.)
+// password. If the socket accepts connections before, another server uses the folder.
 
 import { randomBytes, randomInt } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
@@ -39,7 +38,6 @@ export interface EmbeddedRedis {
   stop(): Promise<void>;
 }
 
-/** @throws StartupError if no program is installed, the folder is in use, or Redis fails */
 export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
   const file = findRedis();
   const dir = resolve(spec.dir);

@@ -7,7 +7,7 @@ export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email
 
 export type Values<Field extends string> = { [F in Field]?: unknown };
 
-/** Each field's column names, in lower case, without separators. If a file has several of them, the first one counts. */
+/** Each field's column names, in lower case, without separators. If a file has several of them, the first counts. */
 export type Names<Field extends string> = Readonly<Record<Field, readonly string[]>>;
 
 // `empi`, `epi`, `dt`, `du`, `iu`, `pr`, `vi`, `cts` and `cby` are names in Swym's API.
@@ -36,7 +36,6 @@ export const IMPORT_NAMES: Names<ImportField> = {
   ],
 };
 
-/** Columns of the file that `--emails` names. */
 export const EMAIL_NAMES = {
   email: IMPORT_NAMES.email,
   customerId: [...IMPORT_NAMES.customerId, 'id'],

@@ -25,7 +25,6 @@ import { Spool } from './spool.js';
 const MAX_CONCURRENT = 500;
 /** Parts of the spool are imported together once they have this many rows. */
 const ROWS_PER_PASS = 20_000;
-/** Number of visitors imported between two checks for erasures. */
 const VISITORS_BETWEEN_LOOKS = 1_000;
 /** Milliseconds to wait while Redis doesn't answer or the stream of events is full. */
 const PATIENCE_MS = 300_000;
@@ -37,12 +36,9 @@ export interface ImportSpec {
   readonly items: Items;
   readonly customerOf: CustomerOf;
   readonly isDry: boolean;
-  /** Aborts the import after the current rows. */
   readonly stop: AbortSignal;
-  /** A row with a fault is left out. */
   readonly onFault: (line: number, fault: string) => void;
   readonly onUnused: (columns: readonly string[]) => void;
-  /** @param total number of all rows, in the second pass */
   readonly onRow: (pass: 'read' | 'imported', rows: number, total?: number) => void;
   readonly onWait: (why: string) => void;
 }
@@ -106,7 +102,6 @@ async function readFile(input: Input, spec: ImportSpec, spool: Spool, counts: Im
   }
 }
 
-/** @throws StartupError if the file has no column for a required field */
 function assertRequired(name: string, { found, unused }: Columns<ImportField>): void {
   const needed: readonly (readonly ImportField[])[] = [
     ['customerId', 'sessionId', 'email'],

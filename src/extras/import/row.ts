@@ -25,7 +25,6 @@ const AHEAD_MS = 60_000;
 /** Matches a long id that a spreadsheet has rounded, such as 6.94E+12. */
 const LOST_DIGITS = /^\d([.,]\d+)?E\+?\d+$/i;
 
-/** @returns the faults if there are any */
 export function readRow(
   line: number,
   values: Values<ImportField>,

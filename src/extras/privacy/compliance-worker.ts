@@ -52,7 +52,6 @@ export class ComplianceWorker {
 
   constructor(private readonly parts: ComplianceWorkerParts) {}
 
-  /** Starts the worker. @returns a function that ends it after the current step */
   watch(): () => Promise<void> {
     const timer = setInterval(() => this.poke(), this.parts.pollMs ?? POLL_MS);
     this.poke();
@@ -82,7 +81,6 @@ export class ComplianceWorker {
     }
   }
 
-  /** @throws ServiceError `unavailable` */
   async run(): Promise<void> {
     if (await this.parts.compliance.isEmpty()) return;
     this.#renewed = 0;

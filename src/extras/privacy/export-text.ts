@@ -9,7 +9,6 @@ export interface Export extends AsyncIterable<string> {
 /** The pieces of a JSON object without its last brace. */
 export type Visitor = AsyncIterable<string>;
 
-/** Continues an iteration after its first step. */
 export async function* startingWith<T>(first: IteratorResult<T>, rest: AsyncIterator<T>): AsyncGenerator<T> {
   try {
     for (let each = first; !each.done; each = await rest.next()) yield each.value;

@@ -50,7 +50,6 @@ export interface ExporterParts {
 export class Exporter {
   constructor(private readonly parts: ExporterParts) {}
 
-  /** @returns undefined if there is no such visitor */
   exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
     return this.#open(
       (run) => (digest === undefined ? this.#ofNames(names, run) : this.#ofEmail(digest, names, run)),
@@ -220,7 +219,7 @@ export class Exporter {
     return given;
   }
 
-  /** True if ClickHouse has rows of the identity. Redis may lack it: it is from an order, or its profile has expired. */
+  /** True if ClickHouse has rows of the identity, which Redis may lack: after its profile has expired, for instance. */
   async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
     const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
     for (const table of ROW_TABLES)

@@ -17,7 +17,6 @@ export interface Rights extends Closeable {
   readonly exporter: Exporter;
 }
 
-/** @param urls of Redis @param clickhouseUrl empty if there is no ClickHouse @throws StartupError */
 export function openRights(
   config: RightsConfig,
   log: Logger,

@@ -1,6 +1,6 @@
 // Erases every visitor of the shop in idempotent steps of a few milliseconds: queues the erasure of all rows, scans and
-// deletes keys twice, since SCAN may miss data that moves, and queues the erasure of all rows again. Visitors who arrive
-// in between may be erased, too. Concurrent operations find that the profile's generation is missing.
+// deletes keys twice, since SCAN may miss data that moves, and queues the erasure again. Visitors who arrive in between
+// may be erased, too. Concurrent operations find that the profile's generation is missing.
 
 import type { Redis } from 'ioredis';
 import pLimit from 'p-limit';
@@ -29,7 +29,6 @@ export class ShopEraser {
     private readonly pending: Pending,
   ) {}
 
-  /** @throws ServiceError `unavailable`, and errors of `onStep` */
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await queueRows(this.store, [EVERY_PROFILE]);
     for (let i = 0; i < 2; i++) await this.#eraseFound(onStep);

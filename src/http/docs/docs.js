@@ -6,7 +6,7 @@ const paint = () => document.documentElement.classList.toggle('dark-mode', dark.
 dark.addEventListener('change', paint);
 paint();
 
-/** Credentials that someone may type; signatures are computed for each request. */
+/** Credentials that people may type. (A signature differs for each request.) */
 const TYPED = ['bearer', 'apiKey', 'publishableKey', 'metricsToken'];
 
 const ours = ({ React }) => ({

@@ -9,7 +9,6 @@ import { DAY, iso, today } from './shared.js';
 
 const listeners = [];
 
-/** @param listener called after `go`, "back" and "forward" */
 export function onAddress(listener) {
   listeners.push(listener);
 }
@@ -33,7 +32,6 @@ export function go(changes) {
   return true;
 }
 
-/** @returns first and last day: their midnights in UTC, in milliseconds */
 export function range() {
   const [from, to] = ['from', 'to'].map((name) => Date.parse(parameter(name) ?? ''));
   return Number.isNaN(from + to) ? lastDays(28) : { from, to };

@@ -3,7 +3,6 @@
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
-/** The server refused the days, or a panel's parameters. */
 export class BadRange extends Error {}
 /** `name` doesn't answer; the page asks again later. */
 export class Away extends Error {
@@ -47,7 +46,6 @@ export async function askFor(path, who, signal) {
   return body;
 }
 
-/** @returns the rows as objects, the statement, how many milliseconds it took, and the URL of the rows as CSV */
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
   const body = await askFor(`panels/${panel}?${query}`, 'ClickHouse', signal);

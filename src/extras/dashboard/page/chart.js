@@ -87,7 +87,6 @@ function createLegend(lines, text) {
   );
   return {
     element: make('div', { class: 'legend', 'aria-hidden': 'true' }, make('ul', {}, ...items), day),
-    /** @returns the values as text for screen readers */
     show(i, date) {
       const shown = lines.map(({ at }) => (i === undefined ? null : at(i)));
       day.textContent = date ?? '';

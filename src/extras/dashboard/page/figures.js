@@ -13,7 +13,6 @@ const FIGURES = [
 ];
 let figure = 'visits';
 
-/** @returns a value per day, 0 for a day without a row */
 export function series({ from, to }, rows, key) {
   const byDay = new Map();
   for (const row of rows) byDay.set(row.day, (byDay.get(row.day) ?? 0) + Number(row[key]));
@@ -22,7 +21,6 @@ export function series({ from, to }, rows, key) {
   return values;
 }
 
-/** @returns the currency with the most orders */
 function mainCurrency(rows) {
   const orders = new Map();
   for (const { currency, orders: n } of rows) orders.set(currency, (orders.get(currency) ?? 0) + Number(n));
@@ -43,7 +41,6 @@ function revenueName(currency, currencies) {
   return more ? `${name} (also ${more})` : name;
 }
 
-/** @param days @param revenue rows, also of the period before @returns true if `range` has anything to show */
 export function drawFigures(range, days, revenue) {
   const revenueNow = within(range, revenue);
   const currency = mainCurrency(revenueNow) ?? mainCurrency(revenue);

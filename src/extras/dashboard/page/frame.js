@@ -18,7 +18,6 @@ let page;
 let asking = new AbortController();
 let again;
 let late;
-/** True if a refresh was skipped while the page was hidden. */
 let isDue = false;
 let shown;
 

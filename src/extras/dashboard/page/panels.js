@@ -18,7 +18,6 @@ import {
 } from './shared.js';
 import { table } from './table.js';
 
-/** Labels of the API's codes. */
 const WORDS = {
   pdp: 'Product page',
   collection: 'Collection page',
@@ -41,7 +40,6 @@ const inWords = (code) => {
 
 const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
-/** Adds up rows whose codes have the same label. @returns the largest first */
 function byWord(rows, name, size) {
   const words = new Map();
   for (const row of rows) {
@@ -171,7 +169,6 @@ const product = {
 };
 export const yesOrNo = (is) => (is === null ? '–' : is ? 'yes' : 'no');
 export const price = (n, { currency }) => (n === null ? '–' : money(Number(n), currency));
-/** @returns the last complete day */
 const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - DAY);
 
 export const DRAW = {

@@ -4,7 +4,6 @@
 import { goToRange, lastDays, linkTo } from './address.js';
 import { $, iso } from './shared.js';
 
-/** @param again called if the same days are chosen again @param refuse shows an error */
 export function beginRangeForm(again, refuse) {
   const form = $('#range');
   const choose = (range) => {

@@ -4,7 +4,6 @@ import { askFor } from './ask.js';
 import { openPage } from './frame.js';
 import { make, number, timeOf } from './shared.js';
 
-/** Receiver id -> text about its last test. */
 const tests = new Map();
 
 function draw({ receivers }) {

@@ -13,7 +13,6 @@ export const percent = new Intl.NumberFormat('en', {
 export const shareText = (rate) => (rate === null || rate > 1 ? undefined : percent.format(rate));
 export const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
 export const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
-/** @returns nodes of which each date stays on one line */
 export const unbroken = (text) =>
   text
     .split(/(\d{4}-\d\d-\d\d)/)
@@ -29,13 +28,11 @@ const clock = new Intl.DateTimeFormat('sv', { timeZone, hour: '2-digit', minute:
 /** @returns midnight in UTC of the shop's current date */
 export const today = () => Date.parse(calendar.format(new Date()));
 
-/** @returns a time in the shop's time zone, with the date if it isn't today */
 export function timeOf(ms) {
   const [day, time] = [calendar.format(ms), clock.format(ms)];
   return day === calendar.format(new Date()) ? time : `${day} ${time}`;
 }
 
-/** @returns the period before, of the same length */
 export const before = ({ from, to }) => ({ from: from - (to - from) - DAY, to: from - DAY });
 
 /** @returns the range's complete days, and as many days before; undefined if the range is only today */
@@ -69,7 +66,6 @@ export function make(name, more = {}, ...children) {
   return element;
 }
 
-/** Makes a paragraph below a panel's figures, or in their place. */
 export const note = (text) => make('p', { class: 'none' }, text);
 
 const twoDigits = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 });

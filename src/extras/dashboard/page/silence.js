@@ -10,7 +10,6 @@ let since;
 let chosen;
 let name = 'ClickHouse';
 let timer;
-/** Section -> the range that it shows, and when it was drawn. */
 const drawn = new WeakMap();
 
 export function asked(range) {

@@ -37,7 +37,6 @@ const HELD_BYTES = 256 * 1024;
 export interface Query {
   readonly scope: Scope;
   readonly statement: Statement;
-  /** The format if the statement doesn't name one. */
   readonly format: string;
 }
 
@@ -63,7 +62,6 @@ export class ClickHouseEngine {
   #names: Names = { tableFunctions: new Set(), refusedFunctions: new Set() };
   #analystBounds: Bounds = {};
 
-  /** @throws if another process has locked the folder, or it can't be opened */
   constructor(chdb: Chdb, dir: string, access: string, analystSeconds: number) {
     this.#chdb = chdb;
     this.#analystSeconds = analystSeconds;
@@ -190,7 +188,6 @@ function forData(settings: Scope['settings']): Scope['settings'] {
   ]);
 }
 
-/** Yields nothing until there are HELD_BYTES, or the end. */
 async function* heldBack(
   chunks: AsyncIterable<Buffer>,
   ended: Promise<ChdbResult>,

@@ -46,7 +46,6 @@ export class ClickHouseFiles {
     }
   }
 
-  /** The caller must call `end` and `close`. */
   async openPipe(): Promise<Pipe> {
     const pipe = this.#free.shift();
     if (pipe === undefined) throw new Error('more statements at once than there are pipes');

@@ -43,7 +43,6 @@ export interface Request extends Query {
   readonly gzip: boolean;
 }
 
-/** @throws ClickHouseError */
 export async function readRequest(req: IncomingMessage, url: URL, servicePassword: string): Promise<Request> {
   const given = url.searchParams;
   const header = (name: string) => req.headers[name]?.toString();

@@ -10,7 +10,6 @@ const SERVER = new URL('./server.js', import.meta.url);
 
 export interface ClickHouseSpec {
   readonly dir: string;
-  /** Tables that the analyst may read; by default none. */
   readonly readable?: Readable;
   readonly analystSeconds?: number;
   /** Loopback port. 0, the default, takes a free one, which is kept across restarts. */
@@ -25,7 +24,6 @@ export interface EmbeddedClickHouse {
   stop(): Promise<void>;
 }
 
-/** @throws StartupError if the folder is in use or the port is taken */
 export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
   const { port: wanted = 0, readable, analystSeconds = 60, restart, onState } = spec;
   const dir = resolve(spec.dir);

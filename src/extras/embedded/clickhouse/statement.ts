@@ -70,7 +70,6 @@ export function readStatement(text: Buffer): Statement {
   return { sql: text.toString('utf8', 0, head.length), isInsert, data: { bytes, format } };
 }
 
-/** @throws ClickHouseError if the role may not run the statement */
 export function judge(
   canonical: string,
   { data }: Statement,

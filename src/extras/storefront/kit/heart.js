@@ -49,7 +49,6 @@ function askSoon() {
 const decimal = (value) => (parseFloat(value) >= 0 ? parseFloat(value).toFixed(2) : null);
 const absolute = (url) => url && new URL(url, document.baseURI).href;
 
-/** @param product Shopify's product JSON, with prices in cents */
 function fromShopify(product, variantId) {
   const variant = product.variants.find(({ id }) => String(id) === plainId(variantId)) || product.variants[0];
   return {

@@ -67,7 +67,6 @@ function changed(reason) {
   last = now;
 }
 
-/** @returns undefined if the whole list wasn't read yet */
 const countNow = () => (cache.at === undefined ? undefined : Object.keys(keys).length);
 
 function savedKey(product, isAny) {

@@ -160,7 +160,6 @@ export class Language {
     return this.texts.quantity.replace('#', this.#numbers.format(n));
   }
 
-  /** @param amount decimal number as text @param currency 2 or 3 letters */
   price(amount: string, currency: string | null): string {
     const code = currency?.toUpperCase() ?? '';
     const known = CURRENCIES.has(code) ? code : '';
