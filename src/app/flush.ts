@@ -111,12 +111,8 @@ export function flush(
       },
     };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
-    const totals = keepDaysTotalled(
-      clickhouse,
-      { keptDays: kept.VISIT_RETENTION_DAYS, timeZone: kept.SHOP_TIMEZONE, cluster },
-      log,
-    );
-    onClose(() => totals.close());
+    const days = { keptDays: kept.VISIT_RETENTION_DAYS, timeZone: kept.SHOP_TIMEZONE, cluster };
+    onClose(keepDaysTotalled(clickhouse, days, log));
     isOpen = true;
     return { lost };
   });

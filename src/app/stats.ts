@@ -1,8 +1,7 @@
 // Composes `/metrics`: the metrics of this worker and its siblings, and those that are read from Redis.
 
 import { Registry } from 'prom-client';
-import { type Backlog, readBacklog } from '../flush/backlog.js';
-import { backlogMetrics } from '../http/backlog-metrics.js';
+import { type Backlog, backlogMetrics } from '../http/backlog-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
@@ -27,11 +26,23 @@ interface Sources {
 export function openStats({ store, config, metrics, plugs, siblings }: Sources) {
   // Only the worker that is scraped shows the values of Redis, because they are the same for all workers.
   const ofRedis = new Registry();
+  const readBacklog = async (keys: StreamKeys, stream: number): Promise<Backlog> => {
+    const [[events, bytes], [oldest], deadLetters] = await store.call((client) =>
+      Promise.all([
+        client.hmget(keys.eventsState(stream), 'events', 'bytes'),
+        client.xrange(keys.events(stream), '-', '+', 'COUNT', 1),
+        client.xlen(keys.eventsDead(stream)),
+      ]),
+    );
+    const now = store.timeAt(undefined, performance.now());
+    const oldestMs = oldest === undefined ? 0 : Math.max(now - Number.parseInt(oldest[0], 10), 0);
+    return { events: Number(events), bytes: Number(bytes), oldestMs, deadLetters };
+  };
   const backlogsOf = async (keys: StreamKeys) => {
     const backlogs = new Map<number, Backlog>();
     const streams = await store.call((client) => streamsOf(client, store.keys));
     const read = async (stream: number) => {
-      const backlog = await store.call((client) => readBacklog(client, keys, stream));
+      const backlog = await readBacklog(keys, stream);
       // A stream that no master appends to any more is shown until it is empty.
       if (store.ownStreams.has(stream) || backlog.events + backlog.deadLetters > 0)
         backlogs.set(stream, backlog);

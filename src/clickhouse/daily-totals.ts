@@ -8,6 +8,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
+import { repeat } from '../repeat.js';
 import { localTable, onCluster } from './cluster.js';
 
 /** Time without new rows before a day is totalled: longer than an insert needs from visit_hours to visits_stored. */
@@ -140,27 +141,16 @@ export function keepDaysTotalled(
   client: ClickHouseClient,
   which: DaysToTotal,
   log: Logger,
-): { close(): Promise<void> } {
-  const closing = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const scan = async () => {
+): () => Promise<void> {
+  return repeat(EVERY_MS, async (signal) => {
     try {
-      const days = await totalDays(client, await clockOf(client), which, closing.signal);
+      const days = await totalDays(client, await clockOf(client), which, signal);
       if (days.length > 0)
         log.info({ days: days.length, last: days.at(-1) }, 'visits of these days totalled');
     } catch (error) {
-      if (!closing.signal.aborted) log.warn({ err: error }, 'daily totals of visits have to wait');
+      if (!signal.aborted) log.warn({ err: error }, 'daily totals of visits have to wait');
     }
-    if (!closing.signal.aborted) timer = setTimeout(() => (scanning = scan()), EVERY_MS);
-  };
-  let scanning = scan();
-  return {
-    async close() {
-      closing.abort();
-      clearTimeout(timer);
-      await scanning;
-    },
-  };
+  });
 }
 
 /** Returns milliseconds by the clock that stamps the rows. */

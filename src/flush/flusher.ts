@@ -18,7 +18,7 @@ import { streamsOf } from '../redis/node-markers.js';
 import { erasuresReader } from './erasures.js';
 import { StreamGroup } from './group.js';
 import { flushMetrics } from './metrics.js';
-import { flushStream, type HandedOver, type Signals } from './stream-flusher.js';
+import { type EndSignals, flushStream, type HandedOver } from './stream-flusher.js';
 
 const POLL_MS = 500;
 const CLOSE_MS = 10_000;
@@ -47,14 +47,14 @@ export interface Flusher {
 
 /** Never throws: errors are logged and retried until `close`. */
 export function startFlusher(spec: FlusherSpec): Flusher {
-  const stop = new AbortController();
+  const drain = new AbortController();
   const abort = new AbortController();
   // Each loop listens to the signals, and Node would warn from the eleventh listener on.
-  setMaxListeners(0, stop.signal, abort.signal);
-  const running = run(spec, { drain: stop.signal, abort: abort.signal });
+  setMaxListeners(0, drain.signal, abort.signal);
+  const running = run(spec, { drain: drain.signal, abort: abort.signal });
   return {
     async close(deadlineMs = CLOSE_MS) {
-      stop.abort();
+      drain.abort();
       const deadline = setTimeout(() => abort.abort(), deadlineMs);
       await running;
       clearTimeout(deadline);
@@ -62,7 +62,7 @@ export function startFlusher(spec: FlusherSpec): Flusher {
   };
 }
 
-async function run(spec: FlusherSpec, signals: Signals): Promise<void> {
+async function run(spec: FlusherSpec, signals: EndSignals): Promise<void> {
   const { redis, keys, log, backoff } = spec;
   const { drain } = signals;
   const start = streamStarter(spec, signals);
@@ -82,7 +82,7 @@ async function run(spec: FlusherSpec, signals: Signals): Promise<void> {
 }
 
 /** Starts the loops of a master's two streams. */
-function streamStarter(spec: FlusherSpec, signals: Signals) {
+function streamStarter(spec: FlusherSpec, signals: EndSignals) {
   const { redis, keys, clickhouse, metrics = new Registry(), abandonedMs, handOver } = spec;
   const erasures = erasuresReader(redis, keys);
   const kinds = [

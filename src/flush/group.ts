@@ -6,10 +6,10 @@ import { randomUUID } from 'node:crypto';
 import { pause } from '../backoff.js';
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
-import { loadScript, runScript, runScriptBuffer, type ScriptArg } from '../redis/scripts.js';
+import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
 import { type Batch, type Bounds, collectBatch, PAGE_BYTES, type StreamEntry } from './reader.js';
 
-const CLAIM = loadScript<StreamEntry[]>('flush/claimEntries');
+const CLAIM = loadScript<number>('flush/claimEntries');
 const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
@@ -115,8 +115,8 @@ export class StreamGroup {
     const consumer = this.#consumer;
     // If a reply is lost, its entries are claimed like a dead flusher's.
     this.#consumer = randomUUID();
-    const nextPage = (count: number) =>
-      wasAbandoned ? this.#claim(consumer, count) : this.#readNew(consumer, count);
+    const nextPage = (count: number, after: string) =>
+      wasAbandoned ? this.#claim(consumer, count, after) : this.#readNew(consumer, count);
     const memory = this.#memory[this.#batches % 2];
     const batch = await collectBatch(nextPage, isOfVisits ? number : undefined, bounds, memory);
     if (batch === undefined) {
@@ -129,9 +129,10 @@ export class StreamGroup {
     return held;
   }
 
-  async #claim(consumer: string, count: number): Promise<StreamEntry[]> {
-    const args = [GROUP, consumer, this.#abandonedMs, count];
-    return (await unlessNoGroup(runScriptBuffer(this.#spec.redis, CLAIM, [this.#stream], args))) ?? [];
+  async #claim(consumer: string, count: number, after: string): Promise<StreamEntry[]> {
+    const args = [GROUP, consumer, this.#abandonedMs, count, after];
+    const claimed = await unlessNoGroup(runScript(this.#spec.redis, CLAIM, [this.#stream], args));
+    return claimed ? this.#readGroup(consumer, count, after) : [];
   }
 
   async #readNew(consumer: string, count: number): Promise<StreamEntry[]> {

@@ -29,8 +29,8 @@ export interface Bounds {
 /** `fields` alternates names and values. */
 export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 
-/** Returns fewer entries than `count` only at the end of the stream. */
-export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
+/** Returns entries after an id, and fewer than `count` only at the end of the stream. */
+export type NextPage = (count: number, after: string) => Promise<readonly StreamEntry[]>;
 
 // Small pages: visits wait while Redis copies one.
 const FIRST_PAGE = 8;
@@ -59,7 +59,7 @@ export async function collectBatch(
   let [rows, bytes, size] = [0, 0, 0];
   let room = memory;
   for (let page = FIRST_PAGE; ; ) {
-    const found = await nextPage(page);
+    const found = await nextPage(page, entries.at(-1)?.id ?? '0');
     for (const [idBytes, fields] of found) {
       const id = idBytes.toString('latin1');
       const parsed = parse(id, fields, visits);

@@ -13,6 +13,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import { loadScript, runScript } from '../redis/scripts.js';
+import { repeat } from '../repeat.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
 import { type Erasure, isErased, readErasures } from './erasures.js';
 import { erasureMetrics } from './metrics.js';
@@ -79,27 +80,17 @@ export function watchErasures(
 ): () => Promise<void> {
   const { log, metrics = new Registry() } = spec;
   const { erased, failures } = erasureMetrics(metrics);
-  const closing = new AbortController();
-  const { signal } = closing;
-  const watch = async () => {
-    while (!signal.aborted) {
-      try {
-        const profiles = (await eraseWaiting({ ...spec, signal })).filter((what) => !isIdentityName(what));
-        erased.inc(profiles.length);
-        if (profiles.length > 0) log.info({ profiles: profiles.length }, 'erased from ClickHouse');
-      } catch (error) {
-        failures.inc();
-        log.warn({ err: error }, 'a part of the erasures failed and will be tried again');
-      }
-      // Twice per interval: the first run may find an erasure that is not due yet.
-      await pause(intervalS * 500, signal);
+  // Twice per interval: the first run may find an erasure that is not due yet.
+  return repeat(intervalS * 500, async (signal) => {
+    try {
+      const profiles = (await eraseWaiting({ ...spec, signal })).filter((what) => !isIdentityName(what));
+      erased.inc(profiles.length);
+      if (profiles.length > 0) log.info({ profiles: profiles.length }, 'erased from ClickHouse');
+    } catch (error) {
+      failures.inc();
+      log.warn({ err: error }, 'a part of the erasures failed and will be tried again');
     }
-  };
-  const watching = watch();
-  return async () => {
-    closing.abort();
-    await watching;
-  };
+  });
 }
 
 async function areFlushed(

@@ -25,16 +25,15 @@ export interface FlushedStream {
   readonly backoff?: Backoff | undefined;
 }
 
-export interface Signals {
-  /** The process ends: flush the stream once more. */
+export interface EndSignals {
   readonly drain: AbortSignal;
   readonly abort: AbortSignal;
 }
 
 class TakenOverError extends Error {}
 
-/** Resolves after `drain` when the stream is empty, or after `abort`. */
-export async function flushStream(stream: FlushedStream, { drain, abort }: Signals): Promise<void> {
+/** After `drain` it flushes the stream once more. */
+export async function flushStream(stream: FlushedStream, { drain, abort }: EndSignals): Promise<void> {
   const { group, intervalMs, log } = stream;
   const ended = new AbortController();
   void group.keepHeld(ended.signal);

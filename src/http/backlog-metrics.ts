@@ -1,8 +1,15 @@
 // Metrics of Redis and of the streams, read at each scrape.
 
 import { Gauge, type Registry } from 'prom-client';
-import type { Backlog } from '../flush/backlog.js';
 import type { MasterState } from '../redis/health.js';
+
+export interface Backlog {
+  readonly events: number;
+  readonly bytes: number;
+  /** Age of the oldest entry; 0 if the stream is empty. */
+  readonly oldestMs: number;
+  readonly deadLetters: number;
+}
 
 export interface WatchedStreams {
   readonly kind: 'events' | 'visits';

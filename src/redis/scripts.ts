@@ -58,19 +58,3 @@ export async function runScript<Reply>(
     return (await client.eval(script.source, keys.length, list)) as Reply;
   }
 }
-
-/** Like `runScript`, with Buffers for strings. */
-export async function runScriptBuffer<Reply>(
-  client: RedisClient,
-  script: Script<Reply>,
-  keys: readonly string[],
-  args: readonly ScriptArg[],
-): Promise<Reply> {
-  const rest = [keys.length, ...keys, ...args];
-  try {
-    return (await client.callBuffer('EVALSHA', [script.sha, ...rest])) as Reply;
-  } catch (error) {
-    if (!isNoScript(error)) throw error;
-    return (await client.callBuffer('EVAL', [script.source, ...rest])) as Reply;
-  }
-}

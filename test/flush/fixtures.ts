@@ -123,12 +123,8 @@ export function peekBatch(
   bounds: Bounds = { rows: 100_000, bytes: 48_000_000 },
   memory?: Buffer,
 ): Promise<Batch | undefined> {
-  let from = '-';
-  const page = async (count: number) => {
-    const entries = await redis.xrangeBuffer(source.stream, from, '+', 'COUNT', count);
-    from = `(${entries.at(-1)?.[0] ?? ''}`;
-    return entries;
-  };
+  const page = (count: number, after: string) =>
+    redis.xrangeBuffer(source.stream, `(${after}`, '+', 'COUNT', count);
   return collectBatch(page, source.visits, bounds, memory);
 }
 

@@ -23,7 +23,7 @@ function freshStream() {
     get(target, name) {
       const value = Reflect.get(target, name);
       if (typeof value !== 'function') return value;
-      if (name !== 'evalsha' && name !== 'callBuffer') return value.bind(target);
+      if (name !== 'evalsha') return value.bind(target);
       return async (...args: unknown[]) => {
         await target.script('FLUSH');
         return await value.apply(target, args);
