@@ -28,7 +28,7 @@ end
 redis.call('XACK', stream, ARGV[1], unpack(ids))
 
 if redis.call('XLEN', stream) == 0 then
-  -- If entries were deleted by hand, the stream is empty before the counts are 0.
+  -- Resets the counts, because entries may have been deleted by hand.
   redis.call('HSET', state, 'events', 0, 'bytes', 0)
 elseif removed > 0 then
   -- `0 - rows` and not `-rows`, because Lua writes -0 as `-0`, which Redis refuses.

@@ -79,7 +79,7 @@ local function facts_of(op)
   return facts
 end
 
--- Each function of an operation returns its answer or nil; if it is done, then true and the value for its record.
+-- The function of an operation returns an answer or nil, then whether it is done, then the value for its record.
 
 local function first_line(item)
   return sub(item, 1, find(item, '\n', 1, true) - 1)

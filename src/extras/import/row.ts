@@ -121,7 +121,7 @@ function parseTime(text: string): number | undefined {
   return new Date(Date.parse(day)).toISOString().startsWith(day) ? at : undefined;
 }
 
-/** Formats an amount with two decimals, unless it has more. A comma before the last one or two digits is a point. */
+/** Formats an amount with two decimals. One with more decimals is left alone. A decimal comma becomes a point. */
 function amountOf(value: unknown): unknown {
   if (typeof value !== 'string' && typeof value !== 'number') return value;
   const [, whole, point, comma] =

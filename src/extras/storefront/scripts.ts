@@ -30,7 +30,7 @@ export function minifiedName(source: string): string {
   return `${createHash('sha256').update(source).digest('hex').slice(0, 16)}.js`;
 }
 
-/** @param name of the script in its path, without `.js`, by which it finds its tag */
+/** @param name the script's file name without `.js`; the script finds its tag by it */
 export function scriptText(script: Script, name: string): string {
   const source = sourceOf(script);
   const minified = new URL(minifiedName(source), MINIFIED);

@@ -11,7 +11,7 @@ const TYPED = ['bearer', 'apiKey', 'publishableKey', 'metricsToken'];
 
 const ours = ({ React }) => ({
   wrapComponents: {
-    // A summary is plain text, and Swagger UI shows it so.
+    // Shows summaries as plain text, which they are.
     OperationSummary: (Original) => (props) => {
       const plain = (text) => text?.replaceAll('`', '');
       const operationProps = props.operationProps.update('summary', plain).updateIn(['op', 'summary'], plain);
@@ -44,7 +44,7 @@ SwaggerUIBundle({
   layout: 'BaseLayout',
 });
 
-// Each field of the dialog takes the focus as it appears, so the last one has it, and has scrolled to itself.
+// The first field gets the focus. Without this, the dialog's last field has it, and the dialog is scrolled to its end.
 document.addEventListener('click', ({ target }) => {
   if (target.closest('.btn.authorize'))
     requestAnimationFrame(() => document.querySelector('.dialog-ux input')?.focus());

@@ -29,7 +29,7 @@ async function inTurn(act) {
   }
 }
 
-/** @param who doesn't answer if the response has `away` */
+/** @param who name of the database that doesn't answer if the response has `away` */
 export async function askFor(path, who, signal) {
   const away = (error) => {
     if (signal.aborted) throw error;

@@ -3,7 +3,7 @@
 import { drawChart } from './chart.js';
 import { $, change, compared, DAY, iso, make, money, number, sum, within } from './shared.js';
 
-/** Each figure counts every event, a visitor's repeats, too. */
+/** A figure counts all events, including a visitor's repeats. */
 const FIGURES = [
   { key: 'visits', name: 'Visits' },
   { key: 'wishes', name: 'Added to a wishlist' },

@@ -21,7 +21,7 @@ export function frame(data: Buffer): Buffer {
   return Buffer.concat([cityHash128(body), body]);
 }
 
-/** @returns one LZ4 sequence: a length, which has more bytes from 15 on, and the data */
+/** @returns an LZ4 sequence: the length, which takes more bytes from 15 on, and the data */
 function literals(data: Buffer): Buffer {
   if (data.length < 15) return Buffer.concat([Buffer.of(data.length << 4), data]);
   const more = data.length - 15;

@@ -9,7 +9,7 @@
   const { queue, visit } = Object(window.wishmeter);
   if (visit && !queue) return;
 
-  // A module has no currentScript. Other services' beacon.js don't have these attributes.
+  // A module has no currentScript, so its tag is found by attributes that the beacon.js of other services lacks.
   const named = 'script[src*="/beacon.js"]';
   const tag = [
     document.currentScript,
