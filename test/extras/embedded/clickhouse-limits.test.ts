@@ -4,7 +4,6 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { request } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { eraseRows } from '../../../src/clickhouse/erase.js';
 import { insertEvents } from '../../../src/clickhouse/insert.js';
@@ -17,7 +16,7 @@ import { dashboardOfShop, MONTH } from '../dashboard/fixtures.js';
 import { analyst, openClickHouse } from './fixtures.js';
 
 // In the second one nothing ends by its limit.
-const [{ server, origin, credentials, client, post, one, table }, shop] = await Promise.all([
+const [{ server, origin, credentials, post, one }, shop] = await Promise.all([
   openClickHouse(t, { analystSeconds: 1, restart: false }),
   dashboardOfShop(t, { analystSeconds: 86_400, restart: false }),
 ]);
@@ -42,42 +41,19 @@ const afterStalled = post({}, 'SELECT 1', analyst);
 t.test('a large result streams, and a client that leaves in the middle of it keeps no place', async (t) => {
   // More than there are places for reads.
   for (let i = 0; i < 8; i++) {
-    const { left, answer } = send('SELECT number FROM numbers(1000000000) FORMAT TSV');
-    const first = await answer.then(({ body }) => body?.getReader().read());
+    const client = new AbortController();
+    const body = 'SELECT number FROM numbers(1000000000) FORMAT TSV';
+    const answer = await fetch(origin, {
+      method: 'POST',
+      headers: credentials,
+      body,
+      signal: client.signal,
+    });
+    const first = await answer.body?.getReader().read();
     t.equal(first?.done, false);
-    await left();
+    client.abort();
   }
   t.equal(await one('SELECT 1'), '1');
-});
-
-t.test('inserts do not queue behind SELECTs that do not end', async (t) => {
-  const name = await table();
-  const sql =
-    'SELECT count(sleepEachRow(1)) FROM numbers(100000) SETTINGS max_threads = 1, max_block_size = 1';
-  const selects = [await endless(sql), await endless(sql), await endless(sql)];
-  // More than there are places for, which nothing can look at then; they have a moment to take the last one.
-  for (let i = 0; i < 7; i++) selects.push(send(sql));
-  await sleep(200);
-  t.equal((await post({ query: `INSERT INTO ${name} FORMAT TSV` }, '1\tx\n')).status, 200);
-  for (const { hasEnded } of selects) t.notOk(hasEnded(), 'it is still at work');
-  await Promise.all(selects.map(({ left }) => left()));
-  await until('none of them runs', async () => (await running()) === 0);
-});
-
-t.test('a query whose planning does not end keeps no other request waiting', async (t) => {
-  await client.command({
-    query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
-  });
-  for (const sql of [
-    'SELECT (SELECT count() FROM numbers(10000000000000)) SETTINGS max_threads = 1',
-    'SELECT count() FROM keyed WHERE k IN (SELECT max(number) FROM numbers(10000000000000)) SETTINGS max_threads = 1',
-  ]) {
-    const { hasEnded, left } = await endless(sql);
-    for (let i = 0; i < 20; i++) t.equal((await fetch(`${origin}/ping`)).status, 200);
-    t.notOk(hasEnded(), 'its planning goes on');
-    await left();
-    await until('it runs no longer', async () => (await running()) === 0);
-  }
 });
 
 const cookie = await shop.session();
@@ -249,34 +225,6 @@ t.test('a result is cut short where a request asks for it', async (t) => {
     t.match(text, mode === 'throw' ? /TOO_MANY_ROWS_OR_BYTES/ : /"rows": 65/, mode);
   }
 });
-
-/** A query that runs until its client leaves. Resolves once ClickHouse has begun it. */
-async function endless(sql: string) {
-  const before = await running();
-  const sent = send(sql);
-  await until('it runs', async () => (await running()) > before);
-  return sent;
-}
-
-function send(sql: string) {
-  const client = new AbortController();
-  let ended = false;
-  const answer = fetch(origin, { method: 'POST', headers: credentials, body: sql, signal: client.signal });
-  const over = answer.then(
-    () => {
-      ended = true;
-    },
-    () => {},
-  );
-  return {
-    answer,
-    hasEnded: () => ended,
-    left: async () => {
-      client.abort();
-      await over;
-    },
-  };
-}
 
 async function running(part = '00000)'): Promise<number> {
   const sql = `SELECT count() FROM system.processes WHERE query LIKE '%${part}%' AND query NOT LIKE '%processes%'`;
