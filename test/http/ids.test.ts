@@ -265,7 +265,7 @@ const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pie
 const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWellFormed());
 const COMMANDS = new Set(
   `client config del eval evalsha exists expire get hdel hello hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset
-  hsetnx hstrlen hvals incrby info keys persist pexpireat pexpiretime ping rename script select set time ttl type unlink xadd xlen
+  hsetnx hstrlen hvals incrby info keys persist pexpireat pexpiretime ping rename scan script select set time ttl type unlink xadd xlen
   xrange zadd zrange zremrangebyscore zscan`.split(/\s+/),
 );
 t.test('injection', async (t) => {
@@ -367,7 +367,7 @@ t.test('injection', async (t) => {
 
   t.test('so Redis has the keys and was given the commands of the program, and no others', async (t) => {
     const isOurs = keyPattern(
-      ...[keys.meta, keys.settings, keys.pending(0), keys.share('*'), keys.request('*')],
+      ...[keys.meta, keys.settings, keys.sweep, keys.pending(0), keys.share('*'), keys.request('*')],
       ...keys.allOf('*.*'),
       keys.erased('*.*', '*'),
       keys.applied('*.*', '*', '*.*'),

@@ -6,6 +6,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import type { BatchFormat } from '../../src/redis/batch-calls.js';
 import { Batcher, type BatcherOptions } from '../../src/redis/batcher.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import type { RedisNode } from '../../src/redis/node.js';
 import { loadScript, scriptOf } from '../../src/redis/scripts.js';
 import { Sender } from '../../src/redis/sender.js';
@@ -255,6 +256,7 @@ const CHANNELS = 4;
 let ahead = 0;
 const now = performance.now.bind(performance);
 performance.now = () => now() + ahead;
+const NODE = 'node:1';
 const { name, source } = LINES.script;
 /** All of them in one stream; a script for a node gets flags of its own. */
 const ONE_STREAM: typeof LINES = {
@@ -346,6 +348,35 @@ t.test('an operation that is late', async (t) => {
     t.notOk((await lines()).includes('old'), 'refused, and so not applied');
     await batcher.close();
   });
+
+  t.test(
+    'and is sent again, since its stream was not there, keeps its deadline among younger ones',
+    async (t) => {
+      const [released, release] = later<void>();
+      const [moved, move] = later<number>();
+      let address: string | undefined = NODE;
+      const batcher = heldBatcher(
+        (batch) => (batch === 0 ? moved : batch <= CHANNELS ? released : undefined),
+        true,
+        () => address as string,
+      );
+      const born = performance.now();
+      const old = outcomeOf(batcher, 'old');
+      await until('it is sent', () => sent === 1);
+      address = undefined;
+      const busy = await occupyLanes(batcher);
+      await growOld(born, 0.5);
+      const young = outcomeOf(batcher, 'young');
+      move(LUA.NO_STREAM);
+      await growOld(born, 0.85);
+      release();
+      await Promise.all(busy);
+      t.equal(await old, 'unavailable');
+      t.equal(await young, 'applied');
+      t.notOk((await lines()).includes('old'), 'refused, and so not applied');
+      await batcher.close();
+    },
+  );
 });
 function later<T>(): [Promise<T>, (value: T) => void] {
   let settle: (value: T) => void = () => {};
