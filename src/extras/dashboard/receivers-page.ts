@@ -3,7 +3,7 @@
 
 import type { Logger } from 'pino';
 import { ServiceError } from '../../errors.js';
-import type { QueueStatus } from '../receivers/queue-status.js';
+import type { QueueStatus } from '../receivers/queue.js';
 import type { Receiver } from '../receivers/receiver.js';
 import type { Receivers } from '../receivers/receivers.js';
 
@@ -49,8 +49,8 @@ function describe({ id, url, types, isEnabled, disabledWhy }: Receiver, status: 
     ...{ id, host: new URL(url).host, types },
     state: isEnabled ? 'on' : disabledWhy === undefined ? 'paused' : 'disabled',
     why: disabledWhy ?? null,
-    delivered: status.deliveredInHour,
-    failures: status.failuresInHour,
+    delivered: status.inHour.delivered,
+    failures: status.inHour.failures,
     pending: status.pending,
     lastSuccessAt: status.lastSuccessAt,
     lastFailureAt: status.lastFailureAt,

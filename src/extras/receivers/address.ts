@@ -33,19 +33,16 @@ export function isPublic(address: string): boolean {
 export class AddressError extends Error {}
 
 export class Addresses {
-  readonly #isPrivateAllowed: boolean;
-  readonly #resolve: Resolve;
-
-  constructor(isPrivateAllowed: boolean, resolve = createResolve()) {
-    this.#isPrivateAllowed = isPrivateAllowed;
-    this.#resolve = resolve;
-  }
+  constructor(
+    private readonly isPrivateAllowed: boolean,
+    private readonly resolve: Resolve = createResolve(),
+  ) {}
 
   /** Parses a URL without resolving its host. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
-    const isHttp = this.#isPrivateAllowed && url.protocol === 'http:';
+    const isHttp = this.isPrivateAllowed && url.protocol === 'http:';
     if (url.protocol !== 'https:' && !isHttp)
       throw new AddressError('must begin with https://; see RECEIVERS_PRIVATE');
     if (url.username !== '' || url.password !== '') throw new AddressError('must have no user or password');
@@ -62,23 +59,22 @@ export class Addresses {
 
   readonly guardedLookup: LookupFunction = (host, options, callback) => {
     this.#addressesOf(host).then(
-      ([first, ...others]) =>
-        options.all ? callback(null, [first, ...others]) : callback(null, first.address, first.family),
+      (all) => (options.all ? callback(null, all) : callback(null, all[0]?.address ?? '', all[0]?.family)),
       (error: AddressError) => callback(error, []),
     );
   };
 
-  async #addressesOf(host: string): Promise<[LookupAddress, ...LookupAddress[]]> {
-    const [first, ...others] = await this.#resolve(host).catch((error: NodeJS.ErrnoException) => {
+  async #addressesOf(host: string): Promise<LookupAddress[]> {
+    const all = await this.resolve(host).catch((error: NodeJS.ErrnoException) => {
       throw new AddressError(`does not resolve (${error.code})`);
     });
-    if (first === undefined) throw new AddressError('does not resolve');
-    for (const { address } of [first, ...others]) this.#check(address);
-    return [first, ...others];
+    if (all.length === 0) throw new AddressError('does not resolve');
+    for (const { address } of all) this.#check(address);
+    return all;
   }
 
   #check(address: string): void {
-    if (!this.#isPrivateAllowed && !isPublic(address))
+    if (!this.isPrivateAllowed && !isPublic(address))
       throw new AddressError('must be at a public address; see RECEIVERS_PRIVATE');
   }
 }

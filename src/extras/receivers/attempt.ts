@@ -5,8 +5,8 @@ import { erasedUnder, isErasedRow } from '../../clickhouse/erased-rows.js';
 import { findErasures } from '../../flush/erasures.js';
 import type { Redirects } from '../../profiles/redirects.js';
 import type { Store } from '../../redis/store.js';
-import { bodyOf, type Line, type PersonalData, parseLine } from './message.js';
-import type { Outcome } from './post.js';
+import { bodyOf, type Line, parseLine } from './message.js';
+import { type Outcome, post } from './post.js';
 import type { Resolution, Taken } from './queue.js';
 import { type Receiver, signedHeaders } from './receiver.js';
 import type { Receivers } from './receivers.js';
@@ -66,9 +66,10 @@ async function send(spec: AttemptSpec, receiver: Receiver, line: Line): Promise<
   ]);
   if (isErasedRow(line, line.occurred_at, 'server', erasures)) return undefined;
   const profileId = location?.profileId ?? line.profile_id;
-  const personal = receiver.includePersonal ? await personalOf(store, profileId) : undefined;
+  const personal = receiver.includePersonal ? await personalOf(store, profileId) : {};
   const body = bodyOf(line, profileId, personal);
-  return receivers.poster.post(receiver.url, signedHeaders(receiver, line.event_id, body), body, answerMs);
+  const target = { addresses: receivers.addresses, url: receiver.url };
+  return post(target, signedHeaders(receiver, line.event_id, body), body, answerMs);
 }
 
 function resolutionOf(
@@ -89,7 +90,7 @@ function resolutionOf(
   return waitMs === undefined ? { outcome: 'dead', why } : retry(attempts, waitMs);
 }
 
-async function personalOf(store: Store, profileId: string): Promise<PersonalData> {
+async function personalOf(store: Store, profileId: string): Promise<object> {
   const key = store.keys.profile(profileId);
   const facts = await store.call((client) => client.hmget(key, 'email', 'firstName', 'lastName'));
   const [email = null, firstName = null, lastName = null] = facts;

@@ -11,7 +11,6 @@ import {
 } from '../../app/opening.js';
 import type { DeliverConfig, ReceiversConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
-import type { Store } from '../../redis/store.js';
 import { openSubscribers } from '../alerts/extra.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
@@ -31,10 +30,7 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
   });
 }
 
-export interface OpenReceivers extends Closeable {
-  readonly store: Store;
-  readonly receivers: Receivers;
-}
+export type OpenReceivers = Awaited<ReturnType<typeof openReceivers>>;
 
 /** @param urls of Redis @throws StartupError */
 export async function openReceivers(
@@ -42,7 +38,7 @@ export async function openReceivers(
   log: Logger,
   urls: readonly string[],
   { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},
-): Promise<OpenReceivers> {
+) {
   const store = await openKnownStore(config, name, log, { urls, timeoutMs });
   return { store, receivers: new Receivers(store, config), close: async () => store.close() };
 }

@@ -12,13 +12,7 @@ export interface Line {
   readonly device?: string;
   readonly locale?: string;
   /** Parsed by `parseLine`; a queued line has it as text. */
-  readonly payload?: unknown;
-}
-
-export interface PersonalData {
-  readonly email: string | null;
-  readonly firstName: string | null;
-  readonly lastName: string | null;
+  readonly payload?: object;
 }
 
 const LINE_OF_ORDER = 'order';
@@ -27,7 +21,7 @@ const ALERT = 'alert';
 /** @returns undefined if the line isn't an event: another program may have written it */
 export function parseLine(text: string): Line | undefined {
   try {
-    const line = JSON.parse(text) as Line;
+    const line = JSON.parse(text);
     const { event_id, type, profile_id } = line;
     const isEvent = [event_id, type, profile_id].every((one) => typeof one === 'string' && one !== '');
     const occurred_at = new Date(line.occurred_at).getTime();
@@ -38,28 +32,22 @@ export function parseLine(text: string): Line | undefined {
   }
 }
 
-/** @param profileId the line's profile, or its merge's target */
-export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
+/** @param profileId the line's profile, or its merge's target @param personal empty, or e-mail address and names */
+export function bodyOf(line: Line, profileId: string, personal: object): string {
   const timestamp = new Date(line.occurred_at).toISOString();
-  const data = dataOf(line, timestamp, profileId);
-  return JSON.stringify({ type: line.type, timestamp, data: { ...data, ...personal } });
+  const data = { ...dataOf(line, timestamp, profileId), ...personal };
+  return JSON.stringify({ type: line.type, timestamp, data });
 }
 
-function dataOf(line: Line, timestamp: string, profileId: string): object {
-  const { customer_id: customerId = null, session_id: sessionId = null } = line;
-  const payload = line.payload ?? {};
+function dataOf(line: Line, occurredAt: string, profileId: string): object {
+  const { customer_id: customerId = null, session_id: sessionId = null, payload = {} } = line;
   const visitor = { profileId, customerId, sessionId };
   if (line.origin === ALERT) return { ...visitor, ...payload };
-  if (line.origin === LINE_OF_ORDER) {
-    const { line: _line, version: _version, ...purchase } = payload as Record<string, unknown>;
-    return { ...visitor, ...purchase };
-  }
-  return {
-    ...{ eventId: line.event_id, occurredAt: timestamp, ...visitor },
-    ...{ device: line.device ?? '', locale: line.locale ?? '', payload },
-  };
+  if (line.origin === LINE_OF_ORDER) return { ...visitor, ...payload, line: undefined, version: undefined };
+  const { event_id: eventId, device = '', locale = '' } = line;
+  return { ...{ eventId, occurredAt, ...visitor }, ...{ device, locale, payload } };
 }
 
-export function testBody(now = new Date()): string {
-  return JSON.stringify({ type: 'test', timestamp: now.toISOString(), data: {} });
+export function testBody(): string {
+  return JSON.stringify({ type: 'test', timestamp: new Date().toISOString(), data: {} });
 }

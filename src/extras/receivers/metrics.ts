@@ -1,7 +1,23 @@
 // Metrics of receivers, which each scrape reads from Redis.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { QueueStatus } from './queue.js';
+import type { Receiver } from './receiver.js';
 import type { Receivers } from './receivers.js';
+
+const DEAD = 'Deliveries that became dead letters: failed for too long, or too many pending';
+const LATE = 'How long the oldest delivery has been due; absent while disabled';
+
+type Value = (status: QueueStatus, receiver: Receiver) => number | undefined;
+const METRICS: readonly [name: string, type: typeof Gauge | typeof Counter, help: string, value: Value][] = [
+  ['enabled', Gauge, '1 if enabled, 0 if paused or disabled', (_, { isEnabled }) => Number(isEnabled)],
+  ['pending_deliveries', Gauge, 'Pending deliveries', ({ pending }) => pending],
+  ['pending_bytes', Gauge, 'Bytes of pending deliveries', ({ bytes }) => bytes],
+  ['oldest_due_seconds', Gauge, LATE, ({ lateMs }, one) => (one.isEnabled ? lateMs / 1_000 : undefined)],
+  ['deliveries_total', Counter, 'Accepted deliveries', ({ delivered }) => delivered],
+  ['failures_total', Counter, 'Failed attempts to deliver', ({ failures }) => failures],
+  ['dead_letters_total', Counter, DEAD, ({ dead }) => dead],
+];
 
 /** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function receiverMetrics(
@@ -9,43 +25,25 @@ export function receiverMetrics(
   receivers: Receivers,
   highWater: number,
 ): () => Promise<void> {
-  const named = (name: string, help: string) => ({
-    ...{ name: `wishmeter_receiver_${name}`, help, registers: [registry], labelNames: ['receiver'] as const },
+  const registers = [registry];
+  const help = 'RECEIVERS_HIGH_WATER: pending bytes beyond which the oldest become dead letters';
+  new Gauge({ name: 'wishmeter_receiver_high_water_bytes', help, registers }).set(highWater);
+  const metrics = METRICS.map(([name, Metric, help, value]) => {
+    const labelNames = ['receiver'];
+    return { value, metric: new Metric({ name: `wishmeter_receiver_${name}`, help, registers, labelNames }) };
   });
-  const enabled = new Gauge(named('enabled', '1 if enabled, 0 if paused or disabled'));
-  const pending = new Gauge(named('pending_deliveries', 'Pending deliveries'));
-  const bytes = new Gauge(named('pending_bytes', 'Bytes of pending deliveries'));
-  const late = new Gauge(
-    named('oldest_due_seconds', 'How long the oldest delivery has been due; absent while disabled'),
-  );
-  const delivered = new Counter(named('deliveries_total', 'Accepted deliveries'));
-  const failures = new Counter(named('failures_total', 'Failed attempts to deliver'));
-  const dead = new Counter(
-    named(
-      'dead_letters_total',
-      'Deliveries that became dead letters: failed for too long, or too many pending',
-    ),
-  );
-  new Gauge({
-    name: 'wishmeter_receiver_high_water_bytes',
-    help: 'RECEIVERS_HIGH_WATER: pending bytes beyond which the oldest become dead letters',
-    registers: [registry],
-  }).set(highWater);
-  const read = async () => {
-    const all = await receivers.list();
-    return Promise.all(all.map(async (one) => ({ ...one, status: await receivers.statusOf(one.id) })));
-  };
+  const read = async (receiver: Receiver) => ({ receiver, status: await receivers.statusOf(receiver.id) });
   return async () => {
-    const all = await read().catch(() => []);
-    for (const one of [enabled, pending, bytes, late, delivered, failures, dead]) one.reset();
-    for (const { id: receiver, isEnabled, status } of all) {
-      enabled.set({ receiver }, isEnabled ? 1 : 0);
-      pending.set({ receiver }, status.pending);
-      bytes.set({ receiver }, status.bytes);
-      if (isEnabled) late.set({ receiver }, status.lateMs / 1_000);
-      delivered.inc({ receiver }, status.delivered);
-      failures.inc({ receiver }, status.failures);
-      dead.inc({ receiver }, status.dead);
+    const all = await receivers.list().then(
+      (list) => Promise.all(list.map(read)),
+      () => [],
+    );
+    for (const { metric, value } of metrics) {
+      metric.reset();
+      for (const { receiver, status } of all) {
+        const shown = value(status, receiver);
+        if (shown !== undefined) metric.inc({ receiver: receiver.id }, shown);
+      }
     }
   };
 }

@@ -5,7 +5,6 @@ import { isErased } from '../../flush/erasures.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { loadScript, runScript } from '../../redis/scripts.js';
-import { type QueueStatus, statusOf } from './queue-status.js';
 
 const ADD = loadScript<number>('extras/receivers/addDeliveries');
 const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
@@ -14,6 +13,9 @@ const RESOLVE = loadScript<number>('extras/receivers/resolveDelivery');
 const PAGE = 100;
 /** Lines per script call; 500 block Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
+/** Counts are kept by steps of five minutes: an hour is twelve, plus the current one. */
+const STEP_MS = 5 * 60_000;
+const STEPS = 13;
 
 export interface Taken {
   readonly id: string;
@@ -29,19 +31,20 @@ export interface Resolution {
   readonly why?: string;
 }
 
+export type QueueStatus = Awaited<ReturnType<DeliveryQueue['status']>>;
+
 /** Methods throw Redis's errors. */
 export class DeliveryQueue {
-  readonly #redis: RedisClient;
   readonly #keys: ReturnType<Keys['deliveries']>;
-  readonly #exists: () => Promise<number>;
-  /** Maximum bytes of pending deliveries. */
-  readonly highWater: number;
 
-  constructor(redis: RedisClient, keys: Keys, receiver: string, highWater: number) {
-    this.#redis = redis;
+  /** @param highWater maximum bytes of pending deliveries */
+  constructor(
+    private readonly redis: RedisClient,
+    private readonly keys: Keys,
+    private readonly receiver: string,
+    readonly highWater: number,
+  ) {
     this.#keys = keys.deliveries(receiver);
-    this.#exists = () => redis.hexists(keys.receivers, receiver);
-    this.highWater = highWater;
   }
 
   /** @returns how many pending deliveries became dead letters */
@@ -50,16 +53,16 @@ export class DeliveryQueue {
     let dead = 0;
     for (let i = 0; i < lines.length; i += ADD_PER_CALL) {
       const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
-      dead += await runScript(this.#redis, ADD, [queue, due, state], args);
+      dead += await runScript(this.redis, ADD, [queue, due, state], args);
     }
     // A concurrent removal of the receiver may have missed these lines.
-    if ((await this.#exists()) === 0) await this.clear();
+    if ((await this.redis.hexists(this.keys.receivers, this.receiver)) === 0) await this.clear();
     return dead;
   }
 
   async take(count: number, leaseMs: number): Promise<Taken[]> {
     const { queue, due } = this.#keys;
-    const flat = await runScript(this.#redis, TAKE, [queue, due], [count, leaseMs]);
+    const flat = await runScript(this.redis, TAKE, [queue, due], [count, leaseMs]);
     const found: Taken[] = [];
     for (let i = 0; i < flat.length; i += 3)
       found.push({ id: String(flat[i]), attempts: Number(flat[i + 1]), line: String(flat[i + 2]) });
@@ -70,34 +73,63 @@ export class DeliveryQueue {
   resolve(id: string, { outcome, attempts = 0, retryInMs = 0, why = '' }: Resolution): Promise<number> {
     const { queue, due, state } = this.#keys;
     const args = [id, outcome, attempts, Math.round(retryInMs), why];
-    return runScript(this.#redis, RESOLVE, [queue, due, state], args);
+    return runScript(this.redis, RESOLVE, [queue, due, state], args);
   }
 
-  async status(): Promise<QueueStatus> {
+  async status() {
     const { queue, due, state } = this.#keys;
-    const [pending, stats, [, first]] = await Promise.all([
-      this.#redis.xlen(queue),
-      this.#redis.hgetall(state),
-      this.#redis.zrange(due, '0', '0', 'WITHSCORES'),
+    const [pending, stats, [, firstDue]] = await Promise.all([
+      this.redis.xlen(queue),
+      this.redis.hgetall(state),
+      this.redis.zrange(due, '0', '0', 'WITHSCORES'),
     ]);
-    return statusOf(stats, pending, first);
+    const number = (name: string) => Number(stats[name] ?? 0);
+    const dueAt = firstDue === undefined ? Infinity : Math.floor(Number(firstDue) / 16);
+    return {
+      pending,
+      bytes: number('bytes'),
+      delivered: number('delivered'),
+      failures: number('failures'),
+      dead: number('dead'),
+      /** In the last 60 to 65 minutes. */
+      inHour: countsOfHour(stats),
+      /** Milliseconds since 1970, or 0 for never. */
+      lastSuccessAt: number('lastSuccessAt'),
+      lastFailureAt: number('lastFailureAt'),
+      lastError: stats['lastError'] ?? '',
+      /** How late the oldest due delivery is; 0 if none is due. */
+      lateMs: Math.max(0, Date.now() - dueAt),
+    };
   }
 
   async forgive(): Promise<void> {
-    await this.#redis.hdel(this.#keys.state, 'failingSince');
+    await this.redis.hdel(this.#keys.state, 'failingSince');
   }
 
   async clear(): Promise<void> {
-    await this.#redis.unlink(...Object.values(this.#keys));
+    await this.redis.unlink(...Object.values(this.#keys));
   }
 
   async erase(erased: ErasedUntil): Promise<void> {
     for (let from = '-'; ; ) {
-      const page = await this.#redis.xrange(this.#keys.queue, from, '+', 'COUNT', PAGE);
+      const page = await this.redis.xrange(this.#keys.queue, from, '+', 'COUNT', PAGE);
       for (const [id, [, line = '']] of page)
         if (isErased(line, erased)) await this.resolve(id, { outcome: 'drop' });
       if (page.length < PAGE) return;
       from = `(${page.at(-1)?.[0]}`;
     }
   }
+}
+
+/** See lua/extras/receivers/resolveDelivery.lua. */
+function countsOfHour(stats: Readonly<Record<string, string>>) {
+  const oldest = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
+  const counts = { delivered: 0, failures: 0 };
+  for (let i = 0; i < STEPS; i++) {
+    const [step = 0, delivered = 0, failures = 0] = (stats[`recent${i}`] ?? '').split(' ').map(Number);
+    if (step < oldest) continue;
+    counts.delivered += delivered;
+    counts.failures += failures;
+  }
+  return counts;
 }

@@ -34,13 +34,10 @@ export interface Receiver {
 
 export type NewReceiver = Pick<Receiver, 'url' | 'types' | 'includePersonal'>;
 
-export interface ReceiverChange {
-  readonly url?: string | undefined;
-  readonly types?: readonly ReceiverType[] | undefined;
-  readonly isEnabled?: boolean | undefined;
-  readonly rotateSecret?: boolean | undefined;
-  readonly disabledWhy?: string;
-}
+type Changed = Pick<Receiver, 'url' | 'types' | 'isEnabled' | 'disabledWhy'> & {
+  readonly rotateSecret: boolean;
+};
+export type ReceiverChange = { readonly [Name in keyof Changed]?: Changed[Name] | undefined };
 
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
@@ -48,10 +45,8 @@ const ROTATION_MS = 24 * 60 * 60_000;
 /** Enough for a caller that repeats a rotation whose answer was lost, and few enough for a small header. */
 const MAX_PREVIOUS = 4;
 
-export function createReceiver(
-  { url, types, includePersonal }: NewReceiver,
-  id: string = randomUUID(),
-): Receiver {
+export function createReceiver(asked: NewReceiver, id: string = randomUUID()): Receiver {
+  const { url, types, includePersonal } = asked;
   const createdAt = new Date().toISOString();
   const secret = newSecret();
   return { id, url, types, includePersonal, isEnabled: true, createdAt, secret, previous: [] };
@@ -68,11 +63,8 @@ export function changeReceiver(receiver: Receiver, change: ReceiverChange, now =
 }
 
 export function takesType({ types }: Pick<Receiver, 'types'>, type: string): boolean {
-  return types.some((one) => one === type || (one === EVERY_TYPE && isDeliveryType(type)));
-}
-
-function isDeliveryType(type: string): boolean {
-  return (DELIVERY_TYPES as readonly string[]).includes(type);
+  const taken: readonly string[] = types.includes(EVERY_TYPE) ? DELIVERY_TYPES : types;
+  return taken.includes(type);
 }
 
 function newSecret(): string {

@@ -9,9 +9,8 @@ import { LUA } from '../../redis/lua-codes.js';
 import type { Store } from '../../redis/store.js';
 import { AddressError, Addresses } from './address.js';
 import { testBody } from './message.js';
-import { Poster } from './post.js';
-import { DeliveryQueue } from './queue.js';
-import { type QueueStatus, statusOf } from './queue-status.js';
+import { post } from './post.js';
+import { DeliveryQueue, type QueueStatus } from './queue.js';
 import {
   changeReceiver,
   createReceiver,
@@ -21,8 +20,6 @@ import {
   signedHeaders,
 } from './receiver.js';
 import type { Resolve } from './resolver.js';
-
-type Settings = Pick<Config, 'RECEIVERS_PRIVATE' | 'RECEIVERS_HIGH_WATER'>;
 
 const MAX_RECEIVERS = 20;
 /** Each failed round means a concurrent change. */
@@ -37,20 +34,18 @@ export async function readReceivers(redis: RedisClient, keys: Keys): Promise<Rec
 
 /** Methods throw ServiceError: `unavailable`, `not_found` for an id, `invalid_request` for a URL. */
 export class Receivers {
-  readonly #store: Store;
-  readonly #highWater: number;
   readonly addresses: Addresses;
-  readonly poster: Poster;
 
-  constructor(store: Store, config: Settings, resolve?: Resolve) {
-    this.#store = store;
-    this.#highWater = config.RECEIVERS_HIGH_WATER;
+  constructor(
+    private readonly store: Store,
+    private readonly config: Pick<Config, 'RECEIVERS_PRIVATE' | 'RECEIVERS_HIGH_WATER'>,
+    resolve?: Resolve,
+  ) {
     this.addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow', resolve);
-    this.poster = new Poster(this.addresses);
   }
 
   list(): Promise<Receiver[]> {
-    return this.#store.call((client) => readReceivers(client, this.#store.keys));
+    return this.store.call((client) => readReceivers(client, this.store.keys));
   }
 
   async get(id: string): Promise<Receiver> {
@@ -71,7 +66,7 @@ export class Receivers {
 
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
-    if (change.isEnabled) await this.#store.call(() => this.queue(id).forgive());
+    if (change.isEnabled) await this.store.call(() => this.queue(id).forgive());
     const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(parse(kept), change)));
     if (changed === undefined) throw new ServiceError('not_found', UNKNOWN);
     return parse(changed);
@@ -80,7 +75,7 @@ export class Receivers {
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
     // Even if there is no receiver: an earlier removal may have failed here.
-    await this.#store.call(() => this.queue(id).clear());
+    await this.store.call(() => this.queue(id).clear());
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
 
@@ -88,30 +83,32 @@ export class Receivers {
     const receiver = await this.get(id);
     const body = testBody();
     const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
-    const { status, why } = await this.poster.post(receiver.url, headers, body);
+    const target = { addresses: this.addresses, url: receiver.url };
+    const { status, why } = await post(target, headers, body);
     return status === 0 ? { error: why } : { status };
   }
 
   /** Doesn't call Redis: an error would lose the secret. */
   describeNew(receiver: Receiver): object {
-    return describe(receiver, statusOf({}, 0), true);
+    return { ...describe(receiver), secret: receiver.secret };
   }
 
   async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
-    return describe(receiver, await this.statusOf(receiver.id), isSecretNew);
+    const described = describe(receiver, await this.statusOf(receiver.id));
+    return isSecretNew ? { ...described, secret: receiver.secret } : described;
   }
 
   statusOf(id: string): Promise<QueueStatus> {
-    return this.#store.call(() => this.queue(id).status());
+    return this.store.call(() => this.queue(id).status());
   }
 
   queue(id: string): DeliveryQueue {
-    return new DeliveryQueue(this.#store.client, this.#store.keys, id, this.#highWater);
+    return new DeliveryQueue(this.store.client, this.store.keys, id, this.config.RECEIVERS_HIGH_WATER);
   }
 
   #kept(id: string): Promise<string | null> {
-    const { receivers } = this.#store.keys;
-    return this.#store.call((client) => client.hget(receivers, id));
+    const { receivers } = this.store.keys;
+    return this.store.call((client) => client.hget(receivers, id));
   }
 
   /** @param to returns '' to remove the receiver @returns undefined if there is none */
@@ -126,8 +123,8 @@ export class Receivers {
   }
 
   #put(id: string, before: string, after: string): Promise<number> {
-    const key = this.#store.keys.receivers;
-    return changeField(this.#store, { key, field: id, before, after, most: MAX_RECEIVERS });
+    const key = this.store.keys.receivers;
+    return changeField(this.store, { key, field: id, before, after, most: MAX_RECEIVERS });
   }
 
   async #checkUrl(url: string): Promise<void> {
@@ -140,18 +137,17 @@ export class Receivers {
   }
 }
 
-function describe(receiver: Receiver, status: QueueStatus, isSecretNew: boolean): object {
-  const { id, url, types, includePersonal, isEnabled, createdAt, secret } = receiver;
+function describe(receiver: Receiver, status?: QueueStatus): object {
+  const { id, url, types, includePersonal, isEnabled, createdAt } = receiver;
   return {
     ...{ id, url, types, includePersonal, isEnabled, createdAt },
-    pending: status.pending,
-    lastSuccessAt: timeOf(status.lastSuccessAt),
-    lastFailureAt: timeOf(status.lastFailureAt),
-    lastError: status.lastError || null,
-    ...(isSecretNew ? { secret } : {}),
+    pending: status?.pending ?? 0,
+    lastSuccessAt: timeOf(status?.lastSuccessAt),
+    lastFailureAt: timeOf(status?.lastFailureAt),
+    lastError: status?.lastError || null,
   };
 }
 
-const timeOf = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString());
+const timeOf = (at = 0): string | null => (at === 0 ? null : new Date(at).toISOString());
 
 const parse = (kept: string): Receiver => JSON.parse(kept) as Receiver;

@@ -5,7 +5,6 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../../errors.js';
 import { isErased, readErasures } from '../../flush/erasures.js';
 import type { Store } from '../../redis/store.js';
-import type { DeliveryQueue } from './queue.js';
 import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
@@ -43,11 +42,10 @@ export interface Replay {
  */
 export async function replay(replay: Replay): Promise<number> {
   const { clickhouse, store, receivers, id, since, page = PAGE } = replay;
-  const queue = receivers.queue(id);
   const until = Date.now();
   let queued = 0;
   for (let [at, after] = [since, NO_EVENT]; ; ) {
-    const receiver = await untilRoom(receivers, id, queue);
+    const receiver = await untilRoom(receivers, id);
     const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
     // Read before the rows: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
     const erasures = await readErasures(store.client, store.keys);
@@ -59,7 +57,7 @@ export async function replay(replay: Replay): Promise<number> {
     });
     const rows = (await answer.text()).split('\n').filter((row) => row !== '');
     const lines = rows.filter((row) => !isErased(row, erasures));
-    await queue.add(lines);
+    await receivers.queue(id).add(lines);
     queued += lines.length;
     if (rows.length < page) return queued;
     ({ occurred_at: at, event_id: after } = JSON.parse(rows.at(-1) as string));
@@ -67,10 +65,11 @@ export async function replay(replay: Replay): Promise<number> {
 }
 
 /** Waits until the queue is half empty: beyond the high-water mark, deliveries would become dead letters. */
-async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
+async function untilRoom(receivers: Receivers, id: string): Promise<Receiver> {
   for (;;) {
     const receiver = await receivers.get(id);
     if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
+    const queue = receivers.queue(id);
     if ((await queue.status()).bytes <= queue.highWater / 2) return receiver;
     await sleep(WAIT_MS);
   }

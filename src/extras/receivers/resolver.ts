@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 
 /** @throws an error with a `code` */
-export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
+export type Resolve = (host: string) => Promise<LookupAddress[]>;
 
 export interface ResolverOptions {
   readonly hostsFile?: string;

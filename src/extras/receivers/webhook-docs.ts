@@ -9,6 +9,7 @@ import {
   text,
   textOrNull,
   time,
+  word,
 } from '../../field-schemas.js';
 import { answerOf } from '../../http/answer-schemas.js';
 import { EVENT_TYPES } from '../../validation/schemas.js';
@@ -20,45 +21,31 @@ const PERSONAL = {
   firstName: textOrNull,
   lastName: textOrNull,
 };
-
-const dataOf = (properties: Record<string, object>) => {
-  const all = answerOf(properties);
-  return { ...all, properties: { ...all.properties, ...PERSONAL } };
-};
+const dataOf = (fields: Record<string, object>) => ({
+  ...answerOf(fields),
+  properties: { ...fields, ...PERSONAL },
+});
 
 const event = dataOf({
-  eventId: text,
-  occurredAt: time,
-  ...visitor,
-  device: text,
-  locale: text,
+  ...{ eventId: text, occurredAt: time, ...visitor, device: text, locale: text },
   payload: { type: 'object', additionalProperties: true },
 });
 
 const purchase = dataOf({
   occurredAt: time,
   updatedAt: { ...time, description: "The order's: its newest statement counts" },
-  orderId: text,
-  ...visitor,
-  productId: id,
+  ...{ orderId: text, ...visitor, productId: id },
   variantId: { ...id, description: 'Empty if the line has none' },
   quantity: { type: 'integer', minimum: 0, description: '0: the line was cancelled' },
-  price: decimalTextOrNull,
-  discount: decimalText,
+  ...{ price: decimalTextOrNull, discount: decimalText },
   amount: { ...decimalTextOrNull, description: 'Price paid for the line' },
-  currency: text,
-  test: boolean,
+  ...{ currency: text, test: boolean },
 });
 
 const alert = dataOf({
-  ...visitor,
-  productId: id,
-  variantId: idOrNull,
-  productHandle: text,
-  productTitle: text,
+  ...{ ...visitor, productId: id, variantId: idOrNull, productHandle: text, productTitle: text },
   priceBefore: { ...decimalText, description: 'The price when the product was saved' },
-  price: decimalText,
-  currencyCode: textOrNull,
+  ...{ price: decimalText, currencyCode: textOrNull },
 });
 
 const HEADERS = {
@@ -67,26 +54,22 @@ const HEADERS = {
   'webhook-signature':
     '`v1,` and the base64 HMAC-SHA256 of id, timestamp and body; several are separated by spaces',
 };
+const parameters = Object.entries(HEADERS).map(([name, description]) => ({
+  ...{ name, in: 'header', required: true, description, schema: text },
+}));
+const FAILED = { description: 'Failed: it is sent again later' };
+const responses = {
+  '2XX': { description: 'Received' },
+  '410': { description: 'No longer wanted: the receiver is disabled' },
+  ...{ '4XX': FAILED, '5XX': FAILED },
+};
 
 function webhook(operationId: string, summary: string, types: readonly string[], data: object): object {
-  const schema = answerOf({ type: { type: 'string', enum: types }, timestamp: time, data });
+  const schema = answerOf({ type: word(types), timestamp: time, data });
+  const requestBody = { required: true, content: { 'application/json': { schema } } };
+  const security: [] = [];
   return {
-    post: {
-      operationId,
-      tags: ['Receivers'],
-      summary,
-      security: [],
-      parameters: Object.entries(HEADERS).map(([name, description]) => ({
-        ...{ name, in: 'header', required: true, description, schema: { type: 'string' } },
-      })),
-      requestBody: { required: true, content: { 'application/json': { schema } } },
-      responses: {
-        '2XX': { description: 'Received' },
-        '410': { description: 'No longer wanted: the receiver is disabled' },
-        '4XX': { description: 'Failed: it is sent again later' },
-        '5XX': { description: 'Failed: it is sent again later' },
-      },
-    },
+    post: { operationId, tags: ['Receivers'], summary, security, parameters, requestBody, responses },
   };
 }
 

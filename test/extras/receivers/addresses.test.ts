@@ -7,7 +7,7 @@ import t from 'tap';
 import { readConfig } from '../../../src/config.js';
 import { Addresses, isPublic } from '../../../src/extras/receivers/address.js';
 import { deliver, openReceivers } from '../../../src/extras/receivers/deliver.js';
-import { Poster } from '../../../src/extras/receivers/post.js';
+import { post } from '../../../src/extras/receivers/post.js';
 import { createResolve, type Resolve } from '../../../src/extras/receivers/resolver.js';
 import { startNameServer } from '../../harness/dns.js';
 import { startTestRedis } from '../../harness/redis.js';
@@ -100,11 +100,13 @@ t.test('DNS that changes between the check and the connection reaches no one', a
   const addresses = new Addresses(false, answering(['8.8.8.8'], ['127.0.0.1']));
   const url = `https://shop.example:${port}/hook`;
   await t.resolves(addresses.check(url));
-  const poster = new Poster(addresses);
-  t.match(await poster.post(url, {}, '{}'), { status: 0, why: /public address/ });
+  t.match(await post({ addresses, url }, {}, '{}'), { status: 0, why: /public address/ });
   // And where an address is in the URL, which no one looks up.
-  t.match(await poster.post(`https://127.0.0.1:${port}/`, {}, '{}'), { status: 0, why: /public address/ });
-  t.match(await poster.post(tool.url, {}, '{}'), { status: 0, why: /https/ });
+  t.match(await post({ addresses, url: `https://127.0.0.1:${port}/` }, {}, '{}'), {
+    status: 0,
+    why: /public address/,
+  });
+  t.match(await post({ addresses, url: tool.url }, {}, '{}'), { status: 0, why: /https/ });
   t.same(tool.delivered, []);
 });
 
@@ -178,7 +180,7 @@ t.test('names of /etc/hosts come before those of DNS', async (t) => {
 t.test('an answer may take 15 s', async (t) => {
   const tool = await startTool(t);
   const limits = t.capture(AbortSignal, 'timeout', AbortSignal.timeout);
-  t.match(await new Poster(new Addresses(true)).post(tool.url, {}, '{}'), { status: 200 });
+  t.match(await post({ addresses: new Addresses(true), url: tool.url }, {}, '{}'), { status: 200 });
   t.same(
     limits().map(({ args }) => args),
     [[15_000]],

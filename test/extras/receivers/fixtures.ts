@@ -12,7 +12,7 @@ import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
 import type { AttemptSpec } from '../../../src/extras/receivers/attempt.js';
 import { type Deliverer, startDeliverer } from '../../../src/extras/receivers/deliverer.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
-import type { QueueStatus } from '../../../src/extras/receivers/queue-status.js';
+import type { QueueStatus } from '../../../src/extras/receivers/queue.js';
 import type { NewReceiver, Receiver } from '../../../src/extras/receivers/receiver.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import type { Resolve } from '../../../src/extras/receivers/resolver.js';
