@@ -171,6 +171,17 @@ eachRedis(t, async (t, redis) => {
     t.equal(await count(c), 2);
   });
 
+  t.test('an erasure leaves a session that was merged into the erased customer, and moved to another one', async (t) => {
+    const [sessionId, first, next] = ['moved-on', '77041', '77042'];
+    await visit({ sessionId }, 'before');
+    await visit({ customerId: first }, 'at home');
+    await visit({ sessionId, customerId: first }, 'before');
+    await visit({ sessionId, customerId: next }, 'after');
+    t.same(await erase({ customerId: first }), { erased: true });
+    t.equal(await count({ sessionId }, 'after'), 1);
+    t.equal(await other.shop.count({ sessionId }, 'after'), 1, 'also asked at a server that has not seen it');
+  });
+
   t.test('by e-mail address: every visitor for whom it was given, and no other', async (t) => {
     const email = 'Shared@Rights.example';
     await add({ sessionId: 'mailed-guest', email });
