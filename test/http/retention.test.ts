@@ -126,6 +126,10 @@ eachRedis(t, async (t, redis) => {
         await ages.shift(profileId, -2 * DAY_MS);
       }
       t.equal(await ages.endOf(createKeys(app.prefix).profile(lost)), FOR_EVER);
+      await app.shop.visit({ customerId: 'third' });
+      await app.shop.login({ ...who, customerId: 'third' });
+      const link = createKeys(app.prefix).identity(lost);
+      t.equal(await ages.endOf(link), FOR_EVER, `${name}: its next customer's for good`);
     }
   });
 
