@@ -310,6 +310,32 @@ t.test("an erased visitor's rows are left out of a batch that is tried again", a
   await flusher.close();
   t.equal(await shown(pipeline), 4);
 });
+t.test('a frozen master of the erasures holds up no event', async (t) => {
+  const pipeline = await pipelines.fresh();
+  await appendEvents(redis, pipeline.keys, 0, eventRows(20));
+  const frozen = Object.create(redis, { hlen: { value: () => new Promise(() => {}) } });
+  const flusher = pipeline.flusher({ redis: frozen });
+  await pipeline.drained();
+  await flusher.close();
+  t.same(await pipeline.counts(), { stored: 20, shown: 20, ids: 20 });
+});
+t.test('the next full batch is read while one is inserted', async (t) => {
+  const pipeline = await pipelines.fresh(STREAMS);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
+  let most = 0;
+  const flusher = pipeline.flusher({
+    async handOver() {
+      await until('two batches are pending', async () => {
+        const [, , , consumers] = (await redis.xpending(pipeline.keys.events(0), 'flush')) as unknown[][];
+        most = Math.max(most, consumers?.length ?? 0);
+        return most > 1;
+      });
+    },
+  });
+  await pipeline.drained();
+  await flusher.close();
+  t.equal(most, 2, 'and no more than one');
+});
 t.test(
   'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
   async (t) => {
