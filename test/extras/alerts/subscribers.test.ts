@@ -5,7 +5,7 @@ import t from 'tap';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
-import { dumpRedis } from '../../harness/dump.js';
+import { dumpRedis, tracesOf } from '../../harness/dump.js';
 import { connectToEach } from '../../harness/redis.js';
 import { openStore } from '../../harness/store.js';
 import { until } from '../../harness/until.js';
@@ -101,6 +101,20 @@ eachRedis(t, async (t, redis) => {
     await subscribers.forget(['1:', '2:'], profileId);
     t.same(await wishersOf(redis, app), [profileId]);
     await subscribers.close();
+  });
+
+  t.test('an erasure leaves nothing of the visitor', async (t) => {
+    const { app, ids, guest, customer } = await start();
+    const { profileId: guestProfile } = await add(app, guest);
+    t.same(await app.shop.erase(guest), { erased: true });
+    t.same(await wishersOf(redis, app), []);
+    await add(app, guest);
+    const { profileId } = await add(app, customer, '2');
+    await app.shop.login(ids);
+    t.same(await app.shop.erase(customer), { erased: true });
+    t.same(await wishersOf(redis, app), []);
+    const traces = await tracesOf(redis, app.prefix, guestProfile, profileId, ids.customerId, ids.sessionId);
+    t.same(traces, []);
   });
 
   t.test("a shop's erasure takes every index", async () => {
