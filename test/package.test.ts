@@ -1,18 +1,17 @@
 // The package of `make package`, as an operator has it: installed into an empty folder without asking a registry, small,
-// and complete: `migrate`, `serve`, `flush` and `dashboard` run from it. And what it depends on: exact versions, a lock file that has all
-// of them with their digests, and no script at their installation. (test/docs.test.ts: each is named with its reason.)
+// and complete: `migrate`, `serve`, `flush` and `dashboard` run from it. And what it depends on: exact versions, a lock file with
+// their digests, and no script at their installation. (test/docs.test.ts: each is named with its reason.)
 
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { loadUws } from '../src/http/uws.js';
 import { logLines, shopAt, sql } from './cli/started.js';
-import { tempDir, until } from './cli/wishmeter.js';
+import { runWishmeter, tempDir, until } from './cli/wishmeter.js';
 import { needs } from './harness/needs.js';
 import { startStores } from './harness/stores.js';
 
@@ -85,11 +84,10 @@ t.test('the package', linux, async (t) => {
     t.match(migrated, /^001_\w+\n/);
 
     const ofDashboard = { DASHBOARD_PORT: '0', DASHBOARD_TOKEN: '0123456789abcdef' };
-    const [serving, flushing, showing] = [
-      run(t, program, 'serve', env),
-      run(t, program, 'flush', env),
-      run(t, program, 'dashboard', { ...env, ...ofDashboard }),
-    ];
+    const main = join(installed, 'node_modules/wishmeter/dist/src/main.js');
+    const run = (command: string, more = {}) =>
+      runWishmeter(t, { main, args: [command], env: { ...env, ...more } });
+    const [serving, flushing, showing] = [run('serve'), run('flush'), run('dashboard', ofDashboard)];
     const line = await until('serve serves', () =>
       logLines(serving.stdout()).find(({ msg }) => msg === 'serving'),
     );
@@ -120,24 +118,10 @@ t.test('the package', linux, async (t) => {
       t.equal((await fetch(`http://127.0.0.1:${shown.port}${path}`)).status, 200, path);
     for (const { child, ended } of [serving, flushing, showing]) {
       child.kill('SIGTERM');
-      t.same(await ended, [0, null]);
+      t.match(await ended, { code: 0, stderr: '' });
     }
   });
 });
-
-function run(t: Test, program: string, command: string, env: NodeJS.ProcessEnv) {
-  const child = spawn(program, [command], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  const ended = once(child, 'exit');
-  t.teardown(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  let text = '';
-  child.stdout.setEncoding('utf8').on('data', (part: string) => {
-    text += part;
-  });
-  return { child, ended, stdout: () => text };
-}
 
 async function sizeOf(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -156,8 +140,6 @@ interface Locked {
   readonly os?: readonly string[];
   readonly hasInstallScript?: boolean;
   readonly dev?: boolean;
-  readonly dependencies?: Readonly<Record<string, string>>;
-  readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
 const ROOT = new URL('../../', import.meta.url);
@@ -181,15 +163,13 @@ t.test('every version that package.json asks for is exact, and is the one that i
   t.end();
 });
 
-t.test('the lock file has each package that one needs, its digest, and no address of a registry', (t) => {
-  for (const [path, { integrity, resolved, optional, os, ...needed }] of Object.entries(packages)) {
+t.test('the lock file has the digest of each package, and no address of a registry', (t) => {
+  for (const [path, { integrity, resolved, optional, os }] of Object.entries(packages)) {
     t.equal(resolved, undefined, path);
     // Binaries for other systems than this one's, which its registry may not have: npm checks them against
     // their registry's digest when it installs them, and never installs them here.
     const isElsewhere = optional === true && os !== undefined && !existsSync(new URL(path, ROOT));
     if (integrity !== undefined || !isElsewhere) t.match(integrity, /^sha512-[A-Za-z0-9+/]{86}==$/, path);
-    for (const name of Object.keys({ ...needed.dependencies, ...needed.optionalDependencies }))
-      t.ok(isFound(path, name), `${path} finds ${name}`);
   }
   t.end();
 });
@@ -210,11 +190,3 @@ t.test('chdb is the one optional package, and no package runs a script when it i
   t.match(readFileSync(new URL('Makefile', ROOT), 'utf8'), 'npm ci --ignore-scripts');
   t.end();
 });
-
-/** As Node looks: in the package's own node_modules, and then in each above it. */
-function isFound(path: string, name: string): boolean {
-  for (let from = path; ; from = from.slice(0, Math.max(from.lastIndexOf('/node_modules/'), 0))) {
-    if (`${from === '' ? '' : `${from}/`}node_modules/${name}` in packages) return true;
-    if (from === '') return false;
-  }
-}

@@ -122,15 +122,6 @@ t.test('a wishlist with an item too few, too many, changed or out of order is to
     t.equal(wrongs([{ ...newer, ...change }, older]), 1, JSON.stringify(change));
 });
 
-t.test('no two products of the catalogue share a handle or an id', async (t) => {
-  t.equal(new Set(CATALOGUE.map(({ handle }) => handle)).size, 200);
-  t.equal(new Set(CATALOGUE.map(({ id }) => id)).size, 200);
-});
-
-t.test('prices in yen are whole yen', async (t) => {
-  for (const { prices, handle } of CATALOGUE) t.match(prices.JPY, /^[1-9]\d+\.00$/, handle);
-});
-
 t.test('a real service', async (t) => {
   const { PATH, HOME, TMPDIR } = process.env;
   const service = await reachService({ PATH, HOME, TMPDIR });

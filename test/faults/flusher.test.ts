@@ -162,7 +162,6 @@ t.test('close lets the batch in flight finish', async (t) => {
 });
 
 t.test('a ClickHouse that fails', async (t) => {
-  const JANUARY = '2026-01-31T23:59:59.999Z';
   const FEBRUARY = '2026-02-01T00:00:00.000Z';
   const CLOSES = 'nothing: the connection closes';
   const PASS: Spoiling = { forward: true, answer: 'as it is' };
@@ -196,30 +195,6 @@ t.test('a ClickHouse that fails', async (t) => {
     );
     return found;
   }
-  t.test(
-    'rows that are inserted twice are shown once before parts merge, and stored once afterwards',
-    async (t) => {
-      const pipeline = await pipelines.fresh();
-      const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
-      await pipeline.clickhouse.command({ query: 'SYSTEM STOP MERGES events_stored' });
-      const rows = [...events(100, JANUARY), ...events(100, FEBRUARY)];
-      await appendEvents(redis, pipeline.keys, 0, rows);
-      proxy.spoil({ forward: true, answer: CLOSES });
-      const flusher = pipeline.flusher({ clickhouse });
-      await pipeline.drained();
-      await flusher.close();
-      t.same(await pipeline.counts(), { stored: 400, shown: 200, ids: 200 });
-      const adds = 'SELECT toUInt32(count()) AS n FROM steps_stored FINAL';
-      t.same(
-        await pipeline.ask(adds),
-        await pipeline.ask("SELECT toUInt32(countIf(product_id != '')) AS n FROM events"),
-      );
-      await pipeline.clickhouse.command({ query: 'SYSTEM START MERGES events_stored' });
-      await pipeline.clickhouse.command({ query: 'OPTIMIZE TABLE events_stored FINAL' });
-      t.same(await pipeline.counts(), { stored: 200, shown: 200, ids: 200 });
-    },
-  );
   t.test('whatever an insert is answered, it is tried again, and each failure is counted', async (t) => {
     const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
     const pipeline = await pipelines.fresh();
