@@ -22,7 +22,7 @@ export function requests(program: Program<'requests'>): Promise<number> {
     }
     const found = dataRequest(open, id);
     if (action === 'done') {
-      if ((await compliance.settle(found, undefined)) === undefined)
+      if ((await compliance.update(found, undefined)) === undefined)
         throw new StartupError(`Request ${id} was changed meanwhile; try again.`);
       stdout.write('1 done\n');
       return;

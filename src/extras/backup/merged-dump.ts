@@ -30,7 +30,7 @@ export class MergedDump {
   readonly #since: number;
   readonly #wasPending: ReadonlySet<string>;
   /** Sources that were dumped after their merge began. Each takes about 100 bytes. */
-  readonly #settled = new Set<string>();
+  readonly #dumped = new Set<string>();
   readonly #targets = new Set<string>();
   readonly #open = new Set<string>();
 
@@ -55,7 +55,7 @@ export class MergedDump {
   }
 
   async source(profileId: string): Promise<void> {
-    if (!this.#settled.has(profileId)) await this.#again(profileId);
+    if (!this.#dumped.has(profileId)) await this.#again(profileId);
   }
 
   async targets(): Promise<void> {
@@ -70,18 +70,18 @@ export class MergedDump {
     for (;;) {
       const [target, generation] = await this.#client.hmget(profile(profileId), 'target', 'generation');
       if (target) {
-        this.#settled.add(profileId);
+        this.#dumped.add(profileId);
         this.#targets.add(target.replace(/^!/, '').split(' ')[0] as string);
       }
       const notes = [...sources].map((source) => applied(profileId, generation ?? '', source));
       const names = [...allOf(profileId), ...notes];
       const values = await this.#dump.read(names);
-      const [before, settled] = [sources, this.#settled.size];
+      const [before, dumped] = [sources, this.#dumped.size];
       sources = await this.#sourcesOf(profileId);
       for (const source of sources) await this.source(source);
       // Read the profile again, because `values` may have data of a source that was dumped later, or lack the note of a
       // new source.
-      if (this.#settled.size > settled || ![...sources].every((source) => before.has(source))) continue;
+      if (this.#dumped.size > dumped || ![...sources].every((source) => before.has(source))) continue;
       await this.#dump.write(profileId, names, values);
       this.#targets.delete(profileId);
       this.#open.delete(profileId);

@@ -85,18 +85,18 @@ async function eachRecord(
   const limit = pLimit(MAX_CONCURRENT);
   let page: Promise<void>[] = [];
   let bytes = 0;
-  const settle = async () => {
+  const finishPage = async () => {
     await together(page);
     [page, bytes] = [[], 0];
   };
   for await (const record of readDump(paths, `${prefix}:`)) {
     const taken = limit(take, record);
-    taken.catch(() => {}); // `settle` throws the error
+    taken.catch(() => {}); // `finishPage` throws the error
     page.push(taken);
     bytes += record.payload.length;
-    if (page.length >= MAX_CONCURRENT * 8 || bytes >= MOST_BYTES) await settle();
+    if (page.length >= MAX_CONCURRENT * 8 || bytes >= MOST_BYTES) await finishPage();
   }
-  await settle();
+  await finishPage();
 }
 
 async function restoreKey(client: RedisClient, { key, endsAt, payload }: KeyRecord): Promise<void> {

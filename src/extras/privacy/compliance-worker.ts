@@ -103,8 +103,8 @@ export class ComplianceWorker {
       const erased: OpenRequest[] = [];
       for (const { open } of done) {
         const profiles = open.request.profiles ?? [];
-        const settled = await this.parts.compliance.settle(open, { ...open.request, ...GONE, profiles });
-        if (settled !== undefined) erased.push(settled);
+        const updated = await this.parts.compliance.update(open, { ...open.request, ...GONE, profiles });
+        if (updated !== undefined) erased.push(updated);
       }
       await this.#close(erased);
     } finally {
@@ -138,7 +138,7 @@ export class ComplianceWorker {
     const onErasing = async (more: readonly string[]) => {
       await this.#own();
       for (const profileId of more) profiles.add(profileId);
-      now &&= await this.parts.compliance.settle(now, { ...now.request, profiles: [...profiles] });
+      now &&= await this.parts.compliance.update(now, { ...now.request, profiles: [...profiles] });
     };
     const { kind, customerId, email } = open.request;
     if (kind === 'shop/redact') await onErasing(await this.parts.shopEraser.erase(() => this.#own()));
@@ -162,7 +162,7 @@ export class ComplianceWorker {
       const names = [EVERY_PROFILE, ...namesOf(one.request)];
       if (!names.some((name) => at <= (erasedAt.get(name) ?? Number.NEGATIVE_INFINITY))) continue;
       await this.#own();
-      await this.parts.compliance.settle(one, { ...one.request, ...GONE });
+      await this.parts.compliance.update(one, { ...one.request, ...GONE });
     }
   }
 
@@ -172,7 +172,7 @@ export class ComplianceWorker {
     for (const one of erased) {
       if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
       await this.#own();
-      await this.#alone(one, () => this.parts.compliance.settle(one, undefined));
+      await this.#alone(one, () => this.parts.compliance.update(one, undefined));
     }
   }
 

@@ -69,14 +69,14 @@ export class Compliance {
   }
 
   /** @param changed undefined to close the request @returns undefined if `open` is outdated */
-  async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
+  async update(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
     const { compliance } = this.store.keys;
-    const isSettled =
+    const isUpdated =
       (await changeField(this.store, {
         ...{ key: compliance, field: open.id, before: open.kept, after: kept },
       })) === 1;
-    return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
+    return isUpdated ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
 
   #read(id: string, kept: string): OpenRequest[] {
