@@ -3,13 +3,13 @@
 // if not. On a terminal (or with KEEP=1) the shop then stays open, with weeks of made-up history, for its dashboard and
 // for `make sql`.
 
+import { text } from 'node:stream/consumers';
+import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from '../src/clickhouse/client.js';
 import { runAfternoon } from './demo/afternoon.js';
-import { type Analyst, createAnalyst } from './demo/analyst.js';
 import { DAYS, makeHistory } from './demo/history.js';
-import { createProgress } from './demo/progress.js';
 import type { Finding } from './demo/proof.js';
-import { markAsOpen, reachService } from './demo/service.js';
+import { markAsOpen, startService } from './demo/service.js';
 
 const VISITORS = 5_000;
 /** Broken promises that are shown one by one. */
@@ -28,7 +28,7 @@ const TABLES: readonly (readonly [title: string, query: string])[] = [
 const out = process.stdout;
 
 async function main(): Promise<boolean> {
-  const service = await reachService(process.env);
+  const service = await startService(process.env);
   let code = 1;
   const ended = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -38,43 +38,46 @@ async function main(): Promise<boolean> {
       });
     }
   });
+  const analyst = createClickHouse(service.clickhouseUrl, service.database);
   try {
-    const analyst = createAnalyst(service.clickhouseUrl, service.database);
     out.write(`${VISITORS.toLocaleString('en')} visitors come to the shop at ${service.url}\n\n`);
     const address = { url: service.url, key: service.key, run: String(Math.floor(Date.now() / 1_000)) };
-    const begin = (what: string) => createProgress(what, VISITORS, out);
-    const findings = await runAfternoon(address, VISITORS, analyst, begin);
+    const say = (line: string) => void out.write(`${line}\n`);
+    const findings = await runAfternoon(address, VISITORS, analyst, say);
     await showTables(analyst);
     const isRight = report(findings);
     code = isRight ? 0 : 1;
-    if (service.own === undefined) return isRight;
     out.write(
       `\nAdding ${DAYS} days of history, made up in ClickHouse (its profile ids begin with demo.) …\n`,
     );
-    const history = createClickHouse(service.own.writableUrl, service.database);
+    const history = createClickHouse(service.writableUrl, service.database);
     await makeHistory(history, Date.now()).finally(() => history.close());
     if (process.env.KEEP !== '1' && !out.isTTY) {
       out.write('\nOn a terminal, or with KEEP=1, the shop stays open for its dashboard.\n');
       return isRight;
     }
-    const close = await markAsOpen(service.own.dir);
+    const close = await markAsOpen(service.dir);
     out.write(`
 The shop stays open until Ctrl-C.
 
-  Shop        ${service.own.shop}
-  Dashboard   ${service.own.dashboard}
+  Shop        ${service.shop}
+  Dashboard   ${service.dashboard}
   ClickHouse  ${new URL(service.clickhouseUrl).origin}, database ${service.database}
   SQL         make sql Q="SELECT * FROM most_wished(from = today() - 28, to = today()) LIMIT 10"
 `);
     await ended.finally(close);
     return isRight;
   } finally {
+    await analyst.close();
     await service.stop();
   }
 }
 
-async function showTables(analyst: Analyst): Promise<void> {
-  for (const [title, query] of TABLES) out.write(`\n${title}: ${query}\n${await analyst.table(query)}`);
+async function showTables(analyst: ClickHouseClient): Promise<void> {
+  for (const [title, query] of TABLES) {
+    const { stream } = await analyst.exec({ query: `${query} FORMAT PrettyCompactMonoBlock` });
+    out.write(`\n${title}: ${query}\n${await text(stream)}`);
+  }
 }
 
 function report(findings: readonly Finding[]): boolean {

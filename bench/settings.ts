@@ -39,10 +39,10 @@ const WHOLE = {
   quick: false,
   firstLeadS: 1.5,
   visitors: 50_000,
-  guests: { few: 10_000, many: 5_000_000 },
+  guests: { few: 10_000, many: 10_000_000 },
   weighed: 125_000,
   events: 300_000,
-  rows: 4_000_000,
+  rows: 10_000_000,
   days: 365,
 } as const;
 

@@ -2,14 +2,12 @@
 // then the events looked up in ClickHouse. Returns the findings; demo.ts reports them.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Analyst } from './analyst.js';
+import type { ClickHouseClient } from '@clickhouse/client';
 import { CURRENCIES } from './catalogue.js';
 import { Check, type Checks } from './check.js';
 import { type Belongings, Diary } from './diary.js';
-import { type Book, createHttpShop, type ShopAddress } from './http-shop.js';
-import type { Progress } from './progress.js';
+import { type Book, createHttpShop, type Shop, type ShopAddress } from './http-shop.js';
 import { compareEvents, compareMerges, compareRevenue, type Finding, type Known } from './proof.js';
-import type { Shop } from './shop.js';
 import { storedEvents, storedMerges, storedRevenue, untilArrived } from './stored.js';
 import { spendAfternoon } from './visitor.js';
 
@@ -20,12 +18,12 @@ const ARRIVAL_MS = 10_000;
 /** Milliseconds after which an unexpected event would have reached ClickHouse. */
 const SETTLE_MS = 3_000;
 
-/** @param begin begins a piece of work that takes a step for each visitor */
+/** @param say gets a line for each tenth of the visitors */
 export async function runAfternoon(
   address: ShopAddress,
   visitors: number,
-  analyst: Analyst,
-  begin: (what: string) => Progress,
+  analyst: ClickHouseClient,
+  say: (line: string) => void,
 ): Promise<Finding[]> {
   const { run } = address;
   const { shop, owner, book } = createHttpShop(address);
@@ -34,17 +32,14 @@ export async function runAfternoon(
 
   const switchBack = await owner.switchOn();
   const began = performance.now();
-  const diaries = await visitAll(shop, book, run, visitors, live, begin('Visitors'));
+  const diaries = await visitAll(shop, book, run, visitors, live, say);
   const rate = (book.requests * 1_000) / (performance.now() - began);
   const events = diaries.reduce((sum, diary) => sum + diary.events.length, 0);
   const former = diaries.flatMap(({ formerProfiles }) => formerProfiles);
   const arrivedMs = await untilArrived(analyst, run, events, former, ARRIVAL_MS);
   await owner.repeatDeliveries();
   await switchBack();
-  const [everyone] = await Promise.all([
-    readAll(shop, diaries, final, begin('Read again')),
-    sleep(SETTLE_MS),
-  ]);
+  const [everyone] = await Promise.all([readAll(shop, diaries, final, say), sleep(SETTLE_MS)]);
   const stored = await storedEvents(analyst, run);
   const merges = await storedMerges(analyst, former);
   const revenue = await storedRevenue(analyst, run);
@@ -86,16 +81,17 @@ async function visitAll(
   run: string,
   visitors: number,
   live: Checks,
-  progress: Progress,
+  say: (line: string) => void,
 ): Promise<Diary[]> {
   const diaries = Array.from({ length: visitors }, (_, number) => new Diary(number));
   let events = 0;
+  const step = tenths('Visitors', visitors, say);
   await forEach(diaries, async (diary) => {
     // What was refused is in the book; the diary ends there.
     await spendAfternoon(shop, run, diary, live).catch(() => {});
     events += diary.events.length;
-    progress.step(`${show(book.requests)} requests, ${show(events)} events`);
-  }).finally(progress.end);
+    step(`${show(book.requests)} requests, ${show(events)} events`);
+  });
   return diaries;
 }
 
@@ -104,16 +100,15 @@ async function readAll(
   shop: Shop,
   diaries: readonly Diary[],
   final: Checks,
-  progress: Progress,
+  say: (line: string) => void,
 ): Promise<Known[]> {
   const everyone: Known[] = [];
+  const step = tenths('Read again', diaries.length, say);
   await forEach(diaries, async (diary) => {
     const known = diary.left && (await readOne(shop, diary, diary.left, final).catch(() => undefined));
     everyone.push({ diary, profileId: known });
-    progress.step(
-      `${show(final.counts.checked)} counts, ${show(final.wishlists.checked)} answers about wishlists`,
-    );
-  }).finally(progress.end);
+    step(`${show(final.counts.checked)} counts, ${show(final.wishlists.checked)} answers about wishlists`);
+  });
   return everyone;
 }
 
@@ -142,6 +137,14 @@ async function forEach<T>(all: readonly T[], work: (one: T) => Promise<void>): P
     for (const next of rest) await work(next);
   };
   await Promise.all(Array.from({ length: MAX_CONCURRENT_VISITORS }, one));
+}
+
+function tenths(what: string, total: number, say: (line: string) => void): (note: string) => void {
+  let done = 0;
+  return (note) => {
+    done += 1;
+    if (done % Math.ceil(total / 10) === 0 || done === total) say(`${what} ${done}/${total} · ${note}`);
+  };
 }
 
 function finding({ checked, wrong }: Check, what: string): Finding {

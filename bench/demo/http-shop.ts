@@ -1,4 +1,5 @@
-// The shop's operations as HTTP calls, and a book of how they were answered.
+// The shop's operations as HTTP calls, and a book of how they were answered. Every operation resolves once it is
+// acknowledged, and rejects if it was not.
 //
 // Orders come as Shopify sends them: REST JSON, ids as numbers, a customer also for a guest, the session in a note. Some have
 // discounts, some are tests. Two of three are delivered twice under one webhook id, some at the same time, some when the
@@ -6,8 +7,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Currency } from './catalogue.js';
-import type { Listed, OrderLine, Shop, Wish } from './shop.js';
+import type { Currency, Product } from './catalogue.js';
+import type { Channel, Listed, OrderLine, Shopper, Source, Wish, Wishlist } from './shop.js';
 
 /** How deliveries go, in turn. */
 const DELIVERIES = ['once', 'twice at once', 'again later'] as const;
@@ -42,15 +43,9 @@ export interface ShopAddress {
   readonly run: string;
 }
 
-/** What the shop's owner does. */
-export interface Owner {
-  /** Has purchased items leave wishlists. @returns puts the setting back to what it was */
-  switchOn(): Promise<() => Promise<void>>;
-  /** Delivers again what is still to be repeated. */
-  repeatDeliveries(): Promise<void>;
-}
+export type Shop = ReturnType<typeof createHttpShop>['shop'];
 
-export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; owner: Owner; book: Book } {
+export function createHttpShop({ url, key, run }: ShopAddress) {
   const counted = { requests: 0, retries: 0, orders: 0, repeated: 0, lines: 0, testLines: 0 };
   const book: Book = { ...counted, paid: { EUR: 0, USD: 0, JPY: 0 }, refusals: new Map() };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
@@ -80,38 +75,47 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
   };
 
   const toRepeat: (() => Promise<unknown>)[] = [];
-  const shop: Shop = {
-    async visit(who, product) {
+  const shop = {
+    /** Counts a visit; resolves to the count after it. */
+    async visit(who: Shopper, product: Product) {
       const body = { identity: who, productHandle: product.handle };
       return Number((await call('POST', '/product/visit?count=true', body))['count']);
     },
-    async count(who, product) {
+    /** The count, as Smart Save reads it while a page renders. */
+    async count(who: Shopper, product: Product) {
       const query = new URLSearchParams({ sessionId: who.sessionId, productHandle: product.handle });
       if (who.customerId !== null) query.set('customerId', who.customerId);
       return Number((await call('GET', `/product/visit?${query}`))['count']);
     },
-    async resetCount(who, product) {
+    /** Smart Save's offer was turned down: counting begins again. */
+    async resetCount(who: Shopper, product: Product) {
       await call('DELETE', '/product/visit', { identity: who, productHandle: product.handle });
     },
-    async save(who, wish, source) {
+    /** Saves it, or saves it anew; resolves to the item's id. */
+    async save(who: Shopper, wish: Wish, source: Source) {
       const body = { identity: who, ...naming(wish), ...describing(wish), source };
       return String((await call('POST', '/item/add', body))['itemId']);
     },
-    async takeOff(who, wish, why) {
+    /** Resolves to whether it was there. */
+    async takeOff(who: Shopper, wish: Wish, why: 'remove' | 'moveToCart') {
       const event = why === 'moveToCart' ? { event: why } : {};
       return (
         (await call('POST', '/item/remove', { identity: who, ...naming(wish), ...event }))['removed'] === true
       );
     },
-    wishlist: async (who) => asWishlist(await call('POST', '/item/list', { identity: who })),
-    async share(who, channel) {
+    wishlist: async (who: Shopper) => asWishlist(await call('POST', '/item/list', { identity: who })),
+    /** Resolves to the code of the wishlist's link. */
+    async share(who: Shopper, channel: Channel) {
       return String((await call('POST', '/share', { identity: who, channel }))['code']);
     },
-    shared: async (code) => asWishlist(await call('GET', `/share/${code}/items`)),
-    async signIn(who) {
+    /** The wishlist that a friend sees. */
+    shared: async (code: string) => asWishlist(await call('GET', `/share/${code}/items`)),
+    /** The session is this customer's from now on; resolves to whether two profiles became one. */
+    async signIn(who: Shopper & { readonly customerId: string }) {
       return (await call('POST', '/profile/merge', { identity: who }))['merged'] === true;
     },
-    async buy(who, currency, lines) {
+    /** Orders and pays; resolves to the order's number. */
+    async buy(who: Shopper, currency: Currency, lines: readonly OrderLine[]) {
       const orderId = `${run}${String(++book.orders).padStart(5, '0')}`;
       const isTest = book.orders % TESTS === 0;
       const isDiscounted = book.orders % DISCOUNTED === 0;
@@ -144,12 +148,14 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
     },
   };
 
-  const owner: Owner = {
+  const owner = {
+    /** Has purchased items leave wishlists. Returns what puts the setting back. */
     async switchOn() {
       const before = await call('GET', '/settings');
       await call('PUT', '/settings', { autoRemoveAfterPurchase: true });
       return async () => void (await call('PUT', '/settings', before));
     },
+    /** Delivers again what is still to be repeated. */
     async repeatDeliveries() {
       for (const deliver of toRepeat.splice(0)) {
         // Refused, it is in the book.
@@ -181,7 +187,7 @@ function describing({ product, quantity, currency }: Wish): object {
   };
 }
 
-function asWishlist({ profileId, items }: Record<string, unknown>) {
+function asWishlist({ profileId, items }: Record<string, unknown>): Wishlist {
   return { profileId: String(profileId), items: items as Listed[] };
 }
 

@@ -1,5 +1,4 @@
-// The service that the demo talks to: its own `wishmeter start` on a temp folder and free ports, or the one
-// at WISHMETER_URL (with its API_KEY and CLICKHOUSE_URL).
+// The service that the demo talks to: a `wishmeter start` on a temp folder and free ports.
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -23,8 +22,11 @@ interface Ready {
   readonly dashboardUrl: string;
 }
 
-/** What only the demo's own service has. */
-interface Own {
+export interface Service {
+  readonly url: string;
+  readonly key: string;
+  readonly clickhouseUrl: string;
+  readonly database: string;
   /** Its data folder. */
   readonly dir: string;
   /** ClickHouse as its service's user, who may write. */
@@ -33,29 +35,12 @@ interface Own {
   readonly dashboard: string;
   /** The shop's pages. */
   readonly shop: string;
-}
-
-export interface Service {
-  readonly url: string;
-  readonly key: string;
-  readonly clickhouseUrl: string;
-  readonly database: string;
-  /** undefined for a service at WISHMETER_URL: nothing is made up in its database. */
-  readonly own: Own | undefined;
-  /** Ends the service, if it is the demo's own. */
   stop(): Promise<void>;
 }
 
-/** @throws where the settings for another service are not complete, or our own does not start. */
-export async function reachService(env: NodeJS.ProcessEnv): Promise<Service> {
+/** @throws if it does not start */
+export async function startService(env: NodeJS.ProcessEnv): Promise<Service> {
   const database = env.CLICKHOUSE_DATABASE ?? 'wishmeter';
-  if (env.WISHMETER_URL === undefined) return await startOwn(env, database);
-  const { WISHMETER_URL: url, API_KEY: key, CLICKHOUSE_URL: clickhouseUrl } = env;
-  if (!key || !clickhouseUrl) throw new Error('WISHMETER_URL needs API_KEY and CLICKHOUSE_URL beside it.');
-  return { url, key, clickhouseUrl, database, own: undefined, stop: async () => {} };
-}
-
-async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Service> {
   const dir = await mkdtemp(join(tmpdir(), 'wishmeter-demo-'));
   const { API_KEYS: _keys, BASE_PATH: _base, ...rest } = env;
   const storefront = await createStorefront();
@@ -85,8 +70,8 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
     const { dashboardUrl } = child.ready;
     const writableUrl = readServiceUrl(join(dir, 'clickhouse'));
     if (writableUrl === undefined) throw new Error('The embedded ClickHouse left no address.');
-    const own = { dir, writableUrl, dashboard: `${dashboardUrl}/#token=${token}`, shop: storefront.origin };
-    return { ...child.ready, key, database, own, stop };
+    const pages = { dashboard: `${dashboardUrl}/#token=${token}`, shop: storefront.origin };
+    return { ...child.ready, ...pages, key, database, dir, writableUrl, stop };
   } catch (error) {
     storefront.close();
     await rm(dir, { recursive: true, force: true });

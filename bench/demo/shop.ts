@@ -1,5 +1,4 @@
-// The operations that visitors have in the shop. Their behaviour (visitor.ts) uses only this interface; http-shop.ts
-// implements it with HTTP calls.
+// What visitors and the shop (http-shop.ts) speak of.
 
 import type { Currency, Product } from './catalogue.js';
 
@@ -13,7 +12,7 @@ export interface Shopper {
 }
 
 export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
-type Channel = (typeof CHANNELS)[number];
+export type Channel = (typeof CHANNELS)[number];
 export type Source = 'pdp' | 'collection' | 'pdpSmartSave' | 'wishlist';
 
 /** What is put on a wishlist. */
@@ -38,7 +37,7 @@ export interface Listed {
   readonly addedAt: string;
 }
 
-interface Wishlist {
+export interface Wishlist {
   readonly profileId: string;
   readonly items: readonly Listed[];
 }
@@ -46,31 +45,4 @@ interface Wishlist {
 export interface OrderLine {
   readonly product: Product;
   readonly quantity: number;
-}
-
-/** Every operation resolves once it is acknowledged, and rejects where it was not. */
-export interface Shop {
-  /** Counts a visit; resolves to the count after it. */
-  visit(who: Shopper, product: Product): Promise<number>;
-  /** The count, as Smart Save reads it while a page renders. */
-  count(who: Shopper, product: Product): Promise<number>;
-  /** Smart Save's offer was turned down: counting begins again. */
-  resetCount(who: Shopper, product: Product): Promise<void>;
-  /** Saves it, or saves it anew; resolves to the item's id. */
-  save(who: Shopper, wish: Wish, source: Source): Promise<string>;
-  /** Resolves to whether it was there. */
-  takeOff(who: Shopper, wish: Wish, why: 'remove' | 'moveToCart'): Promise<boolean>;
-  wishlist(who: Shopper): Promise<Wishlist>;
-  /** Resolves to the code of the wishlist's link. */
-  share(who: Shopper, channel: Channel): Promise<string>;
-  /** The wishlist that a friend sees. */
-  shared(code: string): Promise<Wishlist>;
-  /** The session is this customer's from now on; resolves to whether two profiles became one. */
-  signIn(who: Shopper & { readonly customerId: string }): Promise<boolean>;
-  /** Orders and pays; resolves to the order's number. */
-  buy(
-    who: Shopper,
-    currency: Currency,
-    lines: readonly OrderLine[],
-  ): Promise<{ readonly orderId: string; readonly isTest: boolean }>;
 }

@@ -1,7 +1,8 @@
 // What analysts find of one demo in ClickHouse.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Analyst } from './analyst.js';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { rowsOf } from '../servers/clickhouse.js';
 import { CURRENCIES, type Currency } from './catalogue.js';
 import type { EventColumns } from './diary.js';
 
@@ -22,8 +23,9 @@ export interface StoredMerge {
 const ofRun = (run: string) =>
   `startsWith(ifNull(session_id, ''), 'demo-${run}-') OR startsWith(ifNull(customer_id, ''), '${run}')`;
 
-export function storedEvents(analyst: Analyst, run: string): Promise<StoredEvents[]> {
-  return analyst.rows<StoredEvents>(
+export function storedEvents(analyst: ClickHouseClient, run: string): Promise<StoredEvents[]> {
+  return rowsOf<StoredEvents>(
+    analyst,
     `SELECT profile_id, session_id, customer_id, type, origin, product_id, variant_id, product_handle, source,
        channel, share_code, JSONExtractString(payload, 'orderId') AS order_id, currency, quantity,
        toFloat64(events_by_visitor.price) AS price, toUInt32(count()) AS times
@@ -39,10 +41,11 @@ export interface StoredRevenue {
   readonly testLines: number;
 }
 
-export async function storedRevenue(analyst: Analyst, run: string): Promise<StoredRevenue> {
+export async function storedRevenue(analyst: ClickHouseClient, run: string): Promise<StoredRevenue> {
   const paid = (currency: Currency) =>
     `toInt32(sum(if(currency = '${currency}', ifNull(amount, 0), 0)) * 100) AS ${currency}`;
-  const [row] = await analyst.rows<Record<Currency, number> & Omit<StoredRevenue, 'paid'>>(
+  const [row] = await rowsOf<Record<Currency, number> & Omit<StoredRevenue, 'paid'>>(
+    analyst,
     `SELECT toUInt32(count()) AS lines, ${CURRENCIES.map(paid).join(', ')},
        (SELECT toUInt32(count()) FROM purchases WHERE test AND (${ofRun(run)})) AS testLines
      FROM purchases_by_visitor WHERE ${ofRun(run)}`,
@@ -53,15 +56,18 @@ export async function storedRevenue(analyst: Analyst, run: string): Promise<Stor
 }
 
 /** Merges of these profiles. */
-export async function storedMerges(analyst: Analyst, oldIds: readonly string[]): Promise<StoredMerge[]> {
+export async function storedMerges(
+  analyst: ClickHouseClient,
+  oldIds: readonly string[],
+): Promise<StoredMerge[]> {
   if (oldIds.length === 0) return [];
   const list = oldIds.map((id) => `'${id}'`).join(', ');
-  return analyst.rows<StoredMerge>(`SELECT old_id, new_id FROM profile_merges WHERE old_id IN (${list})`);
+  return rowsOf<StoredMerge>(analyst, `SELECT old_id, new_id FROM profile_merges WHERE old_id IN (${list})`);
 }
 
 /** Milliseconds until as many events and merges are there as should be; undefined where that takes longer than `limitMs`. */
 export async function untilArrived(
-  analyst: Analyst,
+  analyst: ClickHouseClient,
   run: string,
   events: number,
   oldIds: readonly string[],
@@ -69,7 +75,8 @@ export async function untilArrived(
 ): Promise<number | undefined> {
   const began = performance.now();
   while (performance.now() - began < limitMs) {
-    const [row] = await analyst.rows<{ times: number }>(
+    const [row] = await rowsOf<{ times: number }>(
+      analyst,
       `SELECT toUInt32(count()) AS times FROM events WHERE ${ofRun(run)}`,
     );
     const hasAll = row !== undefined && row.times >= events;

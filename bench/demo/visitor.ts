@@ -5,8 +5,9 @@
 import { CATALOGUE, type Currency, type Product } from './catalogue.js';
 import type { Checks } from './check.js';
 import { Belongings, type Diary, type Saved } from './diary.js';
+import type { Shop } from './http-shop.js';
 import { createRandom, type Random, zipf } from './random.js';
-import { CHANNELS, type OrderLine, type Shop, type Shopper, type Source, type Wish } from './shop.js';
+import { CHANNELS, type OrderLine, type Shopper, type Source, type Wish } from './shop.js';
 
 /** Visits of one product at which Smart Save offers to save it. */
 const SMART_SAVE_AT = 2;

@@ -14,6 +14,7 @@ import { settledMemory } from '../servers/redis.js';
 import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
 import { sessionId } from '../traffic/people.js';
+import { visiting } from '../traffic/pools.js';
 import { Entrant } from './entrant.js';
 import { type GroupResult, inOneStart, runSlices } from './slices.js';
 
@@ -23,8 +24,21 @@ const UNLOGGED = { ...visit, isUnlogged: true } as const;
 /** Of a deployment. */
 const BUCKETS = 16_384;
 /** Guests per call of the script: Redis answers nothing else meanwhile. */
-const PAGE = 5_000;
-const COPY = `for n = 2, #KEYS do redis.call('COPY', KEYS[1], KEYS[n]) end`;
+const PAGE = 10_000;
+/**
+ * Copies a guest to the keys of visitors, and to ARGV[1] keys of the same length each: nobody visits as those guests.
+ * Returns how many keys are new.
+ */
+const COPY = `
+local copied = 0
+for n = 2, #KEYS do
+  copied = copied + redis.call('COPY', KEYS[1], KEYS[n])
+  local like = string.sub(KEYS[n], 1, -4)
+  for more = 1, tonumber(ARGV[1]) do
+    copied = copied + redis.call('COPY', KEYS[1], like .. string.format('.%02d', more))
+  end
+end
+return copied`;
 
 const HASHES = `
 for n = 1, tonumber(ARGV[1]) do
@@ -54,7 +68,7 @@ export async function measureGrowth(bench: Bench): Promise<Growth> {
   return { ...memory, cases: await runSlices(inOneStart(bench), entrants) };
 }
 
-/** Copies the proof's guest to the keys of many others, in Redis: five million visits over HTTP would take minutes. */
+/** Copies the proof's guest, whom the service made, in Redis: ten million visits over HTTP would take minutes. */
 async function makeGuests({ redis, port }: Target, guests: number): Promise<void> {
   if (redis === undefined) throw new Error('there is no Redis');
   // A rewrite of the append-only file would take a core from the measurement.
@@ -63,14 +77,17 @@ async function makeGuests({ redis, port }: Target, guests: number): Promise<void
   const profileIds = createProfileIds((await redis.hget(keys.meta, 'salt')) ?? '', BUCKETS);
   const keyOf = (session: string) => keys.identity(profileIds.of(identityName('s', session)));
   const guest = keyOf(PROOF_VISIT.sessionId);
-  let copying: Promise<unknown> = Promise.resolve();
-  for (let from = 0; from < guests; from += PAGE) {
-    const page = Array.from({ length: Math.min(PAGE, guests - from) }, (_, n) => keyOf(sessionId(from + n)));
-    await copying;
-    copying = redis.eval(COPY, page.length + 1, guest, ...page);
+  const visitors = visiting(guests);
+  const each = guests / visitors;
+  const perCall = Math.ceil(PAGE / each);
+  let copied = 0;
+  for (let from = 0; from < visitors; from += perCall) {
+    const length = Math.min(perCall, visitors - from);
+    const page = Array.from({ length }, (_, n) => keyOf(sessionId(from + n)));
+    copied += (await redis.eval(COPY, page.length + 1, guest, ...page, each - 1)) as number;
   }
-  await copying;
-  const last = { ...PROOF_VISIT, sessionId: sessionId(guests - 1) };
+  same('guests in Redis', copied, guests);
+  const last = { ...PROOF_VISIT, sessionId: sessionId(visitors - 1) };
   same('count of the last guest', await readCount(port, last), await readCount(port, PROOF_VISIT));
 }
 

@@ -1,16 +1,17 @@
 // The time of the analysts' questions over 28 days, and of three views of all time, with a year's rows in ClickHouse.
 
 import { join } from 'node:path';
-import type { ClickHouseClient } from '@clickhouse/client';
+import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { QUESTIONS } from '../../src/clickhouse/views.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import type { Bench } from '../bench.js';
+import { same } from '../proofs/proof.js';
 import { rowsOf, untilMerged } from '../servers/clickhouse.js';
 import { median } from '../statistics.js';
-import { LAST_DAYS, makeYear } from '../traffic/year.js';
+import { LAST_DAYS, makeYear, type YearSpec } from '../traffic/year.js';
 
 const VIEWS = ['events_per_day', 'top_products', 'shares_by_channel', ...QUESTIONS] as const;
 const TIMES = 3;
@@ -18,6 +19,8 @@ const PARAMETERS = `(from = '${LAST_DAYS.from}', to = '${LAST_DAYS.to}')`;
 const UNTIL = `(until = '${LAST_DAYS.to}')`;
 const VISITS_PER_EVENT = 10;
 const DATABASE = 'year';
+/** For one statement that makes a year's visits. */
+const LONGEST_MS = 600_000;
 
 export interface Questions {
   readonly events: number;
@@ -29,7 +32,10 @@ export interface Questions {
 export async function measureQuestions({ settings, folder, say }: Bench): Promise<Questions> {
   const clickhouse = await startClickHouse({ dir: join(folder(), 'clickhouse'), restart: false });
   const admin = createClickHouse(clickhouse.url);
-  const client = createClickHouse(clickhouse.url, DATABASE);
+  const client = createClient({
+    ...{ url: clickhouse.url, database: DATABASE, request_timeout: LONGEST_MS },
+    log: { level: ClickHouseLogLevel.OFF },
+  });
   try {
     await migrate(admin, DATABASE);
     const size = { events: settings.rows, visits: settings.rows * VISITS_PER_EVENT, days: settings.days };
@@ -39,6 +45,7 @@ export async function measureQuestions({ settings, folder, say }: Bench): Promis
     // ClickHouse merges these by itself within an hour.
     await client.command({ query: 'OPTIMIZE TABLE profile_merges_stored FINAL' });
     await untilMerged(client);
+    await countsAreRight(client, size);
     say('and merged');
     const ms: Record<string, number> = {};
     for (const view of VIEWS) ms[view] = await timeOf(client, view);
@@ -48,6 +55,19 @@ export async function measureQuestions({ settings, folder, say }: Bench): Promis
     await admin.close();
     await clickhouse.stop();
   }
+}
+
+/** @throws if the totals lack a visit, or two questions disagree about the wishes */
+async function countsAreRight(client: ClickHouseClient, { visits }: YearSpec): Promise<void> {
+  const [found] = await rowsOf<{ total: number; bySource: number; byProduct: number }>(
+    client,
+    `SELECT
+      (SELECT toUInt32(sum(visits)) FROM visits_per_day) AS total,
+      (SELECT toUInt32(sum(adds)) FROM adds_by_source${PARAMETERS}) AS bySource,
+      (SELECT toUInt32(sum(adds)) FROM most_wished${PARAMETERS}) AS byProduct`,
+  );
+  same('visits in the daily totals', found?.total, visits);
+  same('wishes by source and by product', found?.bySource, found?.byProduct);
 }
 
 function parametersOf(view: string): string {

@@ -34,8 +34,8 @@ export interface Pool {
 export const COLD_PER_SLICE = 20_000;
 /** Requests that warm up a server. */
 export const WARM_UP = 10_000;
-/** Of many guests so many visit, all over Redis's memory. */
-const RETURNING = 200_000;
+/** Of so many guests, how many visit: the first ones. */
+export const visiting = (guests: number) => Math.min(guests, 200_000);
 
 type Contents = Omit<Pool, 'file' | 'size' | 'perRequest'> & {
   readonly requests: readonly string[];
@@ -64,11 +64,8 @@ const MAKERS = {
     const newcomers = Array.from({ length: sessions }, (_, n) => settings.visitors + n);
     return ofVisits(visitsOf(newcomers), postVisit);
   },
-  few: ({ guests }) => ofVisits(visitsOf(shuffled(guests.few)), postVisit),
-  many: ({ guests }) => {
-    const apart = guests.many / RETURNING;
-    return ofVisits(visitsOf(shuffled(RETURNING).map((n) => n * apart)), postVisit);
-  },
+  few: ({ guests }) => ofVisits(visitsOf(shuffled(visiting(guests.few))), postVisit),
+  many: ({ guests }) => ofVisits(visitsOf(shuffled(visiting(guests.many))), postVisit),
   weighed: ({ weighed }) => ofVisits(visitsOf(shuffled(weighed)), postVisit),
   increments: (settings) => ofVisits(everyone(settings), hashIncrement),
   hashReads: (settings) => ofVisits(everyone(settings), hashRead, false),

@@ -1,4 +1,4 @@
-// A shop's year in ClickHouse, made there by SQL in the order in which the flusher would insert it: by time, block by block.
+// A shop's year in ClickHouse, made there by one INSERT for each kind of row, by time as the flusher would insert it.
 // Every visitor starts as a guest and signs in later: 3 of 10 rows have a profile that was merged into another.
 
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -10,9 +10,6 @@ export interface YearSpec {
   readonly days: number;
 }
 
-/** Rows of one insert: about as many as the flusher brings in one. */
-const EVENTS_PER_INSERT = 100_000;
-const VISITS_PER_INSERT = 1_000_000;
 /** The first millisecond after the last day. */
 const END = Date.UTC(2026, 3);
 const DAY_MS = 86_400_000;
@@ -27,38 +24,35 @@ const OLD = "concat(lower(hex(visitor % 16384)), '.s', substring(digest, 17, 16)
 const PRESENT = "concat(lower(hex(visitor % 16384)), '.c', substring(digest, 1, 16))";
 const PRODUCT = `toUInt32(exp(log(${PRODUCTS}) * (rand(3) / 4294967296)))`;
 
-/** @param client with a migrated database @throws ClickHouse's errors */
+/** @param client with a migrated database, and time for statements of minutes @throws ClickHouse's errors */
 export async function makeYear(client: ClickHouseClient, { events, visits, days }: YearSpec): Promise<void> {
   const visitors = Math.max(1, Math.round(events * VISITORS));
-  const at = (row: string, rows: number) =>
-    `fromUnixTimestamp64Milli(toInt64(${END - days * DAY_MS} + (${row}) * (${days * DAY_MS}. / ${rows})), 'UTC')`;
-  const inBlocks = async (rows: number, block: number, insert: (from: number) => string) => {
-    for (let from = 0; from < rows; from += block)
-      await client.command({ query: `${insert(from)} FROM numbers(${Math.min(block, rows - from)})` });
-  };
+  const at = (rows: number) =>
+    `fromUnixTimestamp64Milli(toInt64(${END - days * DAY_MS} + number * (${days * DAY_MS}. / ${rows})), 'UTC')`;
+  const insert = (rows: number, select: string) =>
+    client.command({
+      query: `INSERT INTO ${select} FROM numbers(${rows})`,
+      clickhouse_settings: { max_partitions_per_insert_block: '0' },
+    });
 
-  await inBlocks(
+  const merges = insert(
     visitors,
-    EVENTS_PER_INSERT,
-    (from) => `
-      INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, payload)
-      WITH ${from} + number AS visitor, hex(sipHash128(visitor)) AS digest
-      SELECT generateUUIDv4(), 'merge', ${at(`${from} + number`, visitors)}, ${OLD}, 'merge',
+    `events_stored (event_id, type, occurred_at, profile_id, origin, payload)
+      WITH number AS visitor, hex(sipHash128(visitor)) AS digest
+      SELECT generateUUIDv4(), 'merge', ${at(visitors)}, ${OLD}, 'merge',
         concat('{"into":"', ${PRESENT}, '"}')`,
   );
   // 5 of 100 rows are lines of orders. Prices go up and down, by day.
-  await inBlocks(
+  const steps = insert(
     events,
-    EVENTS_PER_INSERT,
-    (from) => `
-      INSERT INTO events_stored
+    `events_stored
         (event_id, type, occurred_at, profile_id, session_id, device, locale, origin, product_id, variant_id,
          product_handle, source, channel, share_code, currency, inventory_available, order_id, quantity, price, payload)
       WITH
         rand64(1) AS chance, toUInt64(rand64(2) % ${visitors}) AS visitor, chance % 1000 AS share,
         multiIf(share < 600, 'add', share < 760, 'remove', share < 880, 'moveToCart', share < 930, 'share',
                 share < 950, 'autoRemoveAfterPurchase', 'purchase') AS kind,
-        ${PRODUCT} AS product, hex(sipHash128(visitor)) AS digest, ${at(`${from} + number`, events)} AS at
+        ${PRODUCT} AS product, hex(sipHash128(visitor)) AS digest, ${at(events)} AS at
       SELECT
         generateUUIDv4(), kind, at, rand(4) % 10 < 3 ? ${OLD} : ${PRESENT},
         lower(concat(substring(digest, 1, 8), '-', substring(digest, 9, 4), '-4', substring(digest, 14, 3), '-9',
@@ -85,17 +79,16 @@ export async function makeYear(client: ClickHouseClient, { events, visits, days 
           : concat('{"productId":"gid://shopify/Product/', toString(8123000000000 + product * 32768),
                    '","productTitle":"Product ', toString(product), '"}')`,
   );
-  await inBlocks(
+  const looks = insert(
     visits,
-    VISITS_PER_INSERT,
-    (from) => `
-      INSERT INTO visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
+    `visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
       WITH toUInt64(rand64(2) % ${visitors}) AS visitor, hex(sipHash128(visitor)) AS digest
       SELECT
-        ${at(`${from} + number`, visits)},
-        0, intDiv(${from} + number, 100), (${from} + number) % 100,
+        ${at(visits)},
+        0, intDiv(number, 100), number % 100,
         rand(4) % 10 < 3 ? ${OLD} : ${PRESENT},
         concat('product-', toString(${PRODUCT})),
         visitor % 3 = 0 ? 'desktop' : 'mobile'`,
   );
+  await Promise.all([merges, steps, looks]);
 }
