@@ -39,6 +39,13 @@ export const boolean = { type: 'boolean' } as const;
 export const count = { type: 'integer', minimum: 1 } as const;
 export const objectOrNull = { type: ['object', 'null'], additionalProperties: true } as const;
 
+/** Of an answer, which may get more fields at any time. */
+export const answerOf = (properties: Record<string, object>) => ({
+  type: 'object',
+  required: Object.keys(properties),
+  properties,
+});
+
 interface ValueOfType {
   readonly string: string;
   readonly integer: number;

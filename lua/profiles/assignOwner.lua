@@ -1,6 +1,6 @@
 -- Makes a guest's or new profile a linked one, which doesn't expire, and links the identity to it.
 -- KEYS[1..4] identity, counts, profile, members   KEYS[5] erasure record of the generation
--- KEYS[6..] the guest's counts, other keys
+-- KEYS[6..] the guest's counts, and all other keys that expire with it
 -- ARGV[1..3] deadline, generation, new link   ARGV[4] owner, `c:<customer>`
 -- ARGV[5] the identity's link as a guest, or empty   ARGV[6] the identity as a member, unless it is the owner
 -- Returns ARGV[3] if the profile has this generation, even if the identity has another link; otherwise the identity's

@@ -1,15 +1,9 @@
 // JSON Schemas of answers. They allow other fields, because fields may be added at any time.
 
 import { ERRORS } from '../errors.js';
-import { boolean, count, id, idOrNull, text, textOrNull, time, word } from '../field-schemas.js';
-import { fieldSchemas } from '../wishlist/item-fields.js';
+import { answerOf, boolean, count, id, idOrNull, text, textOrNull, word } from '../field-schemas.js';
+import { item } from '../wishlist/item-fields.js';
 import { LEFT_OUT } from './left-out.js';
-
-export const answerOf = (properties: Record<string, object>) => ({
-  type: 'object',
-  required: Object.keys(properties),
-  properties,
-});
 
 const errorCode = word(Object.keys(ERRORS));
 
@@ -89,8 +83,6 @@ export const itemRemoveAnswer = answerOf({
   productId: id,
   variantId: idOrNull,
 });
-
-export const item = answerOf({ itemId: text, ...fieldSchemas('listed'), addedAt: time, updatedAt: time });
 
 const items = { type: 'array', items: item, description: 'Newest first' } as const;
 

@@ -2,7 +2,8 @@
 
 import { identity, visitBody } from '../validation/schemas.js';
 import { isOurFormat, patternOf, sentenceOf } from '../validation/validator.js';
-import { errorAnswer, item } from './answer-schemas.js';
+import { item } from '../wishlist/item-fields.js';
+import { errorAnswer } from './answer-schemas.js';
 
 const SHARED = new Map<unknown, string>([
   [identity, 'Identity'],

@@ -4,6 +4,7 @@ import { readHash } from '../redis/hash.js';
 import type { Keys, ProfileKind } from '../redis/keys.js';
 import { countsOf, type Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
+import { item } from '../wishlist/item-fields.js';
 import { listItems } from '../wishlist/items.js';
 
 /** In other slots: field -> profiles that may have it. */
@@ -33,6 +34,7 @@ export interface Belonging {
   /** A string is a redirect. */
   readonly exported?: {
     readonly as: string;
+    readonly answer: object;
     read(store: Store, location: Location): Promise<object | string>;
   };
 }
@@ -48,6 +50,11 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       indexes: [],
       exported: {
         as: 'visits',
+        answer: {
+          type: 'object',
+          description: 'Product handle: count',
+          additionalProperties: { type: 'integer' },
+        },
         async read(store, location) {
           const counts = await readHash(store, countsOf(store.keys, location));
           return Object.fromEntries([...counts].map(([handle, n]) => [handle, Number(n)]));
@@ -67,6 +74,10 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       indexes: [],
       exported: {
         as: 'profile',
+        answer: {
+          type: 'object',
+          description: 'E-mail address, names, device, locale, where they are known',
+        },
         async read(store, { profileId }) {
           const facts = await readHash(store, store.keys.profile(profileId));
           return Object.fromEntries(
@@ -81,7 +92,11 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       merged: { how: 'united', page: 20, bytesIn: 'itemBytes' },
       indexes: itemIndex ? [itemIndex] : [],
       // Last, because it verifies the location for everything read before.
-      exported: { as: 'items', read: listItems },
+      exported: {
+        as: 'items',
+        answer: { type: 'array', items: item, description: 'Newest first' },
+        read: listItems,
+      },
     },
   ];
 }

@@ -16,6 +16,7 @@
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
+import { GUEST_KINDS } from '../redis/keys.js';
 import { GONE, guestLocation, MAX_HOPS } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -173,8 +174,7 @@ export class Links {
       keys.profile(home),
       keys.members(home),
       keys.erased(home, generation),
-      keys.identity(home),
-      keys.items(home),
+      ...GUEST_KINDS.map((kind) => keys.ofKind(kind, home)),
     ];
     const members = name === owner ? [] : [name];
     const leading = home === own ? '' : home;

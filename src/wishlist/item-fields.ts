@@ -2,6 +2,7 @@
 // (src/validation/requests.ts) and `Items.add` copy field by field; the compiler checks that they have all.
 
 import {
+  answerOf,
   boolean,
   count,
   countryCode,
@@ -22,6 +23,7 @@ import {
   quantity,
   text,
   textOrNull,
+  time,
   title,
   titleOrNull,
   type ValueOf,
@@ -92,6 +94,8 @@ const SPECS: readonly (readonly [name: string, spec: FieldSpec])[] = Object.entr
 export function fieldSchemas(which: 'given' | 'listed'): Readonly<Record<string, FieldSchema>> {
   return Object.fromEntries(SPECS.map(([name, spec]) => [name, spec[which]]));
 }
+
+export const item = answerOf({ itemId: text, ...fieldSchemas('listed'), addedAt: time, updatedAt: time });
 
 export const REQUIRED_FIELDS = SPECS.filter(([, spec]) => spec.isRequired).map(([name]) => name);
 

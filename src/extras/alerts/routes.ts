@@ -1,8 +1,8 @@
 // PUT /products and POST /webhook/products. Without PRODUCT_ALERTS they only validate.
 
 import type { Logger } from 'pino';
-import { id } from '../../field-schemas.js';
-import { answerOf, deliveryAnswer } from '../../http/answer-schemas.js';
+import { answerOf, id } from '../../field-schemas.js';
+import { deliveryAnswer } from '../../http/answer-schemas.js';
 import { IDEMPOTENCY_KEY, once } from '../../http/idempotency.js';
 import { eachOnce } from '../../http/left-out.js';
 import { type Operation, operation } from '../../http/operation.js';

@@ -1,7 +1,7 @@
 // JSON Schema of an export's answer, for /openapi.json.
 
-import { text } from '../../field-schemas.js';
-import { answerOf, item } from '../../http/answer-schemas.js';
+import { answerOf, text } from '../../field-schemas.js';
+import { belongingsOf } from '../../profiles/belongings.js';
 
 const namesAnswer = { type: 'array', items: text } as const;
 
@@ -14,9 +14,9 @@ const rowsAnswer = (view: string) => ({
 const visitorAnswer = answerOf({
   profileId: text,
   identities: answerOf({ customerIds: namesAnswer, sessionIds: namesAnswer }),
-  profile: { type: 'object', description: 'E-mail address, names, device, locale, where they are known' },
-  items: { type: 'array', items: item, description: 'Newest first' },
-  visits: { type: 'object', description: 'Product handle: count', additionalProperties: { type: 'integer' } },
+  ...Object.fromEntries(
+    belongingsOf(undefined).flatMap(({ exported }) => (exported ? [[exported.as, exported.answer]] : [])),
+  ),
   shares: namesAnswer,
   events: rowsAnswer('events'),
   visitLog: rowsAnswer('visits'),

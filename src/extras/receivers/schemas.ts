@@ -1,8 +1,7 @@
 // JSON Schemas of /receivers, for validation and for /openapi.json.
 
 import type { Issue } from '../../errors.js';
-import { boolean, text, textOrNull, time, timeOrNull, word } from '../../field-schemas.js';
-import { answerOf } from '../../http/answer-schemas.js';
+import { answerOf, boolean, text, textOrNull, time, timeOrNull, word } from '../../field-schemas.js';
 import { compile } from '../../validation/validator.js';
 import type { Addresses } from './address.js';
 import { DELIVERY_TYPES, EVERY_TYPE, type NewReceiver, type ReceiverChange } from './receiver.js';

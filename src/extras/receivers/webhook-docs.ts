@@ -1,6 +1,7 @@
 // The `webhooks` of /openapi.json.
 
 import {
+  answerOf,
   boolean,
   decimalText,
   decimalTextOrNull,
@@ -11,7 +12,6 @@ import {
   time,
   word,
 } from '../../field-schemas.js';
-import { answerOf } from '../../http/answer-schemas.js';
 import { EVENT_TYPES } from '../../validation/schemas.js';
 import { ALERT_TYPES } from '../alerts/alert.js';
 
