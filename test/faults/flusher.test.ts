@@ -146,21 +146,6 @@ t.test('close keeps its deadline while ClickHouse is away, and the batch stays i
   await next.close();
   t.same(await pipeline.counts(), { stored: 10, shown: 10, ids: 10 });
 });
-t.test('close lets the batch in flight finish', async (t) => {
-  const pipeline = await pipelines.fresh();
-  await append(pipeline, 10);
-  let closing: Promise<void> | undefined;
-  const flusher = pipeline.flusher({
-    async handOver() {
-      closing = flusher.close();
-    },
-  });
-  await until('closing', () => closing !== undefined);
-  await closing;
-  t.equal(await pendingEntries(pipeline), 0);
-  t.same(await pipeline.counts(), { stored: 10, shown: 10, ids: 10 });
-});
-
 t.test('a ClickHouse that fails', async (t) => {
   const FEBRUARY = '2026-02-01T00:00:00.000Z';
   const CLOSES = 'nothing: the connection closes';
