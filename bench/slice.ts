@@ -3,7 +3,7 @@
 // a busy machine do not. A slice that others disturbed is left out, by this rule:
 //
 //   disturbed: more than 2 % of the machine's CPU time was stolen by its host (steal in /proc/stat), or processes that
-//   have nothing to do with the slice (not its servers, nor the load) took more than 15 % of it.
+//   have nothing to do with the slice (not its servers, nor the load) took more than 15 % of it; or a request was refused.
 //
 // Where that would leave fewer than a third of the rounds, all are taken, and the report marks what came of them.
 
@@ -23,14 +23,15 @@ export type Series = readonly Slice[];
 /** Any measurement of some seconds. */
 export interface Disturbable {
   readonly disturbance: Disturbance;
+  readonly refused?: number;
 }
 
 const MOST_STOLEN = 0.02;
 const MOST_OTHERS = 0.15;
 const LEAST_KEPT = 1 / 3;
 
-export function isDisturbed({ disturbance: { stolen, others } }: Disturbable): boolean {
-  return stolen > MOST_STOLEN || others > MOST_OTHERS;
+export function isDisturbed({ disturbance: { stolen, others }, refused = 0 }: Disturbable): boolean {
+  return stolen > MOST_STOLEN || others > MOST_OTHERS || refused > 0;
 }
 
 /** A median, and whether disturbed slices had to be taken for it. */

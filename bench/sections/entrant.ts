@@ -55,7 +55,9 @@ export class Entrant {
     for (const [share, name] of one.before) {
       const pool = pools.get(name);
       const requests = share === 'all' ? pool.size : Math.min(WARM_UP, pool.size);
-      const { answers } = await replay({ ...one, port: this.target.port, pool, requests });
+      // Over the usual connections none is refused: the proof would not know which.
+      const connections = one.maySeeRefusals ? {} : one;
+      const { answers } = await replay({ ...connections, port: this.target.port, pool, requests });
       this.note({ pool, count: answers });
     }
     await this.load(settings.firstLeadS);

@@ -163,6 +163,7 @@ t.test('a slice is disturbed if more than 2 % was stolen or others took more tha
   t.notOk(isDisturbed(measured(1, { stolen: 0.02, others: 0.15 })));
   t.ok(isDisturbed(measured(1, { stolen: 0.021 })));
   t.ok(isDisturbed(measured(1, { others: 0.151 })));
+  t.ok(isDisturbed({ ...measured(1), refused: 1 }), 'or the server refused a request');
 });
 
 t.test('a ratio is of slices of one round, and both must be undisturbed', async (t) => {
