@@ -11,7 +11,7 @@ if redis.call('EXISTS', stream) == 0 then
 end
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
   local name, pending, idle = consumer[2], consumer[4], consumer[6]
-  if idle >= tonumber(ARGV[3]) and name ~= ARGV[2] then
+  if idle >= tonumber(ARGV[3]) then
     local ids = {}
     for i, entry in ipairs(redis.call('XPENDING', stream, group, '(' .. ARGV[5], '+', ARGV[4], name)) do
       ids[i] = entry[1]

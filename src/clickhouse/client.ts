@@ -3,6 +3,7 @@ import {
   ClickHouseLogLevel,
   type ClickHouseSettings,
   createClient,
+  type QueryParams,
 } from '@clickhouse/client';
 
 /** Time for a request, long enough to insert INSERT_BYTES. */
@@ -25,4 +26,14 @@ export function createClickHouse(
     keep_alive: { enabled: true },
     log: { level: ClickHouseLogLevel.OFF },
   });
+}
+
+/** All rows: for answers of bounded size. */
+export async function select<Row>(
+  client: ClickHouseClient,
+  query: string,
+  options: Pick<QueryParams, 'query_params' | 'abort_signal'> = {},
+): Promise<Row[]> {
+  const answer = await client.query({ query, format: 'JSONEachRow', ...options });
+  return answer.json<Row>();
 }

@@ -24,10 +24,7 @@ export function clusterSettings(cluster: string): ClickHouseSettings {
 
 /** A statement ends with `;` at a line's end. Without a cluster, statements with {cluster} are left out. */
 export function statementsOf(sql: string, database: string, cluster = '', timeZone = 'UTC'): string[] {
-  const values: Values = {
-    ...(cluster === '' ? onOneServer(database) : onMany(database, cluster)),
-    time_zone: `'${timeZone}'`,
-  };
+  const values = placeholders(database, cluster, timeZone);
   return sql
     .replace(/^--[^\n]*\n/gm, '')
     .split(/;\n/)
@@ -42,29 +39,14 @@ export function statementsOf(sql: string, database: string, cluster = '', timeZo
     );
 }
 
-type Values = Readonly<Record<string, string>>;
-
-// Table arguments. `path`: replicated within its shard; `everywhere`: the same on all servers. With a comma they
-// precede further arguments.
-
-function onOneServer(database: string): Values {
-  return {
-    database,
-    on_cluster: '',
-    local: '',
-    replicated: '',
-    path: '',
-    'path,': '',
-    everywhere: '',
-    'everywhere,': '',
-  };
-}
-
-function onMany(database: string, cluster: string): Values {
+/**
+ * Without a cluster most are empty. Arguments of tables: `path`: replicated within its shard; `everywhere`: the same on
+ * all servers. With a comma they precede further arguments.
+ */
+function placeholders(database: string, cluster: string, timeZone: string): Readonly<Record<string, string>> {
   const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;
   const everywhere = `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`;
-  return {
-    database,
+  const ofCluster = {
     cluster,
     on_cluster: `ON CLUSTER ${cluster}`,
     local: '_local',
@@ -74,4 +56,6 @@ function onMany(database: string, cluster: string): Values {
     everywhere,
     'everywhere,': `${everywhere},`,
   };
+  const none = Object.fromEntries(Object.keys(ofCluster).map((name) => [name, '']));
+  return { ...(cluster === '' ? none : ofCluster), database, time_zone: `'${timeZone}'` };
 }

@@ -9,6 +9,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { repeat } from '../repeat.js';
+import { select } from './client.js';
 import { localTable, onCluster } from './cluster.js';
 
 /** Time without new rows before a day is totalled: longer than an insert needs from visit_hours to visits_stored. */
@@ -33,25 +34,17 @@ export async function totalDays(
 ): Promise<string[]> {
   const abort = signal === undefined ? {} : { abort_signal: signal };
   const today = `toDate(fromUnixTimestamp64Milli({now: Int64}), '${timeZone}')`;
-  const answer = await client.query({
-    query: `SELECT toString(visit_days.day) AS day FROM visit_days
-      WHERE visit_days.day < ${today}
-        AND touched_at < fromUnixTimestamp64Milli({quiet: Int64}, 'UTC')
-        AND totalled_at < ${SEALED}
-        AND (is_open
-          OR (visit_days.day >= ${today} - {follow: UInt8}
-            AND totalled_at < fromUnixTimestamp64Milli({yesterday: Int64}, 'UTC')))
-      ORDER BY day`,
-    query_params: {
-      now,
-      quiet: now - QUIET_MS,
-      yesterday: now - 86_400_000,
-      follow: FOLLOW_DAYS,
-    },
-    format: 'JSONEachRow',
-    ...abort,
-  });
-  const days = (await answer.json<{ day: string }>()).map(({ day }) => day);
+  const query = `SELECT toString(visit_days.day) AS day FROM visit_days
+    WHERE visit_days.day < ${today}
+      AND touched_at < fromUnixTimestamp64Milli({quiet: Int64}, 'UTC')
+      AND totalled_at < ${SEALED}
+      AND (is_open
+        OR (visit_days.day >= ${today} - {follow: UInt8}
+          AND totalled_at < fromUnixTimestamp64Milli({yesterday: Int64}, 'UTC')))
+    ORDER BY day`;
+  const query_params = { now, quiet: now - QUIET_MS, yesterday: now - 86_400_000, follow: FOLLOW_DAYS };
+  const rows = await select<{ day: string }>(client, query, { query_params, ...abort });
+  const days = rows.map(({ day }) => day);
   for (const day of days) {
     signal?.throwIfAborted();
     await total(client, { day, timeZone, now }, abort);
@@ -85,15 +78,11 @@ async function deleteVisits(
 ): Promise<void> {
   const query_params = { now, keptDays };
   const day = `toDate(occurred_at, '${timeZone}')`;
-  const answer = await client.query({
-    query: `SELECT toString(${day}) AS gone FROM visits_stored
-      WHERE ${isOver('occurred_at')} AND ${day} IN (SELECT day FROM visit_days WHERE totalled_at = ${SEALED})
-      GROUP BY gone ORDER BY gone LIMIT ${DAYS_PER_STATEMENT}`,
-    query_params,
-    format: 'JSONEachRow',
-    ...abort,
-  });
-  const days = (await answer.json<{ gone: string }>()).map(({ gone }) => `'${gone}'`);
+  const query = `SELECT toString(${day}) AS gone FROM visits_stored
+    WHERE ${isOver('occurred_at')} AND ${day} IN (SELECT day FROM visit_days WHERE totalled_at = ${SEALED})
+    GROUP BY gone ORDER BY gone LIMIT ${DAYS_PER_STATEMENT}`;
+  const rows = await select<{ gone: string }>(client, query, { query_params, ...abort });
+  const days = rows.map(({ gone }) => `'${gone}'`);
   if (days.length === 0) return;
   await client.command({
     query: `ALTER TABLE ${localTable('visits_stored', cluster)}${onCluster(cluster)}
@@ -155,10 +144,6 @@ export function keepDaysTotalled(
 
 /** Returns milliseconds by the clock that stamps the rows. */
 async function clockOf(client: ClickHouseClient): Promise<number> {
-  const answer = await client.query({
-    query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now',
-    format: 'JSONEachRow',
-  });
-  const [row] = await answer.json<{ now: string }>();
+  const [row] = await select<{ now: string }>(client, 'SELECT toUnixTimestamp64Milli(now64(3)) AS now');
   return Number(row?.now);
 }

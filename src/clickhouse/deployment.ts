@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { select } from './client.js';
 
 /** Identifies the Redis without revealing its salt. */
 export function fingerprintOf(salt: string): string {
@@ -12,13 +13,9 @@ export async function knownDeployment(
   client: ClickHouseClient,
   keyPrefix: string,
 ): Promise<string | undefined> {
-  const answer = await client.query({
-    query: `SELECT fingerprint FROM deployment WHERE key_prefix = {prefix: String}
-      ORDER BY recorded_at DESC LIMIT 1`,
-    query_params: { prefix: keyPrefix },
-    format: 'JSONEachRow',
-  });
-  const [row] = await answer.json<{ fingerprint: string }>();
+  const query = `SELECT fingerprint FROM deployment WHERE key_prefix = {prefix: String}
+    ORDER BY recorded_at DESC LIMIT 1`;
+  const [row] = await select<{ fingerprint: string }>(client, query, { query_params: { prefix: keyPrefix } });
   return row?.fingerprint;
 }
 

@@ -3,6 +3,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { EVERY_PROFILE } from '../identity-rules.js';
+import { select } from './client.js';
 import { localTable, onCluster } from './cluster.js';
 import {
   type ErasedUntil,
@@ -91,14 +92,12 @@ async function eraseNaming(
   erased: ErasedUntil,
   names: readonly string[],
 ): Promise<void> {
-  const answer = await client.query({
-    query: `SELECT DISTINCT toString(event_id) AS id, toString(sipHash64(event_id)) AS hash,
-        toInt64(toUnixTimestamp64Milli(occurred_at)) AS at, profile_id, customer_id, session_id
-      FROM events_stored WHERE ${NAMES_IDENTITY}`,
+  const query = `SELECT DISTINCT toString(event_id) AS id, toString(sipHash64(event_id)) AS hash,
+      toInt64(toUnixTimestamp64Milli(occurred_at)) AS at, profile_id, customer_id, session_id
+    FROM events_stored WHERE ${NAMES_IDENTITY}`;
+  const rows = await select<OwnedRow & { id: string; hash: string; at: string }>(client, query, {
     query_params: namedParams(names),
-    format: 'JSONEachRow',
   });
-  const rows = await answer.json<OwnedRow & { id: string; hash: string; at: string }>();
   const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
   for (let i = 0; i < events.length; i += EVENTS_PER_STATEMENT) {
     const some = events.slice(i, i + EVENTS_PER_STATEMENT);
@@ -121,8 +120,7 @@ function literal(text: string): string {
 /** Hashed here: the mutation would hash them again for each part. */
 async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
   const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
-  const answer = await client.query({ query, format: 'JSONEachRow' });
-  return (await answer.json<{ hashes: string[] }>())[0]?.hashes ?? [];
+  return (await select<{ hashes: string[] }>(client, query))[0]?.hashes ?? [];
 }
 
 /**

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
+import { select } from './client.js';
 
 export interface KeptSettings {
   readonly VISIT_RETENTION_DAYS: number;
@@ -98,36 +99,22 @@ export async function visitsBeyond(
   days: number,
 ): Promise<number> {
   if (days === 0 || !(await hasTable(client, database, 'visits_stored'))) return 0;
-  const answer = await client.query({
-    query: `SELECT toUInt32(count()) AS visits FROM ${database}.visits_stored
-      WHERE occurred_at < toStartOfDay(now('UTC')) - toIntervalDay({days: UInt32})`,
-    query_params: { days },
-    format: 'JSONEachRow',
-  });
-  return (await answer.json<{ visits: number }>())[0]?.visits ?? 0;
+  const query = `SELECT toUInt32(count()) AS visits FROM ${database}.visits_stored
+    WHERE occurred_at < toStartOfDay(now('UTC')) - toIntervalDay({days: UInt32})`;
+  const [row] = await select<{ visits: number }>(client, query, { query_params: { days } });
+  return row?.visits ?? 0;
 }
 
 async function readKept(client: ClickHouseClient, database: string): Promise<KeptSettings | undefined> {
   if (!(await hasTable(client, database, TABLE))) return undefined;
-  const answer = await client.query({
-    query: `SELECT name, argMax(value, kept_at) AS value FROM ${database}.${TABLE} GROUP BY name`,
-    format: 'JSONEachRow',
-  });
-  const rows = await answer.json<{ name: string; value: string }>();
+  const query = `SELECT name, argMax(value, kept_at) AS value FROM ${database}.${TABLE} GROUP BY name`;
+  const rows = await select<{ name: string; value: string }>(client, query);
   if (rows.length === 0) return undefined;
-  const kept = Object.fromEntries(rows.map(({ name, value }) => [name, value]));
-  return {
-    VISIT_RETENTION_DAYS: Number(kept['VISIT_RETENTION_DAYS'] ?? DEFAULTS.VISIT_RETENTION_DAYS),
-    SHOP_TIMEZONE: kept['SHOP_TIMEZONE'] ?? DEFAULTS.SHOP_TIMEZONE,
-    CLICKHOUSE_CLUSTER: kept['CLICKHOUSE_CLUSTER'] ?? DEFAULTS.CLICKHOUSE_CLUSTER,
-  };
+  const kept = { ...DEFAULTS, ...Object.fromEntries(rows.map(({ name, value }) => [name, value])) };
+  return { ...kept, VISIT_RETENTION_DAYS: Number(kept.VISIT_RETENTION_DAYS) };
 }
 
 async function hasTable(client: ClickHouseClient, database: string, name: string): Promise<boolean> {
-  const answer = await client.query({
-    query: 'SELECT 1 FROM system.tables WHERE database = {database: String} AND name = {name: String}',
-    query_params: { database, name },
-    format: 'JSONEachRow',
-  });
-  return (await answer.json()).length > 0;
+  const query = 'SELECT 1 FROM system.tables WHERE database = {database: String} AND name = {name: String}';
+  return (await select(client, query, { query_params: { database, name } })).length > 0;
 }

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
+import { select } from './client.js';
 import { statementsOf } from './cluster.js';
 import { loadViews } from './views.js';
 
@@ -83,11 +84,7 @@ interface Recorded {
 }
 
 async function recorded(client: ClickHouseClient, database: string): Promise<Recorded[]> {
-  const answer = await client.query({
-    query: `SELECT DISTINCT version, checksum FROM ${database}.schema_migrations`,
-    format: 'JSONEachRow',
-  });
-  return await answer.json<Recorded>();
+  return select(client, `SELECT DISTINCT version, checksum FROM ${database}.schema_migrations`);
 }
 
 function refuseNewer(ran: readonly Recorded[], migrations: readonly Migration[], database: string): void {

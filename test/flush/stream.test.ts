@@ -6,6 +6,7 @@ import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/fl
 import { StreamGroup } from '../../src/flush/group.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, eventRows, peekBatch, pendingOf, until } from './fixtures.js';
 
@@ -79,6 +80,16 @@ t.test('entries of several dead flushers are claimed in pages, and their consume
   await sleep(5);
   t.equal(await last.read(), undefined);
   t.ok((await consumersOf(stream)) <= 1, 'the reader that found nothing');
+});
+
+t.test('a claim that has passed by the entries of a dead flusher leaves them to the next one', async (t) => {
+  const { keys, flusher, read, stream } = freshStream();
+  await appendEvents(redis, keys, 0, eventRows(3), 1);
+  const { entries } = await read(flusher());
+  await sleep(5);
+  const args = ['flush', 'another', 1, 10, entries.at(-1)?.id ?? ''];
+  t.equal(await runScript(redis, loadScript('flush/claimEntries'), [stream], args), 0);
+  t.same((await read(flusher(1))).entries, entries);
 });
 
 t.test('a held batch is kept by one command, whatever its entries, until it is released', async (t) => {
