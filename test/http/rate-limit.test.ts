@@ -331,3 +331,15 @@ t.test('several workers', async (t) => {
     }
   });
 });
+
+t.test(
+  'at most 100,000 callers are remembered: the memory of a flood from many addresses is bounded',
+  async (t) => {
+    const limit = new RateLimit(1, 1, () => 0);
+    limit.count('first');
+    t.throws(() => limit.count('first'), { code: 'rate_limited' });
+    for (let n = 0; n < 100_000; n++) limit.count(`address ${n}`);
+    t.doesNotThrow(() => limit.count('first'), 'the oldest is dropped');
+    t.throws(() => limit.count('address 99999'), { code: 'rate_limited' });
+  },
+);
