@@ -65,18 +65,18 @@ local function bytes_of(items)
   return bytes
 end
 
-local function facts_of(op)
+-- Sets `facts`, and `there`: the item of the field, if the operation names one. Returns why it can't be done.
+local function read(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
-    return nil, answer
+    return answer
   elseif op.generation == '' and op.kind ~= 't' and not are_here(op.profile) then
-    return nil, '~'
+    return '~'
   end
-  local facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
-  if facts.err then
-    return nil, answer_of(facts)
-  end
-  return facts
+  op.facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
+  op.there = op.field and redis.pcall('HGET', op.items, op.field)
+  local failed = op.facts.err and op.facts or type(op.there) == 'table' and op.there
+  return failed and answer_of(failed)
 end
 
 -- The function of an operation returns an answer or nil, then whether it is done, then the value for its record.
@@ -90,7 +90,8 @@ local function is_imported(item)
 end
 
 -- `given` is the number of bytes of the event.
-local function store(op, there, item, given)
+local function store(op, item, given)
+  local there = op.there
   local bytes, gained = op.facts[1], #item - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
     return -6
@@ -113,12 +114,8 @@ local function store(op, there, item, given)
 end
 
 local function add(op, given, content)
-  local there = redis.pcall('HGET', op.items, op.field)
-  if type(there) == 'table' then
-    return answer_of(there)
-  end
-  local first = there and first_line(there)
-  local refused = store(op, there, (first or op.creation_line) .. '\n' .. content, given)
+  local first = op.there and first_line(op.there)
+  local refused = store(op, (first or op.creation_line) .. '\n' .. content, given)
   if refused then
     return refused
   end
@@ -127,23 +124,20 @@ end
 
 -- Only an item's first import has an event. The item gets the earlier date.
 local function import(op, given, content)
-  local there = redis.pcall('HGET', op.items, op.field)
-  if type(there) == 'table' then
-    return answer_of(there)
-  elseif redis.call('HEXISTS', op.profile, 'gone:' .. op.field) == 1 then
+  if redis.call('HEXISTS', op.profile, 'gone:' .. op.field) == 1 then
     return '=gone'
   end
-  local refused, verdict
+  local there, refused, verdict = op.there, nil, nil
   if there then
     local id, added_at = string.match(there, '^(%S+) (%S+)')
     local own, imported_at = sub(there, #first_line(there) + 1), string.match(op.creation_line, '^%S+ (%S+)')
     local earlier = imported_at < added_at and imported_at or added_at
     verdict = is_imported(there) and 'again' or 'there'
     local item = id .. ' ' .. earlier .. ' import' .. own
-    refused = item ~= there and store(op, there, item, verdict == 'there' and given or 0)
+    refused = item ~= there and store(op, item, verdict == 'there' and given or 0)
   else
     verdict = 'new'
-    refused = store(op, nil, op.creation_line .. '\n' .. content, given)
+    refused = store(op, op.creation_line .. '\n' .. content, given)
   end
   return refused or '=' .. verdict, not refused and not op.tried and verdict ~= 'again'
 end
@@ -181,17 +175,14 @@ local function remove(op, events)
 end
 
 local function notify(op, given)
-  local there = redis.pcall('HGET', op.items, op.field)
-  if type(there) == 'table' then
-    return answer_of(there)
-  elseif there ~= op.item then
+  if op.there ~= op.item then
     return '#'
   elseif given > space then
     return -3
   end
   redis.call('HSET', op.items, op.field, op.notified)
   if op.facts[1] then
-    redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #there)
+    redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #op.item)
   end
   return nil, true
 end
@@ -210,6 +201,8 @@ local function share(op, given)
   return nil, true, op.code
 end
 
+local BY_KIND = { a = add, m = import, c = share, t = notify }
+
 local function next_op()
   local first = line()
   local op = { kind = sub(first, 1, 1), profile = sub(first, 2), items = line(), identity = line() }
@@ -217,11 +210,9 @@ local function next_op()
   if op.record ~= '' then
     op.recorded_s = line()
   end
-  if op.kind == 'a' then
+  if op.kind == 'a' or op.kind == 'm' then
     op.field, op.creation_line = line(), line()
-  elseif op.kind == 'm' then
-    op.field, op.creation_line = line(), line()
-    op.tried = tonumber(line()) -- In a dry run, the number of this list's items before.
+    op.tried = op.kind == 'm' and tonumber(line()) -- In a dry run, the number of this list's items before.
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'
@@ -258,22 +249,15 @@ while at <= #text do
   end
 
   local is_done, record = false, nil
-  local facts, answer = facts_of(op)
+  local answer = read(op)
   if not answer then
-    op.facts = facts
     local before = op.record ~= '' and redis.pcall('GET', op.record)
     if type(before) == 'table' then
       answer = answer_of(before)
     elseif before then
       answer = before == '-' and before or '=' .. before
-    elseif op.kind == 'a' then
-      answer, is_done, record = add(op, given, content)
-    elseif op.kind == 'm' then
-      answer, is_done = import(op, given, content)
-    elseif op.kind == 'c' then
-      answer, is_done, record = share(op, given)
-    elseif op.kind == 't' then
-      answer, is_done = notify(op, given)
+    elseif op.kind ~= 'r' then
+      answer, is_done, record = BY_KIND[op.kind](op, given, content)
     else
       local events = {}
       answer, is_done, record = remove(op, events)
