@@ -2,7 +2,7 @@
 -- Leases due deliveries. If the process dies, they are due again when the lease ends.
 -- KEYS[1..2] queue; due: milliseconds * 16 + attempts
 -- ARGV[1..2] maximum number, lease in milliseconds
--- Returns {id, attempts, line, ...}.
+-- Returns {{id, attempts, line}, ...}.
 
 local queue, due = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
@@ -16,9 +16,7 @@ for i = 1, #ids, 2 do
   local entry = redis.call('XRANGE', queue, id, id)[1]
   if entry then
     redis.call('ZADD', due, string.format('%.0f', (now + ARGV[2]) * 16 + attempts), id)
-    found[#found + 1] = id
-    found[#found + 1] = attempts
-    found[#found + 1] = entry[2][2]
+    found[#found + 1] = { id, attempts, entry[2][2] }
   else
     -- The entry was deleted by hand.
     redis.call('ZREM', due, id)

@@ -7,7 +7,7 @@ import type { Keys } from '../../redis/keys.js';
 import { loadScript, runScript } from '../../redis/scripts.js';
 
 const ADD = loadScript<number>('extras/receivers/addDeliveries');
-const TAKE = loadScript<(string | number)[]>('extras/receivers/takeDeliveries');
+const TAKE = loadScript<[id: string, attempts: number, line: string][]>('extras/receivers/takeDeliveries');
 const RESOLVE = loadScript<number>('extras/receivers/resolveDelivery');
 
 const PAGE = 100;
@@ -62,11 +62,8 @@ export class DeliveryQueue {
 
   async take(count: number, leaseMs: number): Promise<Taken[]> {
     const { queue, due } = this.#keys;
-    const flat = await runScript(this.redis, TAKE, [queue, due], [count, leaseMs]);
-    const found: Taken[] = [];
-    for (let i = 0; i < flat.length; i += 3)
-      found.push({ id: String(flat[i]), attempts: Number(flat[i + 1]), line: String(flat[i + 2]) });
-    return found;
+    const taken = await runScript(this.redis, TAKE, [queue, due], [count, leaseMs]);
+    return taken.map(([id, attempts, line]) => ({ id, attempts, line }));
   }
 
   /** @returns since when every attempt has failed, in milliseconds since 1970; 0 if the last attempt succeeded */

@@ -40,18 +40,13 @@ export interface Tool {
   secret: string | undefined;
   /** What is answered; 200 by default. */
   answer: Answer;
-  /** The most that were under way at the same time. */
-  mostAtOnce: number;
   readonly faults: string[];
 }
 
 /** Until `t` ends. */
 export async function startTool(t: Scope): Promise<Tool> {
   const ok: Answer = (res) => void res.end('{}');
-  let underWay = 0;
   const server = createServer(async (req, res) => {
-    tool.mostAtOnce = Math.max(tool.mostAtOnce, ++underWay);
-    res.once('close', () => underWay--);
     const raw = await text(req);
     const headers = req.headers as Record<string, string>;
     try {
@@ -70,7 +65,7 @@ export async function startTool(t: Scope): Promise<Tool> {
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-  const tool: Tool = { url, delivered: [], secret: undefined, answer: ok, mostAtOnce: 0, faults: [] };
+  const tool: Tool = { url, delivered: [], secret: undefined, answer: ok, faults: [] };
   return tool;
 }
 

@@ -171,26 +171,22 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
 
 const DAY = 24 * 60 * 60_000;
 const NEW = { url: 'https://shop.example/hook', types: ['add'], includePersonal: false } as const;
-t.test('after a rotation the old secret signs beside the new one for a day', async (t) => {
-  const before = createReceiver(NEW);
-  const now = Date.now();
-  const after = changeReceiver(before, { rotateSecret: true }, now);
-  t.not(after.secret, before.secret);
-  const headers = signedHeaders(after, 'id-1', '{}', now);
-  for (const { secret } of [before, after]) t.same(new Webhook(secret).verify('{}', headers), {});
-  const signaturesAt = (at: number) =>
-    signedHeaders(after, 'id-1', '{}', at)['webhook-signature']?.split(' ');
-  t.equal(signaturesAt(now + DAY - 1)?.length, 2);
-  t.equal(signaturesAt(now + DAY)?.length, 1);
-});
-t.test('a rotation that is repeated, as its answer was lost, leaves the first secret its day', async (t) => {
-  const now = Date.now();
-  const first = createReceiver(NEW);
-  let receiver = first;
-  for (let i = 0; i < 2; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + i);
-  t.same(new Webhook(first.secret).verify('{}', signedHeaders(receiver, 'id-1', '{}', now + 2)), {});
-  for (let i = 0; i < 99; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + 2);
-  t.equal(receiver.previous.length, 4, 'no more than a header has room for');
-  const later = changeReceiver(receiver, { rotateSecret: true }, now + 2 * DAY);
-  t.same(later.previous, [{ secret: receiver.secret, until: now + 3 * DAY }]);
-});
+t.test(
+  'after a rotation the old secret signs beside the new one for a day, and so do some before it',
+  async (t) => {
+    const now = Date.now();
+    const first = createReceiver(NEW);
+    const second = changeReceiver(first, { rotateSecret: true }, now);
+    let receiver = changeReceiver(second, { rotateSecret: true }, now + 1);
+    const headersAt = (at: number) => signedHeaders(receiver, 'id-1', '{}', at);
+    for (const { secret } of [first, second, receiver])
+      t.same(new Webhook(secret).verify('{}', headersAt(now + 2)), {});
+    const signaturesAt = (at: number) => headersAt(at)['webhook-signature']?.split(' ').length;
+    t.equal(new Set([first, second, receiver].map(({ secret }) => secret)).size, 3);
+    t.same([now + DAY - 1, now + DAY, now + DAY + 1].map(signaturesAt), [3, 2, 1]);
+    for (let i = 0; i < 99; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + 2);
+    t.equal(receiver.previous.length, 4, 'no more than a header has room for');
+    const later = changeReceiver(receiver, { rotateSecret: true }, now + 2 * DAY);
+    t.same(later.previous, [{ secret: receiver.secret, until: now + 3 * DAY }]);
+  },
+);
