@@ -15,7 +15,7 @@ import { localTable, onCluster } from './cluster.js';
 /** Time without new rows before a day is totalled: longer than an insert needs from visit_hours to visits_stored. */
 export const QUIET_MS = 600_000;
 const EVERY_MS = 300_000;
-/** The last days are totalled again: guests who sign in merge into the customer. */
+/** The last seven days are totalled again, because guests who log in are merged into the customer. */
 const FOLLOW_DAYS = 7;
 const SEALED = "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')";
 

@@ -70,7 +70,7 @@ export async function keepSettings(
     await client.insert({ table: `${database}.${TABLE}`, values, format: 'JSONEachRow' });
 }
 
-/** @returns resolves to the last read time zone, at first UTC, if ClickHouse is slow or away */
+/** @returns a function that reads the time zone; if ClickHouse doesn't answer soon, it returns the last one, or UTC */
 export function watchTimeZone(client: ClickHouseClient, database: string): () => Promise<string> {
   let known = DEFAULTS.SHOP_TIMEZONE;
   let reading: Promise<unknown> | undefined;

@@ -13,7 +13,7 @@ const CLAIM = loadScript<number>('flush/claimEntries');
 const ACK = loadScript<number>('flush/ackEntries');
 
 const GROUP = 'flush';
-/** With the scans, entries of a dead flusher wait 15 s at most. */
+/** Entries that were idle for so long are claimed. With the scans, those of a dead flusher wait 15 s at most. */
 const ABANDONED_MS = 10_000;
 /** Redis takes 4 ms to delete so many entries. */
 const ACKED_PER_CALL = 500;
@@ -46,7 +46,7 @@ export class StreamGroup {
   readonly #spec: GroupSpec;
   readonly #stream: string;
   readonly #abandonedMs: number;
-  /** Of the next batch. */
+  /** The consumer of the next batch. */
   #consumer = randomUUID();
   /** Two batches at a time: one is inserted while the next is read. */
   readonly #memory: readonly Buffer[];

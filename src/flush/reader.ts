@@ -5,7 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import { ENTRY } from '../events/stream.js';
 
 export interface Batch {
-  /** In the memory given to `collectBatch`; the next batch overwrites them. */
+  /** Lines in the memory given to `collectBatch`, which the next batch overwrites. */
   readonly lines: Buffer;
   readonly rows: number;
   readonly entries: readonly Entry[];
@@ -84,7 +84,7 @@ export async function collectBatch(
 
 interface Parsed {
   readonly rows: number;
-  /** As counted in the stream's state: without prefixes. */
+  /** Bytes without prefixes, as the stream's state counts them. */
   readonly bytes: number;
   readonly lines: Buffer;
 }

@@ -12,7 +12,7 @@ import { writeKey } from '../redis/write.js';
 import type { Redirects } from './redirects.js';
 
 const MAX_BYTES = 320;
-/** More profiles come from a form that sends one address for everybody. */
+/** Profiles of an address. If there are more, a form probably sends one address for everybody. */
 const MAX_PROFILES = 100;
 
 export interface Indexed {

@@ -46,7 +46,7 @@ export class LinkedEraser {
     return this.eraseGeneration(profileId, generation);
   }
 
-  /** Only of profiles that had this member: others may fail, and are left to resume.ts. */
+  /** Completes pending erasures of profiles that had this member. Others might fail; resume.ts completes them. */
   async completeOf(member: string): Promise<void> {
     for await (const page of this.parts.pending.pages()) {
       const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
@@ -68,7 +68,7 @@ export class LinkedEraser {
     }
   }
 
-  /** Idempotent. @param owner required, or '' @returns true if this call erased it */
+  /** Idempotent. @param owner the required owner, or '' @returns true if this call erased the profile */
   async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
     const { keys } = this.parts.store;
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
@@ -101,7 +101,7 @@ export class LinkedEraser {
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
         if (leadsTo(await this.parts.links.peek(name), profileId, generation)) names.push(name);
-      // Before the links are removed: an unlinked identity may be a new visitor's.
+      // Rows are queued before the links are removed, because an unlinked identity may be a new visitor's.
       await queueRows(this.parts.store, names, at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
       await queueRows(this.parts.store, profiles, at);
@@ -144,7 +144,7 @@ export class LinkedEraser {
       const found = await this.parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
-      // Nothing of this merge is applied yet.
+      // If a merge into this profile is pending, nothing of it is applied yet.
       const own = this.parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.parts.merger.targetOf(own);
       if (target !== undefined) await this.parts.merger.clear(own, target);

@@ -39,14 +39,14 @@ export interface Link {
   readonly profileId: string;
   /** '' for a guest's home. */
   readonly generation: string;
-  /** To finish first: `!<mergeId>`, `+<session>`; or ''. */
+  /** The task to finish first: `!<mergeId>` or `+<session>`; '' if there is none. */
   readonly task: string;
 }
 
 export interface Found {
   readonly link: Link | undefined;
   readonly exists: boolean;
-  /** Without a link: the profile, or the one that a first write creates. */
+  /** The profile of an identity without a link, or the one that its first write creates. */
   readonly home: string;
 }
 
@@ -200,7 +200,7 @@ export function linkHome(home: string): Link {
   return { field: home, profileId: home, generation: '', task: '' };
 }
 
-/** @param field as peekLink answers */
+/** @param field an answer of peekLink */
 export function linkIn(field: string): Link | undefined {
   if (field.length <= 1) return undefined;
   const [, profileId, generation, task = ''] = LINK_FIELD.exec(field) ?? [];

@@ -31,7 +31,7 @@ export class Locations {
     private readonly redirects: Redirects,
   ) {}
 
-  /** From memory only. */
+  /** Fills in the location that this process remembers, without asking Redis. */
   aim(request: Aimed, name: string): void {
     const own = this.links.defaultProfile(name);
     const link = this.links.areChecked ? this.links.remembered(name) : undefined;

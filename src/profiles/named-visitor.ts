@@ -10,9 +10,9 @@ import type { Redirects } from './redirects.js';
 const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
 
 export interface NamedVisitor {
-  /** The first leads to the visitor, unless `digest` does. */
+  /** The first name leads to the visitor, unless there is a `digest`. */
   readonly names: readonly string[];
-  /** Of the address, if no id leads to a visitor. */
+  /** The digest of the e-mail address, if no id leads to a visitor. */
   readonly digest: string | undefined;
 }
 

@@ -24,7 +24,7 @@ export class Pending {
     await this.#end(this.#streamOf(profileId), operation);
   }
 
-  /** At any node, because its profile's slot may have moved. */
+  /** Removes an operation from every node's list, because its profile's slot may have moved. */
   async forget(operation: string): Promise<void> {
     for (const stream of await this.#streams()) await this.#end(stream, operation);
   }

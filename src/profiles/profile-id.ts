@@ -36,7 +36,7 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);
     },
-    // In the same bucket: scripts verify and expire it together with the identity.
+    // The next id is in the same bucket, because scripts verify and expire it together with the identity.
     after(profileId, seed) {
       const start = profileId.slice(0, profileId.indexOf('.') + 2);
       return start + hash('sha256', `${salt}${profileId}\n${seed}`, 'base64url').slice(0, HASH_DIGITS);

@@ -132,7 +132,7 @@ export class Redirects {
     else await this.parts.merger.restore(profileId, target);
   }
 
-  /** @returns undefined if it was erased */
+  /** @returns undefined if the profile was erased */
   async locate(profileId: string): Promise<Location | undefined> {
     let [at, expected]: [string, string | undefined] = [profileId, undefined];
     for (let hop = 0; hop < MAX_HOPS; hop++) {

@@ -25,7 +25,7 @@ const READ_ROUNDS = 8;
 /** Rounds until a request fails. Each failed round means a concurrent erasure. */
 const LINK_ROUNDS = 8;
 
-/** Throws to refuse a change before ids are linked for it. @param locations joined by the link */
+/** Throws to refuse a change before ids are linked for it. @param locations profiles that the link would join */
 export type Check = (locations: readonly Location[]) => Promise<void>;
 
 export interface FoundProfile {
@@ -81,7 +81,7 @@ export class Visitors {
     return (await this.#enter(who, mayLink, { kind, handle }, ask)).answer;
   }
 
-  /** With the profile id that the visitor has or would get. */
+  /** Reads a count, and the profile id that the visitor has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Counted> {
     const { profileId, answer } = await this.peek(who, mayLink, this.parts.counting.at('read', handle, null));
     return { profileId, count: answer };

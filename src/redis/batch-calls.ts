@@ -9,7 +9,7 @@ import type { NOT_HERE, Sender } from './sender.js';
 
 /** `done` or `failed` is called once, maybe within `add`. */
 export interface Batched<Answer> {
-  /** In monotonic time; the batcher sets it. */
+  /** By `performance.now()`. The batcher sets it. */
   deadline: number;
   done(answer: Answer): void;
   failed(error: Error): void;

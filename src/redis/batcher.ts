@@ -89,7 +89,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   /** @param op belongs to the batcher from now on */
   run(op: Omit<Op, keyof Batched<Answer>>): Promise<Answer> {
     return new Promise((done, failed) => {
-      // A copy would cost more than the rest.
+      // Changes `op` itself, because a copy would cost more than the rest.
       const batched = op as unknown as { -readonly [Name in keyof Op]: Op[Name] };
       batched.deadline = 0;
       batched.done = done;

@@ -73,7 +73,7 @@ export class RedisHealth {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** True even if some masters are down. */
+  /** True if Redis is up, even if some masters of a cluster are down. */
   get isUp(): boolean {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }

@@ -71,7 +71,7 @@ export class RedisNode {
     return this.#marker === undefined || this.#spec.has(this.#marker.slot);
   }
 
-  /** True if a failover may promote one. */
+  /** True if there is a replica, which a failover may promote. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }
@@ -95,7 +95,7 @@ export class RedisNode {
     return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
   }
 
-  /** A cluster's client may reconnect the same address. */
+  /** Takes over a new connection: a cluster's client may reconnect to the same address. */
   adopt(redis: Redis): void {
     if (this.#redis === redis) return;
     this.#redis = redis;
@@ -150,7 +150,7 @@ export class RedisNode {
     const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
     const began = performance.now();
-    // WAIT covers writes up to the connection's last. A repeated batch may write nothing, so write here.
+    // WAIT covers the connection's writes so far. A repeated batch may have written nothing, so this writes.
     const write = async ({ key, digest }: NodeMarker) => {
       try {
         return await redis.eval(PROBE_AT_MAXMEMORY.source, 1, key, this.lastMoment(deadline), digest);

@@ -42,7 +42,7 @@ const FENCED = '-';
 export interface RequestKey {
   readonly scope: string;
   readonly key: string;
-  /** Of the request; '' if it can't differ. */
+  /** A digest of the request; '' if requests under this key can't differ. */
   readonly fingerprint: string;
   /** Each customer has its own keys within a scope. */
   readonly customer?: string | null;

@@ -15,7 +15,7 @@ export interface Script<Reply = unknown> {
 
 export type ScriptArg = string | number;
 
-// From dist/src/redis/: lua/ is not compiled.
+// The path leads from dist/src/redis/ to lua/, which is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
 /** @param path `<folder>/<name>` */
@@ -28,7 +28,7 @@ function read(path: string): string {
   return readFileSync(new URL(`${path}.lua`, LUA_DIR), 'utf8');
 }
 
-/** Since Redis 7.0: https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags */
+/** Script flags: https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags */
 export function withFlags<Reply>({ name, source }: Script<Reply>, flags: string): Script<Reply> {
   return scriptOf(name, `#!lua flags=${flags}\n${source}`);
 }

@@ -65,11 +65,11 @@ export function silenceOf(timeoutMs: number, clock = () => performance.now()): (
       last.newestSince = now;
     }
     if (now - last.since < timeoutMs) return;
-    // After another read of the socket, see deadline.ts.
+    // Waits for another read of the socket; see deadline.ts.
     setImmediate(() => {
       if (redis.stream !== stream || stream.bytesRead !== bytes || queue !== redis.commandQueue) return;
       silent.add(redis);
-      // Even if callers keep sending.
+      // The second condition cuts the connection even if callers keep sending.
       if (now - last.newestSince >= timeoutMs || now - last.since >= 2 * timeoutMs)
         stream.destroy(new SilentConnectionError(timeoutMs));
     });

@@ -38,7 +38,7 @@ const MAX_PENDING = 20_000;
 
 const AGAIN_MS = 10;
 
-/** For a slow Redis; an absent one fails immediately. */
+/** Milliseconds to wait for a slow Redis at the start. If there is none, the start fails immediately. */
 const START_TIMEOUT_MS = 5_000;
 
 interface StoreCall<Reply> {

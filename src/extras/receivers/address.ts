@@ -29,7 +29,7 @@ export function isPublic(address: string): boolean {
   return globalUnicast.check(address, 'ipv6') && !special.check(address, 'ipv6');
 }
 
-/** Its message is shown to the caller. */
+/** An error whose message is shown to the caller. */
 export class AddressError extends Error {}
 
 export class Addresses {

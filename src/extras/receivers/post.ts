@@ -13,7 +13,7 @@ const HTTPS = { request: https.request, agent: new https.Agent({ keepAlive: true
 export interface Outcome {
   /** 0 without an answer. */
   readonly status: number;
-  /** Why it is a failure, if it is one. */
+  /** What happened, which is the reason if the attempt is a failure. */
   readonly why: string;
   /** Undefined without a valid Retry-After. */
   readonly retryAfterMs?: number | undefined;

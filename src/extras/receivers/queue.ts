@@ -24,7 +24,7 @@ export interface Taken {
 }
 
 export interface Resolution {
-  /** `drop` if the visitor was erased. */
+  /** `drop` means that the visitor was erased. */
   readonly outcome: 'done' | 'retry' | 'dead' | 'drop';
   readonly attempts?: number;
   readonly retryInMs?: number;
