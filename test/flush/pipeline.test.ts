@@ -2,7 +2,6 @@
 // are lost; what is bad becomes a dead letter. Several flushers share a cluster. And the metrics of `flush`.
 
 import { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import t, { type Test } from 'tap';
@@ -121,9 +120,16 @@ t.test('a bad line in the middle becomes the only dead letter, and the rest is t
   await appendLines(redis, pipeline.keys, 0, [broken]);
   await appendEvents(redis, pipeline.keys, 0, eventRows(50));
   const registry = new Registry();
-  const flusher = pipeline.flusher({ metrics: registry });
+  const refused: string[] = [];
+  const flusher = pipeline.flusher({
+    metrics: registry,
+    async handOver(_stream, _lines, some) {
+      refused.push(...some.map(({ line }) => `${line}\n`));
+    },
+  });
   await pipeline.drained();
   t.same(await pipeline.counts(), { stored: 102, shown: 102, ids: 102 });
+  t.same(refused.toSorted(), [bad, broken].toSorted(), 'receivers get them once they are mended');
 
   const letters = await listDeadLetters(redis, pipeline.keys, 0);
   t.same(letters.map(({ line }) => `${line}\n`).toSorted(), [bad, broken].toSorted());
@@ -215,12 +221,13 @@ t.test('more than one batch: each is one insert, and none waits for the interval
 });
 t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(1));
   const flusher = pipeline.flusher({ intervalMs: 600_000 });
-  await sleep(500); // its first look found nothing; the next is ten minutes away
+  await pipeline.drained(); // its next look is ten minutes away
   await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 50);
   t.ok((await pendingOf(redis, pipeline.keys, 0)).bytes > 9e6, 'three batches');
   await flusher.close(90_000);
-  t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
+  t.same(await pipeline.counts(), { stored: 601, shown: 601, ids: 601 });
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
 });
 t.test('connections that are cut again and again cost nothing but time', async (t) => {
