@@ -1,7 +1,7 @@
 // Runs a loop for each enabled receiver. Several processes may run, since deliveries are leased.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pause } from '../../backoff.js';
+import { repeat } from '../../repeat.js';
 import { type AttemptSpec, attempt } from './attempt.js';
 import { ANSWER_MS } from './post.js';
 import type { Receiver } from './receiver.js';
@@ -18,21 +18,10 @@ export interface Deliverer {
 }
 
 export function startDeliverer(spec: AttemptSpec): Deliverer {
-  const stop = new AbortController();
-  const running = run(spec, stop.signal);
-  return {
-    close() {
-      stop.abort();
-      return running;
-    },
-  };
-}
-
-async function run(spec: AttemptSpec, stop: AbortSignal): Promise<void> {
   /** As of the last poll; empty at the end. */
   const enabled = new Map<string, Receiver>();
-  const loops = new Map<string, Promise<void>>();
-  while (!stop.aborted) {
+  const loops = new Map<string, Promise<unknown>>();
+  const stop = repeat(POLL_MS, async () => {
     try {
       const all = await spec.receivers.list();
       enabled.clear();
@@ -40,18 +29,20 @@ async function run(spec: AttemptSpec, stop: AbortSignal): Promise<void> {
     } catch (error) {
       spec.log.warn({ err: error }, 'receivers could not be read from Redis; trying again');
     }
-    for (const id of enabled.keys())
-      if (!loops.has(id)) {
-        const loop = deliverTo(spec, id, () => enabled.get(id));
-        loops.set(
-          id,
-          loop.finally(() => loops.delete(id)),
-        );
-      }
-    await pause(POLL_MS, stop);
-  }
-  enabled.clear();
-  await Promise.all(loops.values());
+    for (const id of enabled.keys()) {
+      if (loops.has(id)) continue;
+      const loop = deliverTo(spec, id, () => enabled.get(id));
+      loops.set(id, loop);
+      void loop.then(() => loops.delete(id));
+    }
+  });
+  return {
+    async close() {
+      await stop();
+      enabled.clear();
+      await Promise.all(loops.values());
+    },
+  };
 }
 
 /** Never rejects. @param current the receiver, until it is disabled or removed, or the process ends */
