@@ -123,7 +123,7 @@ t.test('a bad line in the middle becomes the only dead letter, and the rest is t
   const refused: string[] = [];
   const flusher = pipeline.flusher({
     metrics: registry,
-    async handOver(_stream, _lines, some) {
+    async handOver(_lines, some) {
       refused.push(...some.map(({ line }) => `${line}\n`));
     },
   });
