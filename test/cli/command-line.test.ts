@@ -210,7 +210,7 @@ const ITEMS = join(
 
 /** Arguments of each, in an order in which each finds data. */
 const RUNS: { readonly [Name in CommandName]: readonly string[] } = {
-  ...{ migrate: [], serve: [], flush: [], deliver: [], receivers: [], sql: ['SELECT 1'], dashboard: [] },
+  ...{ migrate: [], serve: [], flush: [], receivers: [], deliver: [], sql: ['SELECT 1'], dashboard: [] },
   ...{ dead: [], requests: [], import: ['--dry-run', ITEMS], export: ['--session', 's'] },
   ...{ erase: ['--session', 's'], start: [], backup: [BACKUP], restore: [BACKUP] },
 };
@@ -283,6 +283,7 @@ t.test(
       FLUSH_METRICS_PORT: '0',
       WORKERS: '2',
       PRODUCT_ALERTS: 'on',
+      RECEIVERS_PRIVATE: 'allow',
       API_KEYS: KEY,
     };
     const toEmpty = async () => {
@@ -290,6 +291,8 @@ t.test(
       return { ...env, REDIS_URL: url, CLICKHOUSE_DATABASE: 'restored' };
     };
     for (const [name, args] of Object.entries(RUNS)) {
+      // How much may wait for a receiver is asked if there is one.
+      if (name === 'receivers') await runHere(name, ['add', 'http://127.0.0.1:1/', 'add'], env);
       // `start` reads its own where it runs databases of its own; the others are for its children, whose lists these are.
       const isStart = name === 'start';
       const given = isStart ? await ofStart(t) : name === 'restore' ? await toEmpty() : env;
