@@ -47,11 +47,6 @@ export interface VisitRequest {
   readonly productHandle: string;
 }
 
-export interface VisitListRequest {
-  readonly identity: NamedIdentity;
-  readonly productHandles: readonly string[];
-}
-
 export interface EventRequest {
   readonly identity: NamedIdentity;
   readonly type: EventType;
@@ -61,13 +56,6 @@ export interface EventRequest {
 export interface ItemRequest {
   readonly identity: NamedIdentity;
   readonly content: ItemContent;
-}
-
-export interface RemovalRequest {
-  readonly identity: NamedIdentity;
-  readonly productId: string;
-  readonly variantId: string | null;
-  readonly event: RemovalEvent;
 }
 
 export interface IdentityRequest {
@@ -142,7 +130,7 @@ export function readVisitBatch(body: unknown): { readonly visits: readonly Visit
   return { visits: visits.map(readVisit) };
 }
 
-export function readVisitList(body: unknown): VisitListRequest {
+export function readVisitList(body: unknown) {
   const { identity, productHandles } = checkVisitList(body);
   return {
     identity: readIdentity(identity),
@@ -230,7 +218,7 @@ export function readItem(body: unknown): ItemRequest {
   return { identity: readIdentity(raw.identity), content };
 }
 
-export function readRemoval(body: unknown): RemovalRequest {
+export function readRemoval(body: unknown) {
   const { identity, productId, variantId, event } = checkRemoval(body);
   return {
     identity: readIdentity(identity),
