@@ -1,5 +1,6 @@
--- Extends a guest's TTL after a write. All its keys expire together, `retention` seconds (0 means never) plus an hour
--- to a day later. The hour is for senders, which check a TTL once per hour. `guest` is any of its keys.
+-- Extends a guest's TTL after a write. `retention` is the TTL in seconds; 0 means never. All keys of a guest expire
+-- together, between an hour and a day after `retention` has passed. The hour is needed because a sender skips the check
+-- for an hour after each check (src/visits/kept-guests.ts). `guest` is any of the guest's keys.
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1

@@ -2,8 +2,8 @@
 -- KEYS[1] identity with this default profile   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
 -- ARGV[1] deadline   ARGV[2] generation, empty for a guest   ARGV[3] target, `<profile> <generation> <mergeId>`
 -- ARGV[4], ARGV[5] guest's new link, identity   ARGV[6] required owner of a linked profile
--- Returns the profile's target, which may be an earlier merge's, after `!` while the merge is pending; empty if there
---   is no such profile, or the guest has a link.
+-- Returns the profile's target: ARGV[3], or an earlier merge's. It begins with `!` while the merge is pending.
+--   Returns empty if there is no such profile, or the guest has a link.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

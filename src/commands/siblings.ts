@@ -11,7 +11,7 @@ export interface Channel {
 
 /** Messages from a worker. The number in a message identifies a question. */
 export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
-/** Messages from `start`. `values` are by the worker's name. */
+/** Messages from `start`. The keys of `values` are the workers' names. */
 export type FromRelay =
   | { readonly collect: number }
   | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };

@@ -18,7 +18,7 @@ export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<st
   const labelled = Object.entries(byWorker).map(([worker, stats]) =>
     stats.map(({ values, ...metric }) => ({
       ...metric,
-      // Nothing is summed, because no two series are equal. Other aggregators drop series.
+      // No two series have the same labels, so nothing is summed. prom-client's `omit` would drop the start time.
       aggregator: 'sum',
       values: values.map((sample) => ({ ...sample, labels: { worker, ...sample.labels } })),
     })),

@@ -46,7 +46,7 @@ export interface Link {
 export interface Found {
   readonly link: Link | undefined;
   readonly exists: boolean;
-  /** The profile of an identity without a link, or the one that its first write creates. */
+  /** If there is no link: the identity's profile, or the profile that its first write will create. */
   readonly home: string;
 }
 

@@ -103,7 +103,7 @@ export function toStartupError(error: Error): StartupError {
   const message = error.message.replace(/\.$/, '');
   if (isPassing(error)) return new AwayError(`Redis does not answer: ${message}.`);
   const words = inWords(error).replace(/^./s, (letter) => letter.toUpperCase());
-  // A start sends no visitors' data, so this may be shown: NOPERM names the command or key.
+  // Redis's message may be shown, because a start sends no visitors' data. It helps: NOPERM names the command or key.
   const detail = words === message || certificateFault(error) !== undefined ? '' : ` (${message})`;
   return isRefused(error) && !isForbidden(error)
     ? new AwayError(`${words}${detail}.`)

@@ -52,15 +52,15 @@ export function createKeys(prefix: string) {
     /** hash: product handle -> count, if linked */
     counts: ofProfile('r'),
     /**
-     * hash: facts; owner and generation if linked; `registered` if nothing else exists. After a merge only `target`,
-     * with `!` before it while pending
+     * hash: facts; owner and generation if linked; `registered` if nothing else exists. After a merge it has only
+     * `target`, which begins with `!` while the merge is pending
      */
     profile: ofProfile('p'),
     /** hash: `<product>:<variant>` -> item */
     items: ofProfile('i'),
     /**
-     * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or ''; merged
-     * profile -> mergeId; until applied '', or `+<generation> <owner>` of a linked one
+     * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or '';
+     * merged profile -> mergeId. Before the merge is applied, '' or `+<generation> <owner>` (if it was linked)
      */
     members: ofProfile('g'),
     /** hash: see lua/profiles/applyMergePage.lua */
@@ -84,15 +84,15 @@ export function createKeys(prefix: string) {
     share: (code: string) => `${prefix}:{share:${code}}`,
     /** sorted set: profiles of an e-mail address -> last time, milliseconds */
     email: (digest: string) => `${prefix}:{email:${digest}}`,
-    /** hash: profiles that may have saved a variant -> time */
+    /** hash: profiles that may have saved a variant -> when they were added, milliseconds since 1970 */
     subscribers: (digest: string) => `${prefix}:{wish:${digest}}`,
     /** string: see lua/includes/senderChannel.lua */
     senderChannel: (tag: string, id: string) => `${prefix}:{${tag}}:channel:${id}`,
-    /** hash: profiles -> up to when; see EVERY_PROFILE */
+    /** hash: profiles and identities -> rows up to this time are erased, see lua/profiles/queueErasures.lua */
     erasures: `${prefix}:erasures`,
     /** hash: `#` -> last number; number -> request, JSON */
     compliance: `${prefix}:{compliance}:open`,
-    /** sorted set: digests of their webhooks -> expiry, seconds */
+    /** sorted set: digests of compliance webhooks' ids -> expiry, seconds since 1970 */
     complianceTaken: `${prefix}:{compliance}:taken`,
     /** string: the process with the lease */
     complianceOwner: `${prefix}:{compliance}:owner`,

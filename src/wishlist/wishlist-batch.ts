@@ -192,7 +192,7 @@ function linesOf(change: Change): string {
       return `${change.field}\n${change.item}\n${change.secondLine}\n${change.event === undefined ? '' : 1}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
-      // A complete line already has a newline.
+      // Only a line of encodeEvent ends with a newline. The script completes the others, which name payload fields.
       for (const { field, event, payload } of change.items)
         lines += `${field}\n${event.line}${payload === '' ? '' : '\n'}${payload}\n`;
       return lines;

@@ -2,8 +2,8 @@
 -- KEYS[1] journal: product -> `<version> <since>\n<product>`   KEYS[2] recent versions
 -- ARGV[1..2] deadline, product id   ARGV[3] version, milliseconds since 1970; empty means now
 -- ARGV[4] product; empty to remove that version   ARGV[5] milliseconds to remember versions
--- Returns {version, since}; {} if removed or superseded. `since` is the first version that replaced another whose
---   alerts may still be sent, or 0.
+-- Returns {version, since}; {} if removed or superseded. `since` is 0, unless the journal had another state of the
+--   product, whose alerts may still be sent. Then it is the first version with the new state.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

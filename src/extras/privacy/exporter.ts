@@ -33,7 +33,7 @@ interface Run {
 interface Given {
   readonly name: string;
   readonly exists: boolean;
-  /** The guest's home (see links.ts) of an identity without a link. */
+  /** If the identity has no link, its home (see links.ts). The export has the rows of this profile, too. */
   readonly own: string | undefined;
 }
 

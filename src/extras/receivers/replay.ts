@@ -47,7 +47,8 @@ export async function replay(replay: Replay): Promise<number> {
   for (let [at, after] = [since, NO_EVENT]; ; ) {
     const receiver = await untilRoom(receivers, id);
     const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
-    // Read before the rows: a later erasure drops queued deliveries, after 10 s at the earliest (row-eraser.ts).
+    // Erasures are read before the rows. A later erasure drops deliveries from the queue itself (row-eraser.ts): it
+    // waits 10 s first, and by then these rows are in the queue.
     const erasures = await readErasures(store.client, store.keys);
     const answer = await clickhouse.query({
       query: QUERY,

@@ -1,5 +1,5 @@
-// The text of /beacon.js and of /wishlist.js, the kit, which is the beacon with the files of kit/ in it. `make build`
-// minifies both. A script that has changed since is served unminified.
+// The texts of /beacon.js and of /wishlist.js, which is the beacon with the files of kit/ included. `make build`
+// minifies both. If a script has changed since then, it is served unminified.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
