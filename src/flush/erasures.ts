@@ -25,7 +25,6 @@ const NEWLINE = 0x0a;
 
 export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
   const erasures = new Map<string, Erasure>();
-  if ((await redis.hlen(keys.erasures)) === 0) return erasures;
   let cursor = '0';
   do {
     const [next, fields] = await redis.hscan(keys.erasures, cursor, 'COUNT', PAGE);

@@ -320,7 +320,7 @@ t.test("an erased visitor's rows are left out of a batch that is tried again", a
 t.test('a frozen master of the erasures holds up no event', async (t) => {
   const pipeline = await pipelines.fresh();
   await appendEvents(redis, pipeline.keys, 0, eventRows(20));
-  const frozen = Object.create(redis, { hlen: { value: () => new Promise(() => {}) } });
+  const frozen = Object.create(redis, { hscan: { value: () => new Promise(() => {}) } });
   const flusher = pipeline.flusher({ redis: frozen });
   await pipeline.drained();
   await flusher.close();
