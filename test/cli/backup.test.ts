@@ -8,6 +8,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { makeSmallWorld } from '../clickhouse/small-world.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -84,8 +85,10 @@ t.test('a quiet deployment', async (t) => {
   await liveThrough(app);
   const { code } = await app.shop.share(nameOf(4));
   await untilFlushed(source, 2 * GUESTS + 1);
-  await makeSmallWorld(connectToClickHouse(t, clickhouse.url, source.database));
+  const client = connectToClickHouse(t, clickhouse.url, source.database);
+  await makeSmallWorld(client);
   await close();
+  t.not((await totalDays(client, Date.now() + 2 * QUIET_MS)).length, 0, 'some days have totals');
 
   await t.test('a backup that can not be one is refused', async (t) => {
     const failed = join(dir, 'failed');

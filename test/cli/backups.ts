@@ -45,7 +45,8 @@ export async function runWell(
 
 /** `serve` and `flush` on a deployment, until the test ends or they are closed. */
 export async function startService(t: Test, deployment: Deployment) {
-  const env = { ...settingsOf(deployment), FLUSH_INTERVAL_MS: '500' };
+  // The month of the small world is old, and stays.
+  const env = { ...settingsOf(deployment), FLUSH_INTERVAL_MS: '500', VISIT_RETENTION_DAYS: '0' };
   const flushing = await flush(readConfig(env), pino({ level: 'silent' }));
   const app = await startApp(t, deployment.redis, { prefix: PREFIX, env: { PRODUCT_ALERTS: 'on' } });
   let closed: Promise<unknown> | undefined;
