@@ -7,6 +7,7 @@ import {
   add,
   CUSTOMER,
   deliver,
+  followShare,
   GUEST,
   listOf,
   newVisitor,
@@ -48,6 +49,27 @@ eachRedis(t, async (t, redis) => {
       [target, target, target, target, target],
     );
   });
+
+  t.test(
+    'a guest who is erased while sharing and comes back gets a new code, and the old one stays dead',
+    async (t) => {
+      const prefix = `w${worlds++}`;
+      const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+      await add(other);
+      const before = await share(other);
+      let changes = 0;
+      server.onChange = async () => {
+        // The first one has read the code, the second one shares it.
+        if (++changes !== 2) return;
+        await other.eraser.erase('s:s');
+        await add(other, GUEST, '2');
+      };
+      const after = await share(server);
+      t.ok(changes > 2);
+      t.not(after, before);
+      t.same([await followShare(other, before), await followShare(other, after)], [[], ['2']]);
+    },
+  );
 });
 
 const PREFIX = 'p';

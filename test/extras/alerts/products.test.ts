@@ -210,6 +210,18 @@ t.test('with Redis', async (t) => {
     t.same(await putAt(app, '11', '70.00'), [1, 0]);
   });
 
+  t.test('what an alert notes in an item counts as bytes of the list', async (t) => {
+    const who = { sessionId: 'weighed' };
+    await app.shop.add(who, { productId: '12', price: '80.00' });
+    t.same(await putAt(app, '12', '70.00'), [1, 0]);
+    const { profileId } = await app.shop.exported(who);
+    const node = connectTo(t, redis.url);
+    const keys = createKeys(app.prefix);
+    const items = await node.hvals(keys.items(profileId));
+    const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item), 0);
+    t.equal(await node.hget(keys.profile(profileId), 'itemBytes'), String(bytes));
+  });
+
   t.test('stock is read from what a variant says, and one that says nothing changes nothing', async (t) => {
     let productId = 5_000;
     const [BACK, NOTHING] = [['backInStock'], []];
