@@ -1,4 +1,4 @@
--- Appends each event whose visitor still has the profile in its line. Creates unknown visitors.
+-- Appends each event whose visitor still has the expected profile. Creates unknown visitors.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] guest's TTL, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua

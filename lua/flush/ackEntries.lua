@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Deletes entries whose rows are in ClickHouse, which is idempotent, and adds dead letters, which isn't.
+-- Deletes entries whose rows are in ClickHouse, and adds dead letters. A retry adds these twice.
 -- KEYS[1..3] stream, its state, dead letters
 -- ARGV[1] consumer group   ARGV[2] number of dead letters, then four for each: `line`, ClickHouse's code, reason, line
 --   without newline; or `entry`, 0, reason, a foreign entry as JSON

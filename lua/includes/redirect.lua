@@ -1,5 +1,5 @@
 -- Returns nil, or why the operation belongs to another profile or node:
---   `@<link>`  the identity has this link, or none, and not the expected one
+--   `@<link>`  the identity's link isn't the expected one, but this one; empty if it has none
 --   `!`        see gone.lua
 --   `~`        see not-here.lua
 -- `identity` is a key, or empty to check only the profile. `generation` is empty for a guest.

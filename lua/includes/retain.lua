@@ -39,8 +39,8 @@ local function are_here(guest)
   return true
 end
 
--- Requires `are_here`, because all keys must expire together. `written` has the kinds that may be new, or any kind that
--- exists. `identity` is the key of a session whose link leads to this guest.
+-- Requires `are_here`, because all keys must expire together. `written` has the kinds that may be new. If there are
+-- none, it has any kind that exists. `identity` is the key of a session whose link leads to this guest.
 local function retain(guest, written, identity)
   if are_kept(guest, written) then
     return

@@ -1,5 +1,5 @@
--- Answers a repeated batch as the first time, even after its deadline, and refuses a superseded one. On an error
--- nothing is done. Only the channel is a declared key, because a batch has keys of many slots.
+-- A repeated batch gets its first answers, even after its deadline. A batch is refused if a newer one was done. On an
+-- error nothing is done. Only the channel is a declared key, because a batch has keys of many slots.
 -- ARGV[1] sequence; 0 to record none   ARGV[2] deadline, milliseconds of this server's clock
 -- ARGV[3] TTL of the channel, seconds
 local seq = tonumber(ARGV[1])

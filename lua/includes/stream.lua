@@ -1,4 +1,5 @@
--- Returns the free bytes; nil if the stream isn't at this node. If its slot is migrating, this fails before any write.
+-- Returns the free bytes; nil if a key isn't at this node, or its slot is migrating. Raises other errors, before any
+-- write.
 local function space_in(stream, state, mark)
   for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
     if type(reply) == 'table' then

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Adds a member to a linked profile before its link is set, so that an erasure finds it. Or notes a complete merge.
+-- Adds a member to a linked profile. The member is linked afterwards, so an erasure of the profile finds every link.
+-- Or sets a member's note, such as the mergeId of a complete merge.
 -- KEYS[1..2] profile, members
 -- ARGV[1..3] deadline, generation, member   ARGV[4] note, or empty
 -- Returns 1; 0 if the profile lacks the generation.

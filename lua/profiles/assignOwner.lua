@@ -1,4 +1,4 @@
--- Makes a guest's or new profile a linked one, which doesn't expire, and links the identity to it.
+-- Turns a guest's or new profile into a linked one, which doesn't expire, and links the identity to it.
 -- KEYS[1..4] identity, counts, profile, members   KEYS[5] erasure record of the generation
 -- KEYS[6..] the guest's counts, and all other keys that expire with it
 -- ARGV[1..3] deadline, generation, new link   ARGV[4] owner, `c:<customer>`

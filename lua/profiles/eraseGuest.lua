@@ -3,7 +3,7 @@
 -- KEYS[1..3] identity, profile, members   KEYS[4..] other keys
 -- ARGV[1] deadline   ARGV[2] required member, because the id may have been reused, or empty
 -- ARGV[3] the identity's link to another guest profile, or empty
--- Returns {1 if the guest existed, or 0; share code, or empty}, or a redirect.
+-- Returns {1, share code or empty}; {0, empty} if there is no such guest; or a redirect.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

@@ -3,7 +3,7 @@
 -- KEYS[1..2] identity, default profile   KEYS[3] guest's profile, if any
 -- ARGV[1] deadline   ARGV[2] expected answer of peekLink   ARGV[3] new link; empty to remove it
 -- ARGV[4] guest's TTL, seconds
--- Returns 1 if the identity has the new link, or 0.
+-- Returns 1 if the identity now has the new link; otherwise 0.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

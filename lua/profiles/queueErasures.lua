@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Queues erasures of rows up to a moment. Later rows may belong to new visitors with the same ids.
--- KEYS[1] erasures: profile -> `<ms of servers' clocks> <ms of this server's clock>`
--- ARGV[1] deadline   ARGV[2] the moment, ms of servers' clocks   ARGV[3] its age, ms   ARGV[4..] profiles
+-- KEYS[1] erasures: profile -> `<moment by the clocks of serve> <moment by this Redis's clock>`, ms since 1970
+-- ARGV[1] deadline   ARGV[2] the moment by the clocks of `serve`   ARGV[3] its age, ms   ARGV[4..] profiles
 -- Returns 1.
 -- Errors: EXPIRED -1.
 

@@ -1,6 +1,6 @@
 -- Records a request under its idempotency key, unless there is a record.
 -- KEYS[1] record
--- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] operation id   ARGV[4] milliseconds since 1970
+-- ARGV[1] deadline   ARGV[2] TTL, seconds   ARGV[3] operation id   ARGV[4] time, milliseconds since 1970
 -- ARGV[5] fingerprint; empty if it can't differ   ARGV[6] keyed digest of its customer, or empty
 -- ARGV[7] profiles at which the request may have been done, separated by spaces, the latest last
 -- Returns 1 for a new record, or {id, at, fingerprint, customer, locations, answer or nil} of the existing one.

@@ -2,7 +2,7 @@
 -- Compare-and-set of a hash's field.
 -- KEYS[1] hash
 -- ARGV[1..2] deadline, field   ARGV[3..4] expected and new value, empty for none   ARGV[5] maximum of fields
--- Returns 1; 0 if the field has another value.
+-- Returns 1 if the field now has the new value; 0 if it has another.
 -- Errors: EXPIRED -1, TOO_MANY -6.
 
 -- @include deadline

@@ -12,10 +12,10 @@
 --   reset <identity> <product>     answers 0
 --   peek  <identity> <empty>       answers like peekLink.lua
 --   resolve <identity> <empty>     the same, but creates an unknown identity
--- Before an operation may stand, in this order:
+-- An operation may be preceded by, in this order:
 --   once <record> <seconds>        the operation is done once, and the record keeps its answer
---   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the operation then has the profile's
---     counts in place of the identity
+--   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the operation then names the profile's
+--     counts instead of the identity
 -- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced). The
 --   answer of i = 0 is how many visits were counted but not logged, because the stream is full.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.

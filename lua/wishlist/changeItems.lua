@@ -8,11 +8,11 @@
 --   removes items, `t` stores the reported state of a product, `c` assigns or reads a share code
 -- ARGV[12] a line for each event of a, m, t, c   ARGV[13...] `<updated at>\n<content>` for each a and m
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
---   `=<value>`: done, now or before; the value of `a` is the existing `<item id> <added at>`, of `c` the code, of `r`
---     the number of removed items, of `m` `new`, `there` (on the list), `again` (imported before), or `gone` (imported
---     and removed before)
+--   `=<value>`: done, now or before. The values: `a`: the existing `<item id> <added at>`; `c`: the code; `r`: the
+--     number of removed items; `m`: `new`, `there` (on the list), `again` (imported before), or `gone` (imported and
+--     removed before)
 --   `#`: the item has changed, or was removed
---   `?<code>`: the profile's code, or empty; to share, send a code with an event
+--   `?<code>`: nothing is done; the profile's code, or empty. To share, send a code with an event
 --   `-`: the record was fenced
 --   a redirect; FULL -3; TOO_MANY -6 (items or bytes)
 -- `r` and `t` create no identity. `t` doesn't extend a guest's TTL.
@@ -65,7 +65,7 @@ local function bytes_of(items)
   return bytes
 end
 
--- Sets `facts`, and `there`: the item of the field, if the operation names one. Returns why it can't be done.
+-- Sets `facts`, and `there` to the item of the operation's field. Returns an answer if the operation can't be done.
 local function read(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
@@ -212,7 +212,7 @@ local function next_op()
   end
   if op.kind == 'a' or op.kind == 'm' then
     op.field, op.creation_line = line(), line()
-    op.tried = op.kind == 'm' and tonumber(line()) -- In a dry run, the number of this list's items before.
+    op.tried = op.kind == 'm' and tonumber(line()) -- Set in a dry run: items that the import would have added so far.
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'

@@ -28,7 +28,7 @@ import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
 export interface Flushing extends Closeable {
-  /** Rejects if another Redis answers at this address now, whose data must not be mixed with that of the old one. */
+  /** Rejects if another Redis answers at this address: the data of both must not be mixed. */
   readonly lost: Promise<never>;
 }
 

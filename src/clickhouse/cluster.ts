@@ -40,8 +40,8 @@ export function statementsOf(sql: string, database: string, cluster = '', timeZo
 }
 
 /**
- * Without a cluster most are empty. Arguments of tables: `path`: replicated within its shard; `everywhere`: the same on
- * all servers. With a comma they precede further arguments.
+ * Without a cluster, most placeholders are empty. Arguments of tables: `path` if the table is replicated within its
+ * shard, `everywhere` if it is the same on all servers; with a comma if more arguments follow.
  */
 function placeholders(database: string, cluster: string, timeZone: string): Readonly<Record<string, string>> {
   const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;

@@ -33,7 +33,7 @@ export const VISITOR_TABLES: readonly {
 
 /** At 90 bytes per profile, a statement stays below max_query_size (256 KiB). */
 const PROFILES_PER_STATEMENT = 2_000;
-/** Their parameters have 32 KB, below http_max_field_value_size (128 KiB). */
+/** So many names take 32 KB as parameters, below http_max_field_value_size (128 KiB). */
 const NAMES_PER_STATEMENT = 500;
 /** An event takes 40 bytes of the statement. */
 const EVENTS_PER_STATEMENT = 5_000;
@@ -117,7 +117,7 @@ function literal(text: string): string {
   return `'${text.replaceAll(/['\\]/g, '\\$&').replaceAll('\0', '\\0')}'`;
 }
 
-/** Hashed here: the mutation would hash them again for each part. */
+/** Hashes the texts once. The mutation would do it for each part. */
 async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
   const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
   return (await select<{ hashes: string[] }>(client, query))[0]?.hashes ?? [];

@@ -17,7 +17,8 @@ const SETTINGS = {
   // Otherwise ClickHouse sends 200 before the insert is done, and errors only in the body.
   send_progress_in_http_headers: 0,
   async_insert: 0,
-  // A killed ClickHouse may remember a block whose rows are lost or did not reach all materialized views.
+  // A killed ClickHouse may remember a block whose rows are lost or did not reach all materialized views. It would drop
+  // the repeated insert.
   insert_deduplicate: 0,
   input_format_parallel_parsing: 0,
   // Imported wishes span months, and each month is a partition.

@@ -13,7 +13,7 @@ export async function dashboard(program: Program<'dashboard'>): Promise<number> 
       '`wishmeter dashboard` needs DASHBOARD_TOKEN, 16 or more visible characters that open it; `openssl rand -base64 24` makes one.',
     );
   }
-  const stopped = untilStopped(); // before `ready`: the parent may stop it from then on
+  const stopped = untilStopped();
   const waiting = channel === undefined ? new Waiting(log) : undefined;
   const { port, close, refused } = await serveDashboard(config, log, waiting);
   try {

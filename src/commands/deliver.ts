@@ -8,7 +8,7 @@ export async function deliver(program: Program<'deliver'>): Promise<number> {
   requireSettings('deliver', { REDIS_URL: config.REDIS_URL });
   const delivering = await startWaiting(program, (waiting) => startDelivering(config, log, waiting));
   if (delivering === undefined) return 0;
-  const stopped = untilStopped(); // before `ready`: the parent may stop it from then on
+  const stopped = untilStopped();
   log.info('delivering');
   ready({});
   log.info({ signal: await stopped }, 'stopping');

@@ -14,7 +14,7 @@ export async function flush(program: Program<'flush'>): Promise<number> {
   );
   if (flushing === undefined) return 0;
   const { close, lost } = flushing;
-  const stopped = untilStopped(); // before `ready`: the parent may stop it from then on
+  const stopped = untilStopped();
   log.info('flushing');
   ready({});
   try {

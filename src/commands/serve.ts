@@ -20,7 +20,7 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   );
   if (serving === undefined) return 0;
   const { port, uws, drain, close } = serving;
-  const stopped = untilStopped(); // before `ready`: the parent may stop it from then on
+  const stopped = untilStopped();
   log.info({ host: config.HOST, port, uws }, 'serving');
   ready({ port });
   log.info({ signal: await stopped }, 'stopping');

@@ -59,7 +59,7 @@ function readableToken(token: string): string {
   return fits ? token : `"${token}"`;
 }
 
-/** Replaces lone surrogates by U+FFFD, because ClickHouse would refuse the row. */
+/** Drops control characters. Replaces lone surrogates by U+FFFD, because ClickHouse would refuse the row. */
 export function columnText(value: unknown): string {
   if (typeof value !== 'string') return '';
   return PLAIN.test(value) ? value : withoutControls(value.toWellFormed());
@@ -251,7 +251,7 @@ export interface ProductState {
   }[];
 }
 
-/** The same version is the same row. A price in the shop's currency also counts for items without a currency. */
+/** A version has one event_id. A price in the shop's currency also counts for items without a currency. */
 export function encodeProduct(product: ProductState, version: number, shopCurrency: string | null): string {
   const { productId, productHandle, productTitle } = product;
   const variants = product.variants.flatMap((one) => {

@@ -40,8 +40,8 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
 export type ErasuresReader = () => Promise<ReadonlyMap<string, Erasure>>;
 
 /**
- * One read for all batches. If their master doesn't answer, batches go on with the erasures read before: rows of a newer
- * one are deleted once they are in ClickHouse.
+ * Concurrent batches share one read. If Redis doesn't answer soon, a batch uses the erasures read before. Rows of newer
+ * erasures then reach ClickHouse, where row-eraser.ts deletes them.
  */
 export function erasuresReader(redis: RedisClient, keys: Keys): ErasuresReader {
   let known: ReadonlyMap<string, Erasure> = new Map();

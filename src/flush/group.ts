@@ -61,7 +61,7 @@ export class StreamGroup {
     this.#memory = [0, 1].map(() => Buffer.allocUnsafeSlow(spec.bounds.bytes + PAGE_BYTES));
   }
 
-  /** Abandoned entries if there are any, else new ones. The caller holds them until `release`. */
+  /** Reads abandoned entries if there are any, else new ones. The caller holds them until `release`. */
   async read(): Promise<HeldBatch | undefined> {
     if (performance.now() - this.#scannedAt >= this.#abandonedMs / 4) {
       const abandoned = await this.#collect(true);
@@ -75,7 +75,7 @@ export class StreamGroup {
     this.#held.delete(batch);
   }
 
-  /** Touches held batches until `ended`, one at a time, because a slow Redis must not get more. Never throws. */
+  /** Touches held batches until `ended`, one at a time, to spare a slow Redis. Never throws. */
   async keepHeld(ended: AbortSignal): Promise<void> {
     for (;;) {
       await pause(this.#abandonedMs / 4, ended);

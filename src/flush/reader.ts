@@ -32,7 +32,7 @@ export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 /** Returns entries after an id, and fewer than `count` only at the end of the stream. */
 export type NextPage = (count: number, after: string) => Promise<readonly StreamEntry[]>;
 
-// Small pages: visits wait while Redis copies one.
+// Pages are small, because visits wait while Redis copies one.
 const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
 /** Bytes to aim at for a page. A batch may exceed its bound by a page. */

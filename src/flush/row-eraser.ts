@@ -45,7 +45,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
   const numbers = await streamsOf(redis, keys);
   const streams = [keys, keys.visits].flatMap((kind) => numbers.map((n): Stream => [kind, n]));
   if (!(await areFlushed(spec, streams, inFlightMs))) return [];
-  // Now none of their lines can still become a dead letter or a delivery.
+  // From now on, no line that these erasures cover can become a dead letter or a delivery.
   const letters = streams.map((stream) => eraseDeadLetters(redis, stream, erasures));
   const parts = await Promise.allSettled([...letters, eraseDeliveries(erasures)]);
   const failures = parts.flatMap((part) => (part.status === 'rejected' ? [part.reason] : []));

@@ -46,7 +46,7 @@ export class LinkedEraser {
     return this.eraseGeneration(profileId, generation);
   }
 
-  /** Completes pending erasures of profiles that had this member. Others might fail; resume.ts completes them. */
+  /** Completes pending erasures of profiles that had this member. resume.ts completes the others, which might fail. */
   async completeOf(member: string): Promise<void> {
     for await (const page of this.parts.pending.pages()) {
       const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
@@ -80,7 +80,7 @@ export class LinkedEraser {
       ...this.parts.belongings.map(itsKey),
     ];
     const itsOwner = await this.parts.links.ownerOf(linkTo(profileId, generation));
-    // First, because the fields name the profile's indexes.
+    // Indexes come first: only the fields, which ERASE deletes, say which indexes have the profile.
     if (itsOwner !== undefined && ['', itsOwner].includes(owner))
       await eachIndex(this.parts.store, this.parts.belongings, itsKey, (index, fields) =>
         index.remove(fields, profileId),
@@ -126,12 +126,12 @@ export class LinkedEraser {
   ): Promise<string[]> {
     const merged: string[] = [];
     for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
-      // A linked source whose merge is not applied.
+      // The source was linked, and its merge is not applied yet.
       const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
       const target = await this.parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
-      // Merged directly, or through another merged profile.
+      // The member was merged directly, or through another merged profile.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
       await this.parts.merger.clear(member, target);

@@ -7,8 +7,8 @@
 //   <profile>                           a guest's home, which expires with the guest
 //
 // A guest's home is its default profile, unless another visitor has that (a customer took it over, then the session
-// lost its link). Then it is the next profile id in the slot, computed from that visitor's generation, and linked,
-// because the other visitor may be erased first.
+// lost its link). Then it is the next profile id in the slot, computed from that visitor's generation. The identity
+// gets a link to it: without one, it would lead to the default profile again once the other visitor is erased.
 //
 // A customer always has a link. redirects.ts removes dead links lazily. Remembered links are hints: on one server the
 // script verifies them; on a cluster, where identity and profile may be at two nodes, links are read first.

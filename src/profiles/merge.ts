@@ -60,7 +60,7 @@ export class Merger {
 
   /** @returns false if the source has changed, or the target was erased; nothing was merged */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
-    // In the node's clock, because a backup compares it with its start.
+    // The mergeId begins with the node's time: a backup compares it with its own start (merged-dump.ts).
     const now = this.parts.store.timeAt(this.parts.store.addressOf(bucketOf(profileId)), performance.now());
     const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, mergeId, isFinished: false };

@@ -83,13 +83,13 @@ export class Redirects {
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
-    // The session's own profile; else one whose customer's link was lost in a failover.
+    // In another slot, the profile is the customer's already, whose link was lost in a failover.
     const isInItsSlot = bucketOf(profileId) === bucketOf(this.parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
       ? (await this.parts.links.own(session, profileId, customer, generation))?.field ===
         linkTo(profileId, generation).field
       : (await this.parts.links.ownerOf(link)) === customer;
-    // Before the last step, so that a retry appends it again.
+    // The event precedes the last step, so that a retry appends it again.
     if (isOwned) await this.parts.append(profileId, encodeAdoption(profileId));
     return (
       (await this.parts.links.replace(customer, link, isOwned ? linkTo(profileId, generation) : undefined)) &&

@@ -11,12 +11,12 @@ import type { ItemIndex } from '../wishlist/item-index.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Emails } from './emails.js';
 
-/** Two sweeps take less than a day. */
+/** An entry is swept within a day, as privacy.md promises: perhaps only by the second sweep, because of GRACE_MS. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
 /** Takes Redis and `serve` a few percent of a core. */
 const PAGE = 200;
 const PAUSE_MS = 20;
-/** An entry is written before its profile's data. */
+/** Newer entries stay: an entry is written before its profile's data. */
 const GRACE_MS = 60 * 60 * 1_000;
 const SWEPT = /^\{(share|email|wish):([^}]+)\}$/;
 

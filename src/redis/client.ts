@@ -177,7 +177,7 @@ async function open<Client extends RedisClient>(
   }
 }
 
-/** ioredis's connect() never settles if a cluster's state is not ok at first. */
+/** Has a time-out, because ioredis's connect() never settles if a cluster's state is not ok at first. */
 async function connected(client: RedisClient, reason: () => Error | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   await new Promise<void>((resolve, reject) => {

@@ -11,7 +11,7 @@ export class RedisClock {
 
   constructor(private readonly now = () => performance.now()) {}
 
-  /** @param time by `performance.now()` @returns milliseconds */
+  /** @param time by `performance.now()` @returns milliseconds since 1970 by the node's clock */
   at(time: number): number {
     return time + this.#offset;
   }

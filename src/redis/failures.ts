@@ -12,9 +12,9 @@ import { SilentConnectionError } from './silence.js';
 /** https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ and redis's server.c */
 const PASSING_REPLY = /^(LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|READONLY|MOVED|ASK|UNBLOCKED) /;
 const REFUSING_REPLY = /^((OOM|MISCONF|NOREPLICAS|BUSY|NOAUTH|NOPERM|WRONGPASS) |ERR max number of clients)/;
-/** Of the operating system, as of a unix socket that does not exist yet (ENOENT), and of `getaddrinfo`. */
+/** Errors of the operating system, such as ENOENT of a unix socket that does not exist yet, and of `getaddrinfo`. */
 const SOCKET_CODES = new Set([...Object.keys(constants.errno), 'EHOSTDOWN', 'ENOTFOUND', 'EAI_AGAIN']);
-/** Until an operator changes the rights of a unix socket. */
+/** These last until an operator changes the rights of a unix socket. */
 for (const code of ['EACCES', 'EPERM']) SOCKET_CODES.delete(code);
 const CONNECTION_MESSAGE = new RegExp(
   `^(${[

@@ -83,7 +83,7 @@ export class KeyedOperation {
     this.#locations = locations;
   }
 
-  /** Is done once, wherever it was tried. @param act only answers if `done` is given */
+  /** Does the operation once, at whichever location. @param act only answers if `done` is given */
   async doAt<Answer>(
     location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,
@@ -112,7 +112,7 @@ export class KeyedOperation {
     }
   }
 
-  /** Fences locations at which it was not done. */
+  /** Fences the locations at which the operation was not done. */
   async #doneAt(locations: readonly string[]): Promise<Done | undefined> {
     const fence = ['SET', FENCED, 'EX', this.record.rememberedS, 'NX', 'GET'] as const;
     let done: Done | undefined;

@@ -65,7 +65,7 @@ export function silenceOf(timeoutMs: number, clock = () => performance.now()): (
       last.newestSince = now;
     }
     if (now - last.since < timeoutMs) return;
-    // Waits for another read of the socket; see deadline.ts.
+    // Lets Node read the socket first, which may have a reply; see deadline.ts.
     setImmediate(() => {
       if (redis.stream !== stream || stream.bytesRead !== bytes || queue !== redis.commandQueue) return;
       silent.add(redis);

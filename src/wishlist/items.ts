@@ -44,7 +44,7 @@ export interface ImportedItem {
   readonly content: ItemContent;
   readonly at: number;
   readonly isStockKnown: boolean;
-  /** In a dry run, the number of this list's items before. */
+  /** Set in a dry run: the number of items that the import would have added to this list so far. */
   readonly tried?: number;
 }
 

@@ -37,7 +37,7 @@ interface Import extends Recorded {
   readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
-  /** In a dry run, the number of this list's items before. */
+  /** See ImportedItem in items.ts. */
   readonly tried?: number | undefined;
 }
 

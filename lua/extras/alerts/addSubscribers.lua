@@ -1,7 +1,7 @@
 -- Adds profiles to indexes of products, before the items are stored.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] two lines per entry: index, profile
--- Returns {i, `~`, ...} of failed entries.
+-- Returns {i, answer, ...} for failed entries; see includes/not-here.lua.
 -- Errors: EXPIRED -1, SUPERSEDED -2.
 
 local sender_channel = KEYS[1]

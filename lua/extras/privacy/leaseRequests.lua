@@ -2,7 +2,7 @@
 -- Acquires, extends or releases the lease on open requests.
 -- KEYS[1] lease
 -- ARGV[1..2] deadline, process   ARGV[3] milliseconds; 0 to release
--- Returns 1; 0 if another process has it.
+-- Returns 1; 0 if another process has the lease.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

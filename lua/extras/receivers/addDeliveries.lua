@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Queues deliveries, due now; above the maximum the oldest become dead letters, which are counted and not kept. Runs at
--- maxmemory, because the flusher, which frees memory, waits for it.
--- KEYS[1..3] queue; due: milliseconds * 16 + attempts; state
+-- Queues deliveries, due now. Above the maximum, drops the oldest, and counts them as dead letters. Runs at maxmemory,
+-- because the flusher, which frees memory, waits for it.
+-- KEYS[1..3] queue; due: id -> milliseconds since 1970 * 16 + attempts; state
 -- ARGV[1] maximum bytes of pending deliveries   ARGV[2..] lines
 -- Returns the number of new dead letters.
 

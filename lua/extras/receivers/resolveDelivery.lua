@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- Records the result of an attempt.
--- KEYS[1..3] queue; due: milliseconds * 16 + attempts; state
--- ARGV[1..2] id; `done`, `retry`, `dead`, or `drop`, which is no attempt: the visitor was erased
+-- KEYS[1..3] queue, due (see addDeliveries.lua), state
+-- ARGV[1..2] id; `done`, `retry`, `dead`, or `drop` if there was no attempt, because the visitor was erased
 -- ARGV[3..5] attempts, milliseconds until the retry, error
--- Returns the time since which all attempts have failed, milliseconds, or 0.
+-- Returns the time of the first failure since the last success, milliseconds since 1970. Returns 0 after `done` or
+--   `drop`, or if the receiver was removed.
 
 local queue, due, state = KEYS[1], KEYS[2], KEYS[3]
 local id, outcome = ARGV[1], ARGV[2]
@@ -14,7 +15,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- It may have become a dead letter, or been erased, in flight.
+-- The entry may be absent: while in flight, it may have been dropped by addDeliveries.lua or erased.
 local entry = redis.call('XRANGE', queue, id, id)[1]
 if entry and outcome == 'retry' then
   redis.call('ZADD', due, string.format('%.0f', (now + ARGV[4]) * 16 + ARGV[3]), id)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Leases due deliveries. If the process dies, they are due again when the lease ends.
--- KEYS[1..2] queue; due: milliseconds * 16 + attempts
+-- KEYS[1..2] queue, due (see addDeliveries.lua)
 -- ARGV[1..2] maximum number, lease in milliseconds
 -- Returns {{id, attempts, line}, ...}.
 

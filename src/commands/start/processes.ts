@@ -3,7 +3,7 @@
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
 //
-// If Redis is empty, flush starts before serve, because it fails if ClickHouse shows that Redis has lost its data.
+// If Redis is empty, serve starts after flush, which fails if ClickHouse shows that Redis has lost its data.
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';

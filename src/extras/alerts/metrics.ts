@@ -1,10 +1,9 @@
-// Metrics of product alerts.
+// Metrics of product alerts, read at each scrape. If Redis fails, none are shown.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Products } from './products.js';
 import { PRODUCT_LEFT_OUT, type ProductLeftOut } from './routes.js';
 
-/** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function productMetrics(registry: Registry, products: Products | undefined): () => Promise<void> {
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
   const count = gauge('wishmeter_products_open', 'Changed products with alerts yet to send');

@@ -1,9 +1,8 @@
-// Metrics of open compliance requests. Each scrape reads them from Redis.
+// Metrics of open compliance requests, read at each scrape. If Redis fails, none are shown.
 
 import { Gauge, type Registry } from 'prom-client';
 import { COMPLIANCE_KINDS, type Compliance } from './compliance.js';
 
-/** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function complianceMetrics(registry: Registry, compliance: Compliance): () => Promise<void> {
   const gauge = (name: string, help: string) =>
     new Gauge({ name, help, registers: [registry], labelNames: ['kind'] as const });

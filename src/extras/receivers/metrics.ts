@@ -1,4 +1,4 @@
-// Metrics of receivers, which each scrape reads from Redis.
+// Metrics of receivers, read at each scrape. If Redis fails, none are shown.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { QueueStatus } from './queue.js';
@@ -19,7 +19,6 @@ const METRICS: readonly [name: string, type: typeof Gauge | typeof Counter, help
   ['dead_letters_total', Counter, DEAD, ({ dead }) => dead],
 ];
 
-/** @returns a function that reads the values and shows them; if Redis fails, it shows none */
 export function receiverMetrics(
   registry: Registry,
   receivers: Receivers,

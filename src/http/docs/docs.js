@@ -1,6 +1,6 @@
-// Shows the document that the page names. Requests that are tried out go to this very service.
+// Shows the OpenAPI document that the page names in Swagger UI. "Try it out" sends requests to this service.
 
-// Its styles have both schemes, and follow a class.
+// Swagger UI has a dark scheme, but switches it by a class, not by the browser's preference.
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const paint = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', paint);
@@ -11,13 +11,13 @@ const TYPED = ['bearer', 'apiKey', 'publishableKey', 'metricsToken'];
 
 const ours = ({ React }) => ({
   wrapComponents: {
-    // Shows summaries as plain text, which they are.
+    // Swagger UI shows summaries as plain text, with their backticks.
     OperationSummary: (Original) => (props) => {
       const plain = (text) => text?.replaceAll('`', '');
       const operationProps = props.operationProps.update('summary', plain).updateIn(['op', 'summary'], plain);
       return React.createElement(Original, { ...props, operationProps });
     },
-    // Its padlock is closed even if no credential is needed. The description says who may call.
+    // Hides the padlock: it is closed even if no credential is needed. The description says who may call.
     authorizeOperationBtn: () => () => null,
   },
   statePlugins: {

@@ -28,7 +28,7 @@ function write(name, value) {
 }
 
 const isPrivate = () => navigator.globalPrivacyControl;
-// The item that has the session under Global Privacy Control, which is only for the wishlist, from the first click on.
+// The item with the session under Global Privacy Control. It is made at the first click, and only for the wishlist.
 const PRIVATE = 'wishmeter_wishlist';
 
 function who() {
