@@ -1,5 +1,5 @@
--- Returns `!` if a linked profile was erased, also if its id was reused. `generation` is empty for a guest's profile:
--- then returns `!` if it was linked or merged. Returns `~` if the profile isn't at this node; otherwise nil.
+-- Returns `!` if a linked profile was erased, or a guest's (`generation` is empty) was linked or merged. Returns `~` if
+-- the profile isn't at this node; otherwise nil.
 local function gone(profile, generation)
   local found = redis.pcall('HMGET', profile, 'generation', 'target')
   if found.err then

@@ -44,7 +44,6 @@ export interface Host {
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
   readonly onFailed: (task: Task, error: Error) => void;
-  /** Closers run in reverse order. */
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }
 

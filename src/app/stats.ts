@@ -11,7 +11,7 @@ import type { ServeConfig } from './settings.js';
 
 export interface Siblings {
   readonly workers: number;
-  /** @returns a function that gathers a value from each worker; the keys are the workers' names */
+  /** The keys of the result are the workers' names. */
   gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 

@@ -88,7 +88,6 @@ async function deleteVisits(
     query: `ALTER TABLE ${localTable('visits_stored', cluster)}${onCluster(cluster)}
       DELETE WHERE ${isOver('occurred_at')} AND ${day} IN (${days.join(',')})`,
     query_params,
-    // The value 2 waits for all replicas.
     clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
     ...abort,
   });

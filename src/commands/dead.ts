@@ -84,7 +84,7 @@ async function list(letters: Letters, stdout: Program<'dead'>['stdout']): Promis
   try {
     await pipeline(lines, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // the reader closed the pipe
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
   }
 }
 

@@ -37,7 +37,7 @@ export async function writeExport(
   try {
     await pipeline(all, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // the reader closed the pipe
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
   } finally {
     text.close();
   }

@@ -36,7 +36,6 @@ export interface FlusherSpec {
   readonly metrics?: Registry;
   readonly abandonedMs?: number | undefined;
   readonly backoff?: Backoff | undefined;
-  /** Called with inserted events, and again after a crash. */
   readonly handOver?: ((...batch: HandedOver) => Promise<void>) | undefined;
 }
 

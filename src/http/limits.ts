@@ -91,7 +91,6 @@ export class RateLimit {
 export interface LimitSettings {
   /** Requests per second; 0 means no limit. */
   readonly perCaller: number;
-  /** Requests per second; 0 means no limit. */
   readonly perAnonymousAddress: number;
   readonly trustedProxies: number;
   readonly workers?: number | undefined;

@@ -11,7 +11,7 @@ import type { ItemIndex } from '../wishlist/item-index.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Emails } from './emails.js';
 
-/** An entry is swept within a day, as privacy.md promises: perhaps only by the second sweep, because of GRACE_MS. */
+/** An entry is swept within a day (docs/privacy.md), even if one sweep skips it because of GRACE_MS. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
 /** Takes Redis and `serve` a few percent of a core. */
 const PAGE = 200;

@@ -29,7 +29,7 @@ export interface FieldChange {
   readonly most?: number;
 }
 
-/** @returns 1; 0 if the field has another value; or LUA.TOO_MANY */
+/** See lua/redis/changeField.lua. */
 export function changeField(store: Store, change: FieldChange): Promise<number> {
   const { key, field, before, after, most = Number.MAX_SAFE_INTEGER } = change;
   return store.change(CHANGE, [key], [field, before, after, most]);

@@ -15,7 +15,7 @@ export interface Script<Reply = unknown> {
 
 export type ScriptArg = string | number;
 
-// The path leads from dist/src/redis/ to lua/, which is not compiled.
+// The path leads from dist/ to lua/, which is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
 /** @param path `<folder>/<name>` */

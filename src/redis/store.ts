@@ -113,10 +113,7 @@ export class Store {
     return this.#send({ script, keys, args }, () => [], false);
   }
 
-  /**
-   * For idempotent scripts. ARGV[1] is the deadline in the clock of the node of `keys[0]`, so no change is applied
-   * after its caller's error.
-   */
+  /** For idempotent scripts. ARGV[1] is the deadline by the clock of the node of `keys[0]`. */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send({ script, keys, args }, (lastMoment) => [lastMoment], true);
   }

@@ -30,7 +30,6 @@ interface Addition extends Recorded {
   readonly event: PendingEvent;
 }
 
-/** Imports an item once. An existing item gets the earlier date. */
 interface Import extends Recorded {
   readonly kind: 'import';
   readonly field: string;

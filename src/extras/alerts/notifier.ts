@@ -37,7 +37,7 @@ export interface NotifierSpec {
   readonly store: Store;
   readonly wishlists: WishlistBatch;
   readonly subscribers: Subscribers;
-  /** @returns where a profile is after merges; undefined if it doesn't exist */
+  /** Follows merges. */
   readonly locate: (profileId: string) => Promise<Location | undefined>;
   readonly shopCurrency: string | null;
   /** Called before each subscriber's item is read. Tests stop the process here. */

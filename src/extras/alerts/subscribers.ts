@@ -46,12 +46,10 @@ export class Subscribers implements ItemIndex {
     await Promise.all(fields.map((field) => this.add(field, profileId)));
   }
 
-  /** Removes entries of an erased or merged profile, however new. */
   remove(fields: readonly string[], profileId: string): Promise<void> {
     return this.#removeFrom(fields, profileId, 0);
   }
 
-  /** Removes entries of absent items. Call after items were removed. Never rejects. */
   async forget(fields: readonly string[], profileId: string): Promise<void> {
     const items = this.#store.keys.items(profileId);
     try {
@@ -82,7 +80,6 @@ export class Subscribers implements ItemIndex {
     } while (cursor !== '0');
   }
 
-  /** Removes entries of profiles that don't exist, except entries newer than `graceMs`. @returns their number */
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
     const index = keys.subscribers(digest);

@@ -1,5 +1,5 @@
-// Restores a backup into empty databases: ClickHouse, then Redis, and its key `meta` last, because `flush` doesn't run
-// without `meta`. After an interruption, the databases must be emptied again.
+// Restores a backup into empty databases: ClickHouse, then Redis. After an interruption, the databases must be
+// emptied again.
 
 import { join } from 'node:path';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../../clickhouse/deployment.js';

@@ -22,7 +22,7 @@ export interface File {
   readonly content: Buffer;
 }
 
-// The path leads from dist/src/extras/dashboard/ to the sources, because browser files are not compiled.
+// The path leads from dist/ to the sources, because browser files are not compiled.
 const OURS = new URL('../../../../src/extras/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 

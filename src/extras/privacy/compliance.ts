@@ -47,7 +47,7 @@ export class Compliance {
     private readonly onUnreadable: (error: Error) => void,
   ) {}
 
-  /** Stores a webhook's request once. @param request undefined if there is nothing to do */
+  /** @param request undefined if there is nothing to do */
   async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.store.keys;
     const digest = createHash('sha256').update(deliveryId).digest('base64url');

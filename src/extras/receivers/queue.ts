@@ -66,7 +66,7 @@ export class DeliveryQueue {
     return taken.map(([id, attempts, line]) => ({ id, attempts, line }));
   }
 
-  /** @returns since when every attempt has failed, in milliseconds since 1970; 0 if the last attempt succeeded */
+  /** See lua/extras/receivers/resolveDelivery.lua. */
   resolve(id: string, { outcome, attempts = 0, retryInMs = 0, why = '' }: Resolution): Promise<number> {
     const { queue, due, state } = this.#keys;
     const args = [id, outcome, attempts, Math.round(retryInMs), why];

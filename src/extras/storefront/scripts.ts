@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 
-// The path leads from dist/src/extras/storefront/ to the sources, because the scripts are not compiled.
+// The path leads from dist/ to the sources, because the scripts are not compiled.
 const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
 /** The folder of minified scripts, which are named by a hash of their source. */
 export const MINIFIED = new URL('minified/', import.meta.url);

@@ -44,7 +44,7 @@ SwaggerUIBundle({
   layout: 'BaseLayout',
 });
 
-// The first field gets the focus. Without this, the dialog's last field has it, and the dialog is scrolled to its end.
+// Focuses the dialog's first field. Otherwise the last one has the focus, and the dialog is scrolled to its end.
 document.addEventListener('click', ({ target }) => {
   if (target.closest('.btn.authorize'))
     requestAnimationFrame(() => document.querySelector('.dialog-ux input')?.focus());

@@ -7,7 +7,7 @@ import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
 import type { Language, Notice } from './languages.js';
 
-// The path leads from dist/src/extras/storefront/share-page/ to the sources, because styles are not compiled.
+// The path leads from dist/ to the sources, because styles are not compiled.
 const readStyles = (name: string) =>
   readFileSync(
     new URL(`../../../../../src/extras/storefront/share-page/${name}.css`, import.meta.url),
