@@ -12,7 +12,7 @@ import { removeKeys } from '../redis/write.js';
 import { type Belonging, eachIndex, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import { type Found, type Link, type Links, linkTo } from './links.js';
-import { isProfile, type Merger } from './merge.js';
+import { isProfile, type Merger, type Target } from './merge.js';
 import type { Pending } from './pending.js';
 import { queueRows } from './queued-rows.js';
 
@@ -102,15 +102,14 @@ export class LinkedEraser {
       for (const name of [...members.keys()].filter(isIdentityName))
         if (leadsTo(await this.parts.links.peek(name), profileId, generation)) names.push(name);
       // Rows are queued before the links are removed, because an unlinked identity may be a new visitor's.
-      await queueRows(this.parts.store, names, at);
-      const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
-      await queueRows(this.parts.store, profiles, at);
+      await queueRows(this.parts.store, [...names, profileId], at);
+      const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members, at))];
       const gone = new Set(profiles);
       for (const member of members.keys()) {
         if (member.startsWith('#')) await removeKeys(this.parts.store, [keys.share(member.slice(1))]);
         else if (member.startsWith('@')) await this.parts.emails.forgetGone(member.slice(1), gone);
       }
-      for (const name of names) await this.#unlink(name, profileId, generation);
+      for (const name of names) await this.#unlink(name, profileId, generation, at);
       const applied = [...members.keys()]
         .filter(isProfile)
         .map((one) => keys.applied(profileId, generation, one));
@@ -123,6 +122,7 @@ export class LinkedEraser {
     profileId: string,
     generation: string,
     members: ReadonlyMap<string, string>,
+    at: number,
   ): Promise<string[]> {
     const merged: string[] = [];
     for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
@@ -134,12 +134,18 @@ export class LinkedEraser {
       // The member was merged directly, or through another merged profile.
       if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
       merged.push(member);
-      await this.parts.merger.clear(member, target);
+      await this.#clear(member, target, at);
     }
     return merged;
   }
 
-  async #unlink(name: string, profileId: string, generation: string): Promise<void> {
+  /** Rows are queued first, because nothing leads to a cleared source. */
+  async #clear(source: string, target: Target, at: number): Promise<void> {
+    await queueRows(this.parts.store, [source], at);
+    await this.parts.merger.clear(source, target);
+  }
+
+  async #unlink(name: string, profileId: string, generation: string, at: number): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
       const found = await this.parts.links.peek(name);
       const { link } = found;
@@ -147,7 +153,7 @@ export class LinkedEraser {
       // If a merge into this profile is pending, nothing of it is applied yet.
       const own = this.parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.parts.merger.targetOf(own);
-      if (target !== undefined) await this.parts.merger.clear(own, target);
+      if (target !== undefined) await this.#clear(own, target, at);
       if (await this.parts.links.replace(name, link, undefined)) return;
     }
     throw new ServiceError('unavailable');

@@ -301,6 +301,7 @@ t.test('crashes', async (t) => {
               t.same(await staying(redis, prefix, own), [], `after step ${step}`);
               const seen = await count(other, session);
               t.ok(seen <= 1, `${seen} visits after step ${step}`);
+              if (seen === 0) t.ok(await isQueued(other, own), `its rows, after step ${step}`);
             },
           ];
         });
@@ -350,6 +351,25 @@ t.test('crashes', async (t) => {
           await login();
           await resume(other);
           t.equal(await count(other, first), 1, `after step ${step}`);
+        },
+      ];
+    });
+  });
+
+  t.test('an erasure that is completed late takes the rows of a guest who was merged', async (t) => {
+    const [server, other] = await openTwo('merged-rows');
+    await atEachStep(server, async () => {
+      const { s, a, session, first } = newNames();
+      await visit(other, session);
+      await visit(other, first);
+      await other.visitors.link({ customerId: a, sessionId: s });
+      return [
+        () => server.eraser.erase(`c:${a}`),
+        async (step) => {
+          await other.eraser.erase(`c:${a}`);
+          await resume(other);
+          const own = other.links.defaultProfile(`s:${s}`);
+          t.ok(await isQueued(other, own), `after step ${step}`);
         },
       ];
     });
@@ -414,3 +434,7 @@ t.test('crashes', async (t) => {
     t.same(await followShare(other, fresh), ['3']);
   });
 });
+
+async function isQueued({ store }: Server, profileId: string): Promise<boolean> {
+  return (await store.client.hexists(store.keys.erasures, profileId)) === 1;
+}
