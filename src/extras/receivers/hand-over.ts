@@ -6,12 +6,15 @@ import type { HandOver } from '../../app/extra.js';
 import { eventTypeOf, isImport } from '../../events/row.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
+import { together } from '../../together.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
 import { readReceivers } from './receivers.js';
 
 export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
   const queueOf = (receiver: string) => new DeliveryQueue(redis, keys, receiver, highWater);
+  /** Receivers that have a batch: a hand-over is repeated until all have it. */
+  const given = new WeakMap<Buffer, Set<string>>();
   return {
     async handOver(batch, refused) {
       const receivers = await readReceivers(redis, keys);
@@ -21,6 +24,8 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
         .toString()
         .split('\n')
         .filter((line) => line !== '' && !left.has(line) && !isImport(line));
+      const having = given.get(batch) ?? new Set();
+      given.set(batch, having);
       const give = async (receiver: Receiver) => {
         const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
         const dead = taken.length > 0 ? await queueOf(receiver.id).add(taken) : 0;
@@ -29,8 +34,9 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
             { receiver: receiver.id, deliveries: dead },
             'a receiver has too many pending deliveries: the oldest become dead letters',
           );
+        having.add(receiver.id);
       };
-      await Promise.all(receivers.map(give));
+      await together(receivers.filter(({ id }) => !having.has(id)).map(give));
     },
     async erase(erased) {
       for (const { id } of await readReceivers(redis, keys)) await queueOf(id).erase(erased);

@@ -390,6 +390,25 @@ t.test(
 );
 
 t.test(
+  'while a queue takes nothing, the hand-over is repeated, and gives the others nothing twice',
+  async (t) => {
+    const deliveries = await open(t);
+    const { store, handOver } = deliveries;
+    const [one, other] = [await startTool(t), await startTool(t)];
+    const [taking, refusing] = [await deliveries.receiver(one), await deliveries.receiver(other)];
+    const { queue } = store.keys.deliveries(refusing.id);
+    await store.client.set(queue, 'of another type');
+    const identity = { ...WHO, customerId: null, sessionId: 's' };
+    const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
+    const batch = Buffer.from(line);
+    for (let i = 0; i < 3; i++) await t.rejects(handOver.handOver(batch, []));
+    await store.client.del(queue);
+    await handOver.handOver(batch, []);
+    for (const { id } of [taking, refusing]) t.equal((await deliveries.status(id)).pending, 1);
+  },
+);
+
+t.test(
   'a receiver that is removed has nothing waiting, also what is handed over in that moment',
   async (t) => {
     const [deliveries, tool] = [await open(t), await startTool(t)];
