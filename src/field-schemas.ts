@@ -39,7 +39,7 @@ export const boolean = { type: 'boolean' } as const;
 export const count = { type: 'integer', minimum: 1 } as const;
 export const objectOrNull = { type: ['object', 'null'], additionalProperties: true } as const;
 
-/** Of an answer, which may get more fields at any time. */
+/** The schema of an answer, which may get more fields at any time. */
 export const answerOf = (properties: Record<string, object>) => ({
   type: 'object',
   required: Object.keys(properties),

@@ -1,6 +1,5 @@
-// The consumer group of one stream. Each batch has a consumer of its own: while its flusher lives it touches the
-// consumer, and any flusher claims the entries of one that has been idle. So a batch costs one command, not one an
-// entry, however long its insert takes.
+// The consumer group of one stream. Each batch has a consumer of its own, which its flusher touches. Any flusher claims
+// the entries of a consumer that was idle. So holding a batch takes one command at a time, not one for each entry.
 
 import { randomUUID } from 'node:crypto';
 import { pause } from '../backoff.js';

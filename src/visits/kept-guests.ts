@@ -34,7 +34,7 @@ function fingerprintOf(profileId: string): number {
   return bitsAt(profileId, profileId.length - 10);
 }
 
-/** @returns 30 bits of 5 digits. They are rarely 0, as in an empty index. */
+/** @returns 30 bits of 5 digits. They are rarely 0, which marks an empty index. */
 function bitsAt(digits: string, start: number): number {
   let bits = 0;
   for (let i = start; i < start + 5; i++) bits = (bits << 6) ^ digits.charCodeAt(i);
