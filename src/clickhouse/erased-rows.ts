@@ -54,7 +54,7 @@ function named(column: string, list: string): string {
     AND hex(SHA256(assumeNotNull(${column}))) IN {${list}Hashed: Array(String)}`;
 }
 
-/** Query parameters, because ClickHouse logs the text of queries. */
+/** Names are parameters of queries, because ClickHouse logs the text of queries. */
 export function namedParams(names: readonly string[]): Record<string, string[]> {
   const idsOf = (prefix: string) =>
     names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(2));

@@ -34,8 +34,8 @@ export const QUESTIONS = [
 ] as const;
 
 const FILES = ['products', 'rows', 'visitors', 'days', 'steps', ...QUESTIONS];
-// ClickHouse accepts '2026-1-1' and '2026-11-31', so a day must equal ClickHouse's spelling. As subqueries the checks
-// run even if no row matches.
+// ClickHouse accepts '2026-1-1' and '2026-11-31', so a day must equal ClickHouse's spelling. The checks are subqueries,
+// so that they run even if no row matches.
 const isDay = (name: string) => `toString({${name}:Date}) = {${name}:String}`;
 const DAYS = 'days are like 2026-03-01, from 1970-01-01 to 2149-06-06';
 const IN_ORDER = `NOT (SELECT throwIf(NOT (${isDay('from')} AND ${isDay('to')}), '${DAYS}') OR throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))`;

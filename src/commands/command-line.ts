@@ -23,7 +23,6 @@ export interface CommandLine {
   readonly options?: Readonly<Record<string, Option>>;
   readonly operands?: string;
   readonly settings: readonly SettingName[];
-  /** Defaults that override those of the settings. */
   readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
   readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
   readonly example: string;

@@ -1,5 +1,4 @@
-// Ids of events: UUID v7 (RFC 9562, 5.7). Random digits are pooled and time digits cached. Otherwise an id would cost
-// more than its event's line.
+// Ids of events: UUID v7 (RFC 9562, 5.7). For speed, random digits are pooled and time digits cached.
 //
 //   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
 

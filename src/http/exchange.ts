@@ -26,7 +26,7 @@ import { parseQuery, type Query } from './query.js';
 
 /**
  * arriving ──▶ handled ──▶ answered ──▶ ended
- *          └────────────────────────▲
+ *    └────────────────────────▲
  * An abort ends any state.
  */
 type State = 'arriving' | 'handled' | 'answered' | 'ended';

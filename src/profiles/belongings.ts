@@ -91,7 +91,7 @@ export function belongingsOf(itemIndex: FieldIndex | undefined): readonly Belong
       kind: 'i',
       merged: { how: 'united', page: 20, bytesIn: 'itemBytes' },
       indexes: itemIndex ? [itemIndex] : [],
-      // Last, because it verifies the location for everything read before.
+      // The export reads items last, because `listItems` verifies the location for everything read before.
       exported: {
         as: 'items',
         answer: { type: 'array', items: item, description: 'Newest first' },

@@ -55,7 +55,7 @@ export class Emails {
       const key = this.store.keys.members(location.profileId);
       const creator = await this.store.call((client) => client.hget(key, `@${digest}`));
       if (creator !== null) return { location, creator };
-      // A merge moves the digest.
+      // A merge may have moved the digest.
       const now = await this.redirects.locate(profileId);
       if (now?.profileId === location.profileId) return undefined;
       location = now;

@@ -57,7 +57,7 @@ export class Eraser {
         continue;
       }
       const { link, home } = await this.parts.links.peek(name);
-      // Erases the rows of this id, too. An identity that was linked concurrently is another visitor's.
+      // Also erases rows under this id, unless it was linked concurrently: then it is another visitor's.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
     return erased;
@@ -136,7 +136,7 @@ export class Eraser {
     if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
     if (code !== '') await removeKeys(this.parts.store, [keys.share(code)]);
     for (const digest of digests) await this.parts.emails.forgetGone(digest, new Set([profileId]));
-    // Again, because events may have arrived in between.
+    // Rows are queued again, because events may have arrived in between.
     await queueRows(this.parts.store, rows);
     if (wasKnown === 1) this.parts.onErased?.();
     return wasKnown === 1;

@@ -150,7 +150,7 @@ export class LinkedEraser {
       const found = await this.parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
-      // If a merge into this profile is pending, nothing of it is applied yet.
+      // Erases a guest whose merge into this profile has begun. #clearMerged has erased those that are partly applied.
       const own = this.parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.parts.merger.targetOf(own);
       if (target !== undefined) await this.#clear(own, target, at);

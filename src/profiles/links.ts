@@ -137,7 +137,6 @@ export class Links {
     return (await this.store.change(LINK, touched, ['', home, guestsS])) === 1;
   }
 
-  /** Sets the link by compare-and-set. */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.store;
     const own = this.defaultProfile(name);

@@ -31,7 +31,7 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       const salted = salt + name;
       const digest = hash('sha256', salted, 'base64url');
       const bucket = numberOf(digest, 0, BUCKET_DIGITS) % buckets;
-      // C: and S: are c: and s: with a hashed id. `salted` is flat after hash(); `name` is still a rope.
+      // C: and S: are c: and s: with a hashed id. Reads `salted`, which V8 has flattened for hash(), and not `name`.
       const lasts = (salted.charCodeAt(salt.length) | 0x20) === 0x63 ? ofCustomers : ofSessions;
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);

@@ -8,7 +8,7 @@
 // tags have channels per master, others per tag. Operations of a migrating slot come back undone, and are retried. A
 // call costs about the same whatever its size, so a tick sends to one node only.
 //
-// A batch carries the deadline of its oldest operation, minus the time for the reply: nothing is applied after its 503.
+// A batch carries the deadline of its oldest operation, minus the time for the reply.
 
 import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';

@@ -126,7 +126,7 @@ export class Shares {
       const location = await this.find(code);
       if (location === undefined) return undefined;
       const answer = await ask(location);
-      // Checked after the read: a guest who expired and came back doesn't have the code.
+      // The code is checked after the read: a guest who expired and came back doesn't have it.
       if (!isRedirect(answer) && (await this.#has(location, normaliseCode(code))))
         return { profileId: location.profileId, answer: answer as Answer };
     }

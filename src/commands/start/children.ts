@@ -49,7 +49,7 @@ export class Children {
     await Promise.all(all.map(([, member]) => this.#stopOne(member)));
   }
 
-  /** Kills all children. No acknowledged write is lost, because Redis's append-only file has them. */
+  /** Kills all children. Acknowledged writes are not lost: Redis's append-only file has them. */
   kill(): void {
     this.#closing = true;
     for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');

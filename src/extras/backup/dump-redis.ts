@@ -3,7 +3,8 @@
 //   each profile, atomically ──▶ again: profiles that a merge changed (merged-dump.ts) ──▶ all other keys
 //
 // Each profile is consistent in itself. Across slots, the data looks as if a failover had lost the last minutes of some
-// slots; `serve` repairs that. Share codes and indexes are written before their profile, so they are read after it.
+// slots; `serve` repairs that. Share codes and indexes are written before their profile, so a dump that reads them
+// afterwards lacks none.
 
 import { dirname } from 'node:path';
 import pLimit from 'p-limit';

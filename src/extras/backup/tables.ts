@@ -1,9 +1,9 @@
-// The tables of a backup, in the order of dump and restore. Inserting their rows also fills the tables of materialized
-// views (merges, steps, purchases). Views fill products and hours, too, but these have more than the source rows:
-// products of erased events, and the time when an hour's last row was inserted.
+// The tables of a backup, in the order of dump and restore. Materialized views fill merges, steps and purchases, which
+// are not dumped. They fill products and hours, too, but these also have products of erased events, and the times when
+// an hour's last row was inserted.
 //
-// - Products come after events and hours after visits, so that they cover those rows. In a restore, views add the rest.
-// - Days come after visits: visits are deleted after their day is sealed, so a dump without them has the seal.
+// - Products come after events, and hours after visits, so that none is missing for a dumped row.
+// - Days come after visits: visits are deleted after their day is sealed, so a dump that lacks them has the seal.
 // - Totals come after days: a day's row is written after its totals.
 
 import type { ClickHouseClient } from '@clickhouse/client';

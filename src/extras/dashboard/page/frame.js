@@ -39,7 +39,7 @@ export function openPage({ draw, parameters = () => ({}), done = () => {}, ask =
   beginSession(showAll, stop);
 }
 
-/** The address without sorting. */
+/** The address's query without sorting. */
 function asked() {
   const query = new URLSearchParams(location.search);
   for (const name of [...query.keys()]) if (name.startsWith('sort.')) query.delete(name);

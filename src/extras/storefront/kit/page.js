@@ -197,7 +197,7 @@ class Page extends Painted {
   }
 
   saveToMine() {
-    // The friend's list begins with its newest item.
+    // The friend's list begins with the newest item, which is added last, so that it is the newest here, too.
     for (const item of [...this.friend].reverse())
       if (!(keyOf(item) in keys)) addItem({ ...item, source: 'wishlist' });
     toast(this, text(this, 'added'));

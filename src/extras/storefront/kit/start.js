@@ -3,7 +3,7 @@
 // Resolves once requests are allowed: the page is parsed and shown, and there is consent.
 const allowed = new Promise((go) => {
   waiting.push(go);
-  // Under Global Privacy Control, the beacon never runs what waits.
+  // Under Global Privacy Control, the beacon never calls the functions of `waiting`.
   const look = () => isPrivate() && isShown() && go();
   document.addEventListener('readystatechange', look);
   document.addEventListener('prerenderingchange', look);
