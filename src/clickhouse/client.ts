@@ -28,7 +28,7 @@ export function createClickHouse(
   });
 }
 
-/** All rows: for answers of bounded size. */
+/** Holds all rows in memory, so answers must be of bounded size. */
 export async function select<Row>(
   client: ClickHouseClient,
   query: string,

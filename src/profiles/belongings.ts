@@ -7,7 +7,7 @@ import type { Store } from '../redis/store.js';
 import { item } from '../wishlist/item-fields.js';
 import { listItems } from '../wishlist/items.js';
 
-/** In other slots: field -> profiles that may have it. */
+/** An index in other slots: field -> profiles that may have it. */
 export interface FieldIndex {
   /** Call before a profile gets these fields. */
   addAll(fields: readonly string[], profileId: string): Promise<void>;

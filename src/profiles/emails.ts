@@ -84,7 +84,7 @@ export class Emails {
     return before.length - (await this.findGiven(digest)).length;
   }
 
-  /** Removes only stale entries. */
+  /** Removes stale entries of these profiles. */
   async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
   }

@@ -53,7 +53,7 @@ export class Linker {
     if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
     if (!ofSession.exists || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
-    // Also if a failover has lost the customer's link.
+    // The customer is new, or a failover has lost its link.
     if (theirs === undefined) return this.#adopt(customer, session, ofSession);
     const source = {
       profileId: its?.profileId ?? ofSession.home,

@@ -228,7 +228,7 @@ function mergeOf(profileId: string, { link, mergeId }: Target): string {
   return `merge ${profileId} ${link.field} ${mergeId}`;
 }
 
-/** Not an identity, share code or digest of an e-mail address. */
+/** False for an identity, share code or digest of an e-mail address. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
 }

@@ -83,7 +83,7 @@ export class Redirects {
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
-    // In another slot, the profile is the customer's already, whose link was lost in a failover.
+    // In another slot, the customer owns the profile already, and lost only the link to it in a failover.
     const isInItsSlot = bucketOf(profileId) === bucketOf(this.parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
       ? (await this.parts.links.own(session, profileId, customer, generation))?.field ===

@@ -63,7 +63,7 @@ export class Resume {
     const isPending = target !== undefined && target.mergeId === mergeId;
     if (isPending && !(await this.parts.merger.finish(profileId, target)))
       await this.parts.redirects.undo(profileId, target);
-    // It may be listed at another node, if its profile's slot has moved.
+    // The operation is listed at another node if its profile's slot has moved.
     await this.parts.pending.forget(operation);
   }
 }

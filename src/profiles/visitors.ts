@@ -168,7 +168,7 @@ export class Visitors {
     return [await linker.locate(onlyName(who))];
   }
 
-  /** From memory only. */
+  /** Doesn't ask Redis. */
   likelyProfile(who: Identity, mayLink: boolean): string {
     const { links } = this.parts;
     const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);

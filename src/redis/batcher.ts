@@ -152,7 +152,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#groups.set(served.to, served); // others come first in the next tick
   };
 
-  /** Without #dropLate: its answers would be written one by one within a tick. */
+  /** Doesn't call #dropLate: its answers would be written one by one within a tick. */
   #sendWithinTick(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
@@ -212,7 +212,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     }
     group.busy--;
     group.freeChannels.push(channel);
-    // Before the answers, so that Redis doesn't wait.
+    // The next batch is sent before this one is answered, so that Redis doesn't wait.
     if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTick();
     for (let i = 0; i < batch.length; i++) this.#resolve(batch[i] as Op, answers[i] as Answer);

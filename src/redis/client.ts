@@ -24,7 +24,7 @@ export interface RedisConnection {
 
 const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
-/** At a start, for a cluster that forms or fails over. */
+/** When a process starts, a cluster may still form or fail over. */
 const READY_TIMEOUT_MS = 5_000;
 const POLL_MS = 5;
 

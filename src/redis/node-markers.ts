@@ -88,7 +88,7 @@ export class NodeMarkers {
         if (redirectionOf(error as Error)?.kind !== 'ASK') throw error;
         continue; // its slot is migrating
       }
-      // Last: a named marker must exist.
+      // The name comes last: a named marker must exist.
       await this.name(marker);
       this.#named = [...this.#named, marker];
       return marker;

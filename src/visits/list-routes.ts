@@ -24,7 +24,7 @@ export function visitListOperation(visitors: Visitors): Operation {
     read: readVisitList,
     async handle({ productHandles }, { caller, identity }) {
       const { profileId, counts } = await visitors.readAll(identity, caller.mayLink, productHandles);
-      // Joined as text, because an object would lose a handle named __proto__.
+      // Counts are joined as text, because an object would lose a handle named __proto__.
       const fields = productHandles.map((handle, i) => `${JSON.stringify(handle)}:${counts[i]}`);
       return `{"profileId":"${profileId}","counts":{${fields.join()}}}`;
     },

@@ -76,7 +76,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
       for (const { who, exists } of named) if (exists) await clear(who, buyer.profileId, order, identity);
     for (const { who } of named) await visitors.resolve(who, false);
-    // Stored for the first id only: an e-mail address opens a profile's data, and the session may be another person's.
+    // Only the first id gets the address: an address opens a profile's data, and the session may be another person's.
     await profiles.keep(first.who, false, true);
     if (!isBought) return order.state as LeftOut;
     if (!order.isTest) await notes.markDone(order.orderId, note);

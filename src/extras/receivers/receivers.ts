@@ -74,7 +74,7 @@ export class Receivers {
 
   async remove(id: string): Promise<void> {
     const removed = await this.#replace(id, () => '');
-    // Even if there is no receiver: an earlier removal may have failed here.
+    // The queue is cleared even if there is no receiver: an earlier removal may have failed here.
     await this.store.call(() => this.queue(id).clear());
     if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
