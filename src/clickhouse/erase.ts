@@ -1,5 +1,5 @@
 // Deletes the rows of erasures. One mutation per table covers many profiles, since it rewrites all affected parts.
-// ClickHouse keeps the text of mutations, so rows that name an erased identity are deleted by event id.
+// ClickHouse keeps the text of mutations, which must not name an identity: rows that name one are deleted by event id.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { EVERY_PROFILE } from '../identity-rules.js';

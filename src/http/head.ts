@@ -1,5 +1,5 @@
-// Reads all headers in one pass, which costs as much per header as `getHeader`. That would hide a second Content-Length
-// and an empty Transfer-Encoding, which proxies may read differently (request smuggling, RFC 9112, 11.2).
+// Reads all headers in one pass. `getHeader` costs as much per header, and would hide a second Content-Length and an
+// empty Transfer-Encoding, which proxies may read differently (request smuggling, RFC 9112, 11.2).
 
 import type { HttpRequest } from 'uWebSockets.js';
 

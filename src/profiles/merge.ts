@@ -26,7 +26,7 @@ const CLEAR = loadScript<number>('profiles/clearMerge');
 
 /** Seconds that notes are kept: the visitor's next visit may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
-/** Time-outs that a request waits for its merge. A large merge then continues without the request. */
+/** A request waits so many time-outs for its merge. A large merge then continues without the request. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;

@@ -1,4 +1,4 @@
-// Converts our monotonic time to a node's clock, for deadlines. Measured repeatedly, because wall clocks jump.
+// Converts our monotonic time to a node's clock, for deadlines. Wall clocks jump, so it is measured repeatedly.
 
 import type { Redis } from 'ioredis';
 

@@ -15,7 +15,7 @@ export type Keys = ReturnType<typeof createKeys>;
 /** Identity, counts, profile, items, members. */
 export const PROFILE_KINDS = ['v', 'r', 'p', 'i', 'g'] as const;
 export type ProfileKind = (typeof PROFILE_KINDS)[number];
-/** A guest's counts are in its identity. As in lua/includes/retain.lua. */
+/** A guest has its counts in `v`. The list is also in lua/includes/retain.lua. */
 export const GUEST_KINDS = PROFILE_KINDS.filter((kind) => kind !== 'r');
 
 export function bucketOf(profileId: string): string {

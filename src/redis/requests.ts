@@ -4,8 +4,8 @@
 //   (nothing) ──begin──▶ in flight {operation's id, locations} ──end──▶ answered
 //
 // An operation is done at a location (a profile), atomically with an operation record there. If a merge has moved the
-// visitor, a retry fences the old location, which reveals whether the operation was done there or prevents it, and
-// records the new one.
+// visitor, a retry fences the old location: it learns whether the operation was done there, or prevents it. Then it
+// records the new location.
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -42,7 +42,7 @@ export function isNoScript(error: unknown): boolean {
 }
 
 /**
- * On a cluster the first key determines the node. One list, because a JavaScript call throws at some 120,000 arguments.
+ * On a cluster the first key determines the node. Passes one list: a JavaScript call throws at some 120,000 arguments.
  */
 export async function runScript<Reply>(
   client: RedisClient,
