@@ -1,5 +1,4 @@
-// RATE_LIMIT and ANONYMOUS_RATE_LIMIT. Workers divide a limit, so that no request waits for Redis. A caller with one
-// connection gets one worker's share.
+// RATE_LIMIT and ANONYMOUS_RATE_LIMIT. Workers divide a limit, so that no request waits for Redis.
 // All callers share a window of one second, which begins with the first request after the window before. This needs no
 // timers, but around the end of a window a caller may send twice its limit.
 

@@ -1,4 +1,4 @@
-// Erases visitors from Redis. Request records expire after a day; they name only a profile.
+// Erases visitors from Redis.
 //
 // Rows are queued for erasure first, because afterwards nothing leads to them. A concurrent request fails its check of
 // the generation, and then creates a new visitor or nothing.

@@ -1,7 +1,6 @@
 // Erases a linked profile, and then the data in other slots that leads to it; docs/architecture.md has the steps.
 //
-// Members are listed before their links, and leftovers stay until the last step, so every step is idempotent. After a
-// crash, resume.ts or a request that finds a dead link continues.
+// Members are listed before their links, and leftovers stay until the last step, so every step is idempotent.
 
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';

@@ -4,8 +4,6 @@
 // `meta` names every marker (field `marker:<stream>`), and a named marker is never made again: a node that has its
 // slot, but not the marker, has lost its data. A node without named markers is new, and gets one, except the node of
 // `meta`. Streams are in the slots of markers, so migrations don't hide them.
-//
-// To accept a node's loss, HDEL its markers from `meta`.
 
 import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';

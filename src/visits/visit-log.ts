@@ -1,5 +1,4 @@
-// The log of visits: a line per visit and an entry per batch, atomic with the counts. While the slot of a node's stream
-// migrates, the node's visits wait.
+// The log of visits: a line per visit and an entry per batch, atomic with the counts.
 
 import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';

@@ -1,6 +1,6 @@
 // Product updates and their alerts. An update stays in the journal until all its alerts are sent. If a process dies,
-// another one finishes an entry that it finds in two consecutive scans. PUT is answered after the alerts are sent, a
-// webhook before. A product's newest version wins: it is Shopify's `updated_at`, or else the time of arrival.
+// another one finishes an entry that it finds in two consecutive scans. A product's newest version wins. The version is
+// Shopify's `updated_at`, or else the time of arrival.
 
 import { backoffMs, pause } from '../../backoff.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -24,7 +24,6 @@ export interface ProductsSpec extends NotifierSpec {
   readonly scanMs?: number | undefined;
 }
 
-/** Methods throw ServiceError `unavailable`. */
 export class Products {
   readonly #store: Store;
   readonly #spec: ProductsSpec;

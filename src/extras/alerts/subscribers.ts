@@ -26,7 +26,6 @@ interface Entry extends Batched<undefined> {
   readonly profileId: string;
 }
 
-/** Methods throw ServiceError `unavailable`. */
 export class Subscribers implements ItemIndex {
   readonly #store: Store;
   readonly #additions: Batcher<Entry, undefined>;

@@ -1,6 +1,6 @@
 // Backs up a running deployment: Redis first, then ClickHouse. An event stays in Redis until ClickHouse confirms it, so
 // the backup has each event from one or both; its id makes it one row. In the other order, an event flushed in between
-// would be missing. The backup has everything that was acknowledged before it began; later data may be incomplete.
+// would be missing.
 
 import { chmod, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -18,7 +18,7 @@ export interface ImportRow {
   readonly isStockKnown: boolean;
 }
 
-/** Maximum bytes of an item's properties, as in POST /item/add. */
+/** Bytes, as in POST /item/add. */
 const MAX_PROPERTIES = 16 * 1024;
 /** A row's time may be so far in the future, because clocks differ. */
 const AHEAD_MS = 60_000;

@@ -1,7 +1,6 @@
 // Executes the erasures of open requests. Every `serve` has a worker; the one with the lease works. A failed request is
-// retried with a back-off and doesn't delay others. A request stays open until `flush` has erased its visitor's rows.
-// If a worker pauses for longer than its lease, two may work: at worst, a visitor who returns in between is erased
-// twice.
+// retried with a back-off and doesn't delay others. If a worker pauses for longer than its lease, two may work: at
+// worst, a visitor who returns in between is erased twice.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -39,7 +39,6 @@ export interface OpenRequest {
   readonly kept: string;
 }
 
-/** Methods throw ServiceError `unavailable`. */
 export class Compliance {
   /** @param onUnreadable called for a request that can't be parsed, which is skipped but stays stored */
   constructor(

@@ -46,7 +46,6 @@ export interface ExporterParts {
   readonly belongings: readonly Belonging[];
 }
 
-/** Methods throw ServiceError `unavailable`. */
 export class Exporter {
   constructor(private readonly parts: ExporterParts) {}
 

@@ -1,5 +1,5 @@
 // GET /wishlist/share/:code, a share link's page. Signed requests of Shopify's app proxy get Liquid, others a whole
-// document. The page shows items, and nothing about the visitor.
+// document.
 
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../../errors.js';
