@@ -80,7 +80,6 @@ async function run(spec: FlusherSpec, signals: EndSignals): Promise<void> {
   await Promise.all(loops.values());
 }
 
-/** Starts the loops of a master's two streams. */
 function streamStarter(spec: FlusherSpec, signals: EndSignals) {
   const { redis, keys, clickhouse, metrics = new Registry(), abandonedMs, handOver } = spec;
   const erasures = erasuresReader(redis, keys);

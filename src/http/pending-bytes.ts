@@ -69,7 +69,6 @@ export class PendingBytes {
     return this.#pending.has(answer);
   }
 
-  /** Call `makeRoom` first. */
   exchange(answer: PendingAnswer, bytes: number): void {
     if (!this.#pending.has(answer)) return;
     this.#bytes += bytes - answer.bytes;

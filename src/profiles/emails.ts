@@ -17,7 +17,7 @@ const MAX_PROFILES = 100;
 
 export interface Indexed {
   readonly profileId: string;
-  /** Identity with this default profile, or ''. */
+  /** The identity that gave the address; '' if it has another default profile. */
   readonly creator: string;
 }
 

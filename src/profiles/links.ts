@@ -156,8 +156,8 @@ export class Links {
   }
 
   /**
-   * Makes an identity's home a customer's. @returns the identity's link, maybe another one; undefined if this
-   * generation was erased, or the home is another visitor's
+   * Makes a customer the owner of an identity's home. @returns the identity's link, maybe another one; undefined if
+   * this generation was erased, or the home is another visitor's
    */
   async own(
     name: string,

@@ -59,8 +59,8 @@ export function createKeys(prefix: string) {
     /** hash: `<product>:<variant>` -> item */
     items: ofProfile('i'),
     /**
-     * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity with this default profile, or '';
-     * merged profile -> mergeId. Before the merge is applied, '' or `+<generation> <owner>` (if it was linked)
+     * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity that gave it, or '' if this isn't its
+     * default profile; merged profile -> mergeId, until applied '', or `+<generation> <owner>` if it was linked
      */
     members: ofProfile('g'),
     /** hash: see lua/profiles/applyMergePage.lua */
