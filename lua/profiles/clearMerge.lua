@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Removes the source of a merge whose target was erased.
--- KEYS[1] identity with this default profile   KEYS[2] profile   KEYS[3..6] journals
+-- KEYS[1] identity whose default profile is the source   KEYS[2] source   KEYS[3..6] the source's journals
 -- ARGV[1..2] deadline, target   ARGV[3] target's profile and generation
 -- Returns 1; 0 if the source has another target.
 -- Errors: EXPIRED -1.

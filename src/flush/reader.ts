@@ -5,7 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import { ENTRY } from '../events/stream.js';
 
 export interface Batch {
-  /** Lines in the memory given to `collectBatch`, which the next batch overwrites. */
+  /** A view of the memory given to `collectBatch`. It is valid until another call gets the same memory. */
   readonly lines: Buffer;
   readonly rows: number;
   readonly entries: readonly Entry[];

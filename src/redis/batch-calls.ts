@@ -7,7 +7,7 @@ import { ScriptCall } from './script-call.js';
 import { type Script, withFlags } from './scripts.js';
 import type { NOT_HERE, Sender } from './sender.js';
 
-/** `done` or `failed` is called once, maybe within `add`. */
+/** Either `done` or `failed` is called, once. This may happen before `Batcher.add` returns. */
 export interface Batched<Answer> {
   /** By `performance.now()`. The batcher sets it. */
   deadline: number;

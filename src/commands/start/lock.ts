@@ -102,7 +102,7 @@ async function listen(near: string, folder: string, pid: number): Promise<Conten
   };
 }
 
-/** @returns an owner's pid, '' for a contender, undefined if nothing listens */
+/** @returns an owner's pid, or 'unknown' if it doesn't answer; '' for a contender; undefined if nothing listens */
 async function ask(path: string): Promise<string | undefined> {
   const socket = connect({ path });
   const late = setTimeout(() => socket.destroy(new Error('silent')), ANSWER_MS);

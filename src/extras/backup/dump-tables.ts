@@ -25,7 +25,7 @@ export async function dumpTable(
       clickhouse_settings: {
         format_custom_escaping_rule: 'Escaped',
         format_custom_result_after_delimiter: END,
-        // Rows that replace each other are in one partition, because the partition key begins the sort key.
+        // Rows that replace each other have the same sort key, which determines their partition.
         do_not_merge_across_partitions_select_final: 1,
         max_execution_time: 0,
         max_result_rows: '0',
