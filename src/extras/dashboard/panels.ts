@@ -1,7 +1,6 @@
 // The statement of each panel, over the views of docs/analysts.md. No SQL comes from the browser.
 //
-// ClickHouse plans a parameterized view twice, and in a small shop planning takes two thirds of the CPU time. So panels
-// contain the SELECT of such a view in place of its name.
+// Panels contain a parameterized view's SELECT in place of its name, because ClickHouse plans such a view twice.
 
 import { definitionOf } from '../../clickhouse/views.js';
 import { largestOf, summed } from './largest.js';

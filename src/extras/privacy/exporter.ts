@@ -1,6 +1,6 @@
 // Exports a visitor's data from Redis, and the ClickHouse rows of the visitor's profiles and identities. It streams
-// JSON, since the rows may not fit into memory. It sends nothing before ClickHouse has answered for the first table, so
-// that an unreachable ClickHouse means an error and not half an export.
+// JSON, since the rows may not fit into memory. It sends nothing before ClickHouse has answered for the first table: if
+// ClickHouse is away, the answer is an error.
 
 import { isIdentityName } from '../../clickhouse/erased-rows.js';
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
