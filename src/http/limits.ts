@@ -1,6 +1,6 @@
 // RATE_LIMIT and ANONYMOUS_RATE_LIMIT. Workers divide a limit, so that no request waits for Redis.
-// All callers share a window of one second, which begins with the first request after the window before. This needs no
-// timers, but around the end of a window a caller may send twice its limit.
+// All callers share a window of one second, which begins with the first request after the window before. Around the
+// end of a window a caller may send twice its limit.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';

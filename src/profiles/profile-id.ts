@@ -1,6 +1,6 @@
 // An identity's default profile id: `<bucket>.<kind><hash>`, from SHA-256 of salt and name. Servers that race make the
-// same id, reads need no write, and without the salt it can't be computed. (As good as HMAC, and a quarter cheaper: a
-// truncated digest has no length extension.)
+// same id, reads need no write, and without the salt it can't be computed. (As good as HMAC: a truncated
+// digest has no length extension.)
 
 import { hash } from 'node:crypto';
 
