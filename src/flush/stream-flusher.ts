@@ -38,7 +38,7 @@ export async function flushStream(stream: FlushedStream, { drain, abort }: EndSi
   const ended = new AbortController();
   void group.keepHeld(ended.signal);
   const read = async () => {
-    const batch = await repeat(stream, () => group.read(), drain).catch(() => undefined);
+    const batch = await retry(stream, () => group.read(), drain).catch(() => undefined);
     if (batch?.wasAbandoned)
       log.warn({ rows: batch.rows }, 'entries that a flusher has left pending are read again');
     return batch;
@@ -60,7 +60,7 @@ export async function flushStream(stream: FlushedStream, { drain, abort }: EndSi
 /** Never throws: a batch that fails for good stays pending. */
 async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSignal): Promise<void> {
   const { group, metrics, log, handOver } = stream;
-  const untilDone = <T>(act: () => Promise<T>) => repeat(stream, act, signal);
+  const untilDone = <T>(act: () => Promise<T>) => retry(stream, act, signal);
   try {
     const lines = withoutErased(batch.lines, await stream.erasures());
     const refused = await insertLines(lines, {
@@ -87,7 +87,7 @@ async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSigna
   }
 }
 
-async function repeat<T>(
+async function retry<T>(
   { log, backoff }: Pick<FlushedStream, 'log' | 'backoff'>,
   act: () => Promise<T>,
   signal: AbortSignal,

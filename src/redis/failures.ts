@@ -4,7 +4,6 @@
 //   refused   until an operator acts: 503
 //   unknown   WRONGTYPE, a TypeError of ours, …: a bug, 500
 
-import { constants } from 'node:os';
 import { certificateFault } from '../certificates.js';
 import { AwayError, overloaded, ServiceError, StartupError } from '../errors.js';
 import { SilentConnectionError } from './silence.js';
@@ -12,10 +11,23 @@ import { SilentConnectionError } from './silence.js';
 /** https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ and redis's server.c */
 const PASSING_REPLY = /^(LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|READONLY|MOVED|ASK|UNBLOCKED) /;
 const REFUSING_REPLY = /^((OOM|MISCONF|NOREPLICAS|BUSY|NOAUTH|NOPERM|WRONGPASS) |ERR max number of clients)/;
-/** Errors of the operating system, such as ENOENT of a unix socket that does not exist yet, and of `getaddrinfo`. */
-const SOCKET_CODES = new Set([...Object.keys(constants.errno), 'EHOSTDOWN', 'ENOTFOUND', 'EAI_AGAIN']);
-/** These last until an operator changes the rights of a unix socket. */
-for (const code of ['EACCES', 'EPERM']) SOCKET_CODES.delete(code);
+const SOCKET_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EHOSTDOWN',
+  'ENETDOWN',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENOENT', // a unix socket that does not exist yet
+  'EADDRNOTAVAIL',
+  'EMFILE',
+  'ENFILE',
+]);
 const CONNECTION_MESSAGE = new RegExp(
   `^(${[
     'Connection is closed\\.',

@@ -1,6 +1,6 @@
 // Compiles schemas, and turns ajv's errors into the `issues` of an answer: every fault, with its path and a sentence.
 
-import { _, Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { _, Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
 import {
   fitsBytes,
@@ -201,11 +201,9 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
 }
 
 export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
-  // Compiled at the first call, because all schemas take 0.2 s of CPU, and most processes need few of them.
-  let validate: ValidateFunction | undefined;
+  const validate = ajv.compile({ ...schema, $async: false });
   const maxima = listMaxima(schema);
   return (data) => {
-    validate ??= ajv.compile({ ...schema, $async: false });
     const isValid = validate(maxima.length === 0 ? data : shortened(data, maxima));
     return isValid ? NO_FAULTS : toIssues(validate.errors ?? []);
   };

@@ -1,47 +1,90 @@
-// Resolves host names with /etc/hosts, then c-ares, but without the search list of /etc/resolv.conf. Node's dns.lookup
+// Resolves host names with /etc/hosts, then c-ares and the search list of /etc/resolv.conf. Node's dns.lookup
 // blocks one of few threads, so a silent name server would delay all receivers.
 
 import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 
-/** @throws an error with a `code` */
+/** @returns at least one address @throws an error with a `code` */
 export type Resolve = (host: string) => Promise<LookupAddress[]>;
 
 export interface ResolverOptions {
   readonly hostsFile?: string;
+  readonly resolvConf?: string;
   /** Name servers as `address:port`, instead of those in /etc/resolv.conf. */
   readonly servers?: readonly string[];
-  /** Timeout of the first query to a server; it doubles for the second. */
+  /** Timeout of the first query; it doubles for the second. */
   readonly questionMs?: number;
+  /** Timeout of all queries for a name. */
+  readonly limitMs?: number;
 }
 
+const LIMIT_MS = 10_000;
+const QUESTION_MS = 2_000;
+const TRIES = 2;
+const ABSENT = ['ENOTFOUND', 'ENODATA'];
+
 export function createResolve(options: ResolverOptions = {}): Resolve {
-  const { hostsFile = '/etc/hosts', servers, questionMs = 1_000 } = options;
+  const { hostsFile = '/etc/hosts', resolvConf = '/etc/resolv.conf', servers } = options;
+  const { questionMs = QUESTION_MS, limitMs = LIMIT_MS } = options;
   return async (host) => {
-    const known = inHosts(hostsFile, host);
+    const known = inHosts(read(hostsFile), host);
     if (known.length > 0) return known;
-    const resolver = new Resolver({ timeout: questionMs, tries: 2 });
+    const resolver = new Resolver({ timeout: questionMs, tries: TRIES });
     if (servers !== undefined) resolver.setServers(servers);
-    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-    const found = [...addressesOf(four, 4), ...addressesOf(six, 6)];
-    if (found.length === 0 && four.status === 'rejected') throw four.reason;
-    return found;
+    const timer = setTimeout(() => resolver.cancel(), limitMs);
+    try {
+      return await firstOf(resolver, candidates(read(resolvConf), host));
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      throw code === 'ECANCELLED' ? Object.assign(new Error('late'), { code: 'ETIMEOUT' }) : error;
+    } finally {
+      clearTimeout(timer);
+    }
   };
 }
 
-function addressesOf(answer: PromiseSettledResult<string[]>, family: number): LookupAddress[] {
-  return answer.status === 'fulfilled' ? answer.value.map((address) => ({ address, family })) : [];
+async function firstOf(resolver: Resolver, names: readonly string[]): Promise<LookupAddress[]> {
+  for (const [i, name] of names.entries()) {
+    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+    const found = answers.flatMap((answer, n) =>
+      answer.status === 'fulfilled'
+        ? answer.value.map((address) => ({ address, family: n === 0 ? 4 : 6 }))
+        : [],
+    );
+    if (found.length > 0) return found;
+    const failure = answers.find((one) => one.status === 'rejected' && !ABSENT.includes(one.reason.code));
+    const isLast = i === names.length - 1;
+    if (failure?.status === 'rejected') throw failure.reason;
+    if (isLast && answers[0].status === 'rejected') throw answers[0].reason;
+  }
+  return [];
 }
 
-function inHosts(file: string, host: string): LookupAddress[] {
-  if (!existsSync(file)) return [];
-  return readFileSync(file, 'utf8')
-    .split('\n')
-    .flatMap((line) => {
-      const [address = '', ...names] = line.replace(/#.*/s, '').trim().toLowerCase().split(/\s+/);
-      const family = isIP(address);
-      return family !== 0 && names.includes(host.toLowerCase()) ? [{ address, family }] : [];
-    });
+function read(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n');
+  } catch {
+    return [];
+  }
+}
+
+function inHosts(lines: readonly string[], host: string): LookupAddress[] {
+  return lines.flatMap((line) => {
+    const [address = '', ...names] = line.replace(/#.*/s, '').trim().toLowerCase().split(/\s+/);
+    const family = isIP(address);
+    return family !== 0 && names.includes(host.toLowerCase()) ? [{ address, family }] : [];
+  });
+}
+
+/** Returns the names to try for a host. See resolv.conf(5), `search` and `ndots`. */
+function candidates(lines: readonly string[], host: string): string[] {
+  if (host.endsWith('.')) return [host];
+  const words = lines.map((line) => line.trim().split(/\s+/));
+  const search = words.findLast(([key]) => key === 'search' || key === 'domain')?.slice(1) ?? [];
+  const options = words.filter(([key]) => key === 'options').flat();
+  const ndots = Number(options.findLast((one) => one.startsWith('ndots:'))?.slice('ndots:'.length) ?? 1);
+  const longer = search.filter((domain) => domain !== '.').map((domain) => `${host}.${domain}`);
+  return host.split('.').length > ndots ? [host, ...longer] : [...longer, host];
 }

@@ -119,7 +119,7 @@ t.test('receivers that are slow, or whose name server is silent, delay no other'
     ...names,
     ...Object.fromEntries(SILENT.map((name) => [name, null])),
   });
-  const resolve = createResolve({ servers: [dns.at], questionMs: LONG_MS });
+  const resolve = createResolve({ servers: [dns.at], questionMs: LONG_MS, limitMs: LONG_MS });
   const deliveries = await openDeliveries(t, await startTestRedis(t), 'names', resolve);
   const [good, slow] = [await startTool(t), await startTool(t)];
   slow.answer = () => {};
@@ -167,7 +167,7 @@ t.test('names of /etc/hosts come before those of DNS', async (t) => {
     }),
     'hosts',
   );
-  const resolve = createResolve({ hostsFile, servers: [dns.at], questionMs: 100 });
+  const resolve = createResolve({ hostsFile, resolvConf: '', servers: [dns.at], limitMs: 300 });
   const addresses = async (name: string) => (await resolve(name)).map(({ address }) => address);
   t.same(await addresses('a.example'), ['10.0.0.1', '10.0.0.2', 'fd00::1']);
   t.same(await addresses('a2'), ['10.0.0.1']);
@@ -175,6 +175,30 @@ t.test('names of /etc/hosts come before those of DNS', async (t) => {
   await t.rejects(resolve('c'), { code: 'ENOTFOUND' });
   const silent = new Addresses(true, resolve).check('http://silent.example/');
   await t.rejects(silent, { message: 'does not resolve (ETIMEOUT)' }, 'a silent name server is given up');
+});
+
+t.test('short names are asked for under the search list, long ones first as they are', async (t) => {
+  const dns = await startNameServer(t, {
+    'n8n.tools.svc': '127.0.0.1',
+    'a.b': '127.0.0.2',
+    'a.b.tools.svc': '127.0.0.3',
+  });
+  const found = async (conf: string, name: string) => {
+    dns.asked.length = 0;
+    const resolvConf = join(t.testdir({ conf }), 'conf');
+    const [first] = await createResolve({ resolvConf, servers: [dns.at] })(name);
+    return [first?.address, [...new Set(dns.asked)]];
+  };
+  const search = 'nameserver 127.0.0.1\nsearch svc tools.svc\n';
+  t.same(await found(search, 'n8n'), ['127.0.0.1', ['n8n.svc', 'n8n.tools.svc']]);
+  t.same(await found(search, 'a.b'), ['127.0.0.2', ['a.b']]);
+  t.same(await found(`${search}options timeout:1 ndots:5\n`, 'a.b'), [
+    '127.0.0.3',
+    ['a.b.svc', 'a.b.tools.svc'],
+  ]);
+  t.same(await found(search, 'a.b.'), ['127.0.0.2', ['a.b']]);
+  await t.rejects(found(search, 'nobody'), { code: 'ENOTFOUND' });
+  await t.rejects(found('', 'n8n'), { code: 'ENOTFOUND' });
 });
 
 t.test('an answer may take 15 s', async (t) => {
