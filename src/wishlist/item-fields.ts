@@ -1,5 +1,5 @@
 // The fields of an item, in the order of answers, for schemas, storage, exports and payloads. For speed, `readItem`
-// (src/validation/requests.ts) and `Items.add` copy field by field; the compiler checks that they have all.
+// (src/validation/requests.ts) and `addPayload` copy field by field; the compiler checks that they have all.
 
 import {
   answerOf,
