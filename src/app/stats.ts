@@ -1,4 +1,4 @@
-// Composes `/metrics`: the metrics of this worker and its siblings, and those that are read from Redis.
+// Composes `/metrics`: the metrics of this worker and its siblings, and metrics read from Redis.
 
 import { Registry } from 'prom-client';
 import { type Backlog, backlogMetrics } from '../http/backlog-metrics.js';

@@ -11,7 +11,7 @@ import type { HeldBatch, Refused, StreamGroup } from './group.js';
 import { insertLines } from './insert-lines.js';
 import type { FlushMetrics } from './metrics.js';
 
-/** All lines of a flushed batch, and those that ClickHouse refused: they come again if an operator retries them. */
+/** All lines of a flushed batch, and the lines that ClickHouse refused, which an operator may retry later. */
 export type HandedOver = readonly [lines: Buffer, refused: readonly Refused[]];
 
 export interface FlushedStream {

@@ -87,7 +87,7 @@ export interface OperationDoc {
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
-  /** Error codes besides those that codesOf() in openapi.ts adds. */
+  /** Error codes of this operation. codesOf() in openapi.ts adds the common codes. */
   readonly refusals?: readonly ErrorCode[];
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
   readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };

@@ -67,7 +67,7 @@ export class Shares {
         await this.#write(drawn, location.profileId);
       }
       made = await share(code).catch(async (error: unknown) => {
-        // Nobody knows the code yet.
+        // The code was not published, so its key can be removed.
         if (drawn !== undefined && error instanceof ServiceError && error.code === 'overloaded')
           await this.#write(drawn, '').catch(() => {});
         throw error;

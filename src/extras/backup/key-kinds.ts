@@ -9,7 +9,7 @@ export interface KeyKind {
 
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
-/** Replies that a running process waits for. After a restore nobody does, so a backup leaves them out. */
+/** Replies to running processes. A backup leaves them out, because after a restore no process waits for them. */
 const SENDER_CHANNEL = /^\{[^}]+\}:channel:/;
 
 /** @param name without `<prefix>:` @returns undefined if a backup leaves the key out */
