@@ -127,7 +127,6 @@ function createProgram<Name extends CommandName>(
   };
 }
 
-/** Resolves at the first signal. The second one calls `last`, and ends the process. */
 function firstSignal(last: () => void): Promise<StopSignal> {
   return new Promise((resolve) => {
     let asked = false;

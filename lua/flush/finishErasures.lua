@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Removes finished erasures, unless they were queued again.
 -- KEYS[1] erasures
--- ARGV[1], ARGV[2], ... profile, expected value, ...
+-- ARGV[1], ARGV[2], ... profile or identity, expected value, ...
 -- Returns 1.
 
 for i = 1, #ARGV, 2 do

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Last step of a merge, once the target and its replica have everything.
--- KEYS[1] identity with this default profile   KEYS[2] source   KEYS[3..6] journals
+-- KEYS[1] identity whose default profile is the source   KEYS[2] source   KEYS[3..6] journals
 -- ARGV[1..4] deadline, target, guest's link, its new link
 -- Returns 1; 0 if the merge was finished before.
 -- Errors: EXPIRED -1.

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Queues erasures of rows up to a moment. Later rows may belong to new visitors with the same ids.
--- KEYS[1] erasures: profile -> `<moment by the clocks of serve> <moment by this Redis's clock>`, ms since 1970
--- ARGV[1] deadline   ARGV[2] the moment by the clocks of `serve`   ARGV[3] its age, ms   ARGV[4..] profiles
+-- KEYS[1] erasures: name -> `<moment by the clocks of serve> <moment by this Redis's clock>`, ms since 1970
+-- ARGV[1] deadline   ARGV[2] the moment by the clocks of `serve`   ARGV[3] its age, ms
+-- ARGV[4..] names: profiles, identities, or `*`
 -- Returns 1.
 -- Errors: EXPIRED -1.
 

@@ -1,5 +1,5 @@
 -- First step of a merge: moves a profile's hashes into journals, and notes its target.
--- KEYS[1] identity with this default profile   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
+-- KEYS[1] identity whose default profile is KEYS[2]   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
 -- ARGV[1] deadline   ARGV[2] generation, empty for a guest   ARGV[3] target, `<profile> <generation> <mergeId>`
 -- ARGV[4], ARGV[5] guest's new link, identity   ARGV[6] required owner of a linked profile
 -- Returns the profile's target: ARGV[3], or an earlier merge's. It begins with `!` while the merge is pending.

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Restores a profile from its journals, if the target of its merge was erased.
--- KEYS[1] identity with this default profile   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
+-- KEYS[1] identity whose default profile is KEYS[2]   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
 -- ARGV[1..2] deadline, target   ARGV[3] guest's link, empty for a linked profile   ARGV[4] guest's TTL, seconds
 -- Returns 1; 0 if target or link differ.
 -- Errors: EXPIRED -1.

@@ -39,7 +39,7 @@ if stream ~= '' then
   if failed and string.find(failed, 'non local key', 1, true) then
     return -7
   elseif failed then
-    waiting = { 0, math.huge } -- the stream is full: visits are counted, not logged
+    waiting = { 0, math.huge } -- as if the stream were full: visits are counted, not logged
   end
 end
 

@@ -29,7 +29,6 @@ export class Outages {
     private readonly now = () => performance.now(),
   ) {}
 
-  /** Ignores codes other than 503. */
   refused(code: ErrorCode, overload?: Overload, sentence: string = ERRORS[code].sentence): void {
     if (ERRORS[code].status !== 503) return;
     const isOfRedis = sentence === ERRORS.unavailable.sentence;

@@ -85,7 +85,7 @@ async function eraseProfiles(
   }
 }
 
-/** Rows of other profiles that name an identity: orders, and sessions that changed their customer. */
+/** Erases rows of other profiles that name an identity: orders, and sessions that changed their customer. */
 async function eraseNaming(
   client: ClickHouseClient,
   erase: Erase,

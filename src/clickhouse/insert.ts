@@ -31,7 +31,7 @@ const SETTINGS = {
   date_time_input_format: 'best_effort',
 } as const;
 
-// No visit is twice in an insert; the check would take a third of the insert's CPU.
+// No visit is twice in an insert. Looking for repeats would take a third of the insert's CPU.
 const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
 
 /** @param lines TabSeparated; times in seconds, with milliseconds as decimals */

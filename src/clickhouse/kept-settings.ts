@@ -1,4 +1,4 @@
-// Settings stored by `flush`, so that a command without them can't delete visits or change views by accident.
+// Settings stored in ClickHouse, so that a command without them can't delete visits or change views by accident.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';

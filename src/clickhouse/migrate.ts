@@ -36,7 +36,7 @@ export function loadMigrations(): Migration[] {
 }
 
 /**
- * @param options `given`: other migrations, without views
+ * @param options with `given`, runs these migrations instead, and creates no views
  * @throws StartupError if the database is newer than this program, or a recorded migration has changed
  */
 export async function migrate(

@@ -1,4 +1,5 @@
-// Loads the analysts' views. Each start replaces all: a view with `*` gets new columns, and changes by hand are undone.
+// Loads the analysts' views. Each run of migrate.ts replaces all: a view with `*` gets new columns, and changes by hand
+// are undone.
 
 import { readFileSync } from 'node:fs';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';

@@ -1,4 +1,5 @@
-// Streams all rows of a visitor for an export, as analysts see them, but without FINAL, which would sort whole tables.
+// Streams all rows of a visitor for an export, as analysts see them. Events and visits are read without FINAL, which
+// would sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';

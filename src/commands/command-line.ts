@@ -107,7 +107,7 @@ export const COMMAND_LINES = {
   dashboard: {
     about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
-    // Others reach the dashboard only through a proxy, which has TLS.
+    // Other machines must reach the dashboard through a proxy, which has TLS.
     fallbacks: { HOST: '127.0.0.1' },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',

@@ -29,7 +29,7 @@ export async function migrate({ config, options, stdout }: Program<'migrate'>): 
     }
     const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
     const ran = await runMigrations(client, database, { cluster, timeZone });
-    // Defaults are not stored, because a backup may be restored later, and has settings of its own.
+    // Defaults of these two are not stored, because a backup may be restored later, and has settings of its own.
     const { VISIT_RETENTION_DAYS, SHOP_TIMEZONE } = config;
     await keepSettings(client, database, {
       CLICKHOUSE_CLUSTER: cluster,

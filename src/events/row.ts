@@ -180,7 +180,7 @@ export interface OrderHead {
   readonly isTest: boolean;
 }
 
-/** The same state of an order has the same event_id. @param at arrival */
+/** The same state of an order has the same event_id. @param at when the order arrived */
 export function encodeOrderLine(
   at: number,
   { profileId, identity }: { readonly profileId: string; readonly identity: Identity },

@@ -10,7 +10,7 @@ export interface Inserter {
   readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
   readonly onError: (blame: Blame) => void;
-  /** Throws if another process has finished the batch. */
+  /** Throws if another flusher has claimed entries of the batch. */
   readonly confirm: () => Promise<void>;
   readonly signal: AbortSignal;
   readonly backoff?: Backoff | undefined;

@@ -39,9 +39,9 @@ const LARGEST_PAGE = 1_000;
 export const PAGE_BYTES = 1_000_000;
 
 const NEWLINE = 0x0a;
-/** `line` is a UInt16. */
+/** ClickHouse's column `line` is a UInt16. */
 const MOST_LINES = 65_536;
-/** `entry` is a UInt32. */
+/** Numbers from here on are for entries of another millisecond: the upper half of the column `entry`, a UInt32. */
 const OTHER_MILLISECOND = 2 ** 31;
 
 /**

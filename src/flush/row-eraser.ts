@@ -1,7 +1,7 @@
 // Executes erasures in ClickHouse, dead letters and deliveries. Every flusher runs it; all steps are idempotent, and an
 // erasure is forgotten only after all its parts.
-// An erasure is due once all entries present when it was read have left the streams. This compares stream ids, not
-// clocks: ids run ahead of a clock that was set back.
+// An erasure is due once all entries that were present IN_FLIGHT_MS after it was read have left the streams. This
+// compares stream ids, not clocks: ids run ahead of a clock that was set back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';

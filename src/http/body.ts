@@ -14,7 +14,7 @@ const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
 const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
 const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 
-/** The largest body, 1 MiB, has 725 TCP segments, or 1,025 chunks of 1 KB. */
+/** A body of 1 MiB has 725 TCP segments, or 1,025 chunks of 1 KB. */
 const MAX_CHUNKS = 1_200;
 const LEAST_CAPACITY = 512;
 /** Limit of all unfinished bodies together. Beyond it, the oldest ones are refused. */
@@ -24,7 +24,7 @@ const SWEEP_MS = 500;
 /** uWebSockets.js counts in steps of 4 s, so its time-out of 10 s may come after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** For each body, one of these is called once. */
+/** At most one of these is called for each body: none if the caller ends the reading. */
 export interface BodyCallbacks {
   bodyComplete(body: Buffer): void;
   bodyUnread(error: ServiceError): void;

@@ -36,7 +36,7 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/** Normalises an image's address. @returns undefined unless it is `https:` at a listed host */
+/** Normalises an image's address. @returns undefined unless it is `https:` at a listed host, without a user */
 export function imageAddress(
   address: string | null,
   { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },

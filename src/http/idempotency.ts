@@ -1,4 +1,4 @@
-// The Idempotency-Key header, for all writes except webhooks and batches.
+// The Idempotency-Key header, for all writes except webhooks, batches and PATCH /receivers/{id}.
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';

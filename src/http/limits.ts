@@ -126,7 +126,7 @@ export class RateLimits {
     this.#callers?.charge(key, requests);
   }
 
-  /** False for app-proxy requests, which come from Shopify's addresses, unless trusted proxies name the visitors'. */
+  /** Also false for app-proxy requests: their address is Shopify's, unless trusted proxies name the visitor's. */
   #isAnonymous(caller: Caller | undefined, key: string): boolean {
     if ((caller?.account ?? null) !== null) return false;
     return (caller?.kind !== 'storefront' || this.#trustedProxies > 0) && !isLoopback(key);

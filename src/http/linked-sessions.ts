@@ -1,5 +1,5 @@
-// Refuses linked sessions: with LINKED_SESSIONS=closed, since after a logout the session's id must not open the
-// customer's wishlist; and always with a publishable key, because that is public.
+// Refuses linked sessions: always with a publishable key, because that is public; through the app proxy with
+// LINKED_SESSIONS=closed, since after a logout the session's id must not open the customer's wishlist.
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';

@@ -6,7 +6,6 @@ import { KeyRing } from '../key-ring.js';
 const LAST_MS = 1_000;
 const BEARER = /^Bearer +(\S+) *$/i;
 
-/** Returns the Bearer token; '' if there is none. */
 export function bearerOf(authorization: string): string {
   return BEARER.exec(authorization)?.[1] ?? '';
 }

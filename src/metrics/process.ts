@@ -25,7 +25,6 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
   return watchEventLoop(registry);
 }
 
-/** A late timer shows how long requests have to wait. */
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',

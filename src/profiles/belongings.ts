@@ -31,7 +31,7 @@ export interface Belonging {
     readonly members?: (fields: Fields) => Fields;
   };
   readonly indexes: readonly FieldIndex[];
-  /** A string is a redirect. */
+  /** `read` returns a redirect as a string. */
   readonly exported?: {
     readonly as: string;
     readonly answer: object;

@@ -149,7 +149,7 @@ export class LinkedEraser {
       const found = await this.parts.links.peek(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
-      // Erases a guest whose merge into this profile has begun, but isn't applied to any part: else it is a member.
+      // Erases a guest whose merge into this profile has begun, but has applied no page yet: it isn't a member.
       const own = this.parts.links.defaultProfile(name);
       const target = link.task === '' ? undefined : await this.parts.merger.targetOf(own);
       if (target !== undefined) await this.#clear(own, target, at);

@@ -28,7 +28,7 @@ export class Profiles {
     private readonly profileIds: ProfileIds,
   ) {}
 
-  /** Creates an unknown visitor. @param leads index the address, which a server or an order gave */
+  /** Creates an unknown visitor. @param leads true to index the address, which a server or an order gave */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.visitors.resolve(who, mayLink);
     const email = leads ? normaliseEmail(who.email) : undefined;

@@ -25,7 +25,7 @@ export interface RedirectsParts {
 export class Redirects {
   constructor(private readonly parts: RedirectsParts) {}
 
-  /** The returned link leads to an existing profile. */
+  /** The returned link, if any, leads to an existing profile. */
   async stateOf(
     name: string,
     read: (name: string) => Promise<Found> = (one) => this.parts.links.read(one),

@@ -13,7 +13,7 @@ import type { Emails } from './emails.js';
 
 /** An entry is swept within a day (docs/privacy.md), even if one sweep skips it because of GRACE_MS. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
-/** Takes Redis and `serve` a few percent of a core. */
+/** With this page and pause, a sweep takes a few percent of a core, in Redis and in `serve`. */
 const PAGE = 200;
 const PAUSE_MS = 20;
 /** Newer entries stay: an entry is written before its profile's data. */

@@ -22,7 +22,7 @@ import type { Redirects } from './redirects.js';
 /** Rounds until a request fails. Each failed round means that another request has linked an id. */
 const READ_ROUNDS = 8;
 
-/** Rounds until a request fails. Each failed round means a concurrent erasure. */
+/** Rounds until a request fails. Each failed round means that another request has changed the link or the profile. */
 const LINK_ROUNDS = 8;
 
 /** Throws to refuse a change before ids are linked for it. @param locations profiles that the link would join */
@@ -211,7 +211,7 @@ export class Visitors {
       const { link } = await linker.link(customer, session);
       const made = await locations.runAt(link, '', ask);
       if (made !== undefined) return made;
-      // The profile has been erased since: link again.
+      // The profile has been erased or merged since: link again.
     }
     throw new ServiceError('unavailable');
   }

@@ -34,7 +34,7 @@ const AGAIN_MS = 10;
 const MAX_BATCH = 512;
 /** Characters of a batch. Megabytes would block other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
-/** Part of the time-out. */
+/** Deadlines in a batch differ by at most this part of the time-out. */
 const DEADLINE_SPREAD = 0.05;
 /** Answers a batch that was not applied. */
 const AGAIN = Symbol('again');

@@ -79,7 +79,6 @@ export function isRefused(error: Error): boolean {
   return REFUSING_REPLY.test(error.message);
 }
 
-/** True if Redis refuses the user, until an operator changes the password or the rights. */
 export function isForbidden(error: Error): boolean {
   return /^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message);
 }

@@ -119,7 +119,7 @@ export class RedisHealth {
     return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
-  /** Resolves when every master is probed, or after OPEN_MS. @throws Redis's error if the user lacks a permission */
+  /** Resolves when all masters are probed, or within OPEN_MS. @throws Redis's error if the user lacks a permission */
   async opened(): Promise<void> {
     const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
     const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;

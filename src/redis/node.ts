@@ -44,7 +44,6 @@ export class RedisNode {
   #downSince = performance.now();
   #replicaSeenAt = Number.NEGATIVE_INFINITY;
   #replicated: Promise<void> | undefined;
-  /** The latest deadline of callers that share `#replicated`. */
   #replicatedDeadline = 0;
   #marker: NodeMarker | undefined;
   #stream: number | undefined;
@@ -71,7 +70,6 @@ export class RedisNode {
     return this.#marker === undefined || this.#spec.has(this.#marker.slot);
   }
 
-  /** True if there is a replica, which a failover may promote. */
   get hasReplica(): boolean {
     return performance.now() - this.#replicaSeenAt < REPLICA_MS;
   }

@@ -83,7 +83,7 @@ export class KeyedOperation {
     this.#locations = locations;
   }
 
-  /** Does the operation once, at whichever location. @param act only answers if `done` is given */
+  /** Does the operation once, at whichever location. @param act changes nothing if `done` is given */
   async doAt<Answer>(
     location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,

@@ -69,7 +69,6 @@ export function silenceOf(timeoutMs: number, clock = () => performance.now()): (
     setImmediate(() => {
       if (redis.stream !== stream || stream.bytesRead !== bytes || queue !== redis.commandQueue) return;
       silent.add(redis);
-      // The second condition cuts the connection even if callers keep sending.
       if (now - last.newestSince >= timeoutMs || now - last.since >= 2 * timeoutMs)
         stream.destroy(new SilentConnectionError(timeoutMs));
     });

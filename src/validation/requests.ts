@@ -37,7 +37,7 @@ export interface NamedIdentity {
   readonly [UNTRUSTED]: true;
 }
 
-/** Only Access.actFor, which authorises the caller, and the command line may call this. */
+/** Outside this file, only Access.actFor, which authorises the caller, and the command line may call this. */
 export function trust(named: NamedIdentity): Identity {
   return named as unknown as Identity;
 }

@@ -75,7 +75,7 @@ const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, ve
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
-// These keywords have `code`, because every visit passes them: with `validate`, ajv would make an object at each call.
+// Keywords that every visit passes have `code`: with `validate`, ajv would make an object at each call.
 
 // Themes render a guest's `"{{ customer.id }}"` as "".
 ajv.addKeyword({

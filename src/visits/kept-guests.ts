@@ -3,7 +3,7 @@
 // other.
 
 const SLOTS = 1 << 20;
-/** An hour, less more time than a batch may take. */
+/** Less than an hour, by more than a batch may take. */
 const KEPT_MS = 55 * 60 * 1000;
 
 export class KeptGuests {

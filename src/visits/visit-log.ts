@@ -4,7 +4,6 @@ import { columnText } from '../events/row.js';
 import type { Store } from '../redis/store.js';
 
 export interface VisitLogOptions {
-  /** Maximum of pending bytes. */
   readonly highWater: number;
   readonly onNotLogged: (visits: number) => void;
 }

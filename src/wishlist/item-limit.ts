@@ -19,7 +19,7 @@ export class ItemLimit {
   ) {}
 
   /**
-   * Checks a single item: on a cluster, a new visitor's profile is created before lua/wishlist/changeItems.lua does.
+   * Checks a single item: on a cluster, a new visitor's profile is created before lua/wishlist/changeItems.lua checks.
    */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.limits;

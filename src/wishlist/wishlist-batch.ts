@@ -70,7 +70,7 @@ export interface Notification extends Recorded {
 
 export type Change = Addition | Import | Removal | Sharing | Notification;
 
-/** Undefined if done; otherwise a code below with its value, or a redirect. See lua/wishlist/changeItems.lua. */
+/** Undefined if done as usual; else a code below with its value, or a redirect. See lua/wishlist/changeItems.lua. */
 export type WishlistAnswer = string | undefined;
 
 export const DONE = '=';
@@ -89,7 +89,6 @@ export interface ItemLimits {
 }
 
 export interface WishlistOptions extends Partial<ItemLimits> {
-  /** Maximum bytes of a stream. */
   readonly highWater: number;
   /** Seconds until a guest expires, by default the store's; 0 means never. */
   readonly guestsS?: number;

@@ -26,7 +26,7 @@ async function ownSecret(folder: string, file: string, prefix: string): Promise<
     throw new StartupError(`${path} does not hold a key; delete it, and a new one is made.`);
   }
   const key = `${prefix}${randomBytes(32).toString('base64url')}`;
-  // A file that was written before gets the name, so that a crash leaves a whole key or none.
+  // Renames a complete file, so that a crash leaves a whole key or none.
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600, flag: 'wx' });
   await rename(`${path}.new`, path);

@@ -55,7 +55,7 @@ export interface Step {
   readonly type: AlertType | undefined;
 }
 
-/** An item's second line: `<updated at> <customer and session id, JSON> <reported price, stock, version>` */
+/** An item's second line; see src/wishlist/item.ts. */
 const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
 
 export function readWish(stored: string): Wish {

@@ -92,7 +92,7 @@ function readVariant(given: Fields): Variant[] {
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** Also true if the variant is sold without stock, or its stock isn't tracked. Null if the body lacks these fields. */
+/** Also true if the variant is sold without stock, or its stock isn't tracked. Null if the body has no quantity. */
 function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
   if (inventory_policy === 'continue' || inventory_management === null) return true;
   return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;

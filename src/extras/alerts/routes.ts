@@ -19,7 +19,7 @@ import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
 import { productBody, shopifyProductBody } from './schemas.js';
 
-/** Maximum bytes of a body, which fit 2,048 variants, Shopify's maximum. */
+/** Bytes for 2,048 variants. */
 const MAX_PRODUCT = 512 * 1024;
 /** The topic is empty if a shop's own server sends the product. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);

@@ -77,7 +77,7 @@ class Dump {
 
   constructor(private readonly parts: DumpParts) {}
 
-  /** Dumps each profile. @returns sources of the merges that were pending before the first one was read */
+  /** Dumps each profile. @returns sources of the merges that were pending before the first profile was read */
   async profiles(spool: Spool): Promise<Set<string>> {
     const pending = new Set<string>();
     for await (const key of this.#names()) {

@@ -1,6 +1,6 @@
 // The tables of a backup, in the order of dump and restore. Materialized views fill merges, steps and purchases, which
-// are not dumped. They fill products and hours, too, but these also have products of erased events, and the times when
-// an hour's last row was inserted.
+// are not dumped. They fill products and hours, too, but these are dumped: no other table has the products of erased
+// events, and the times when an hour's last row was inserted.
 //
 // - Products come after events, and hours after visits, so that none is missing for a dumped row.
 // - Days come after visits: visits are deleted after their day is sealed, so a dump that lacks them has the seal.

@@ -9,7 +9,7 @@ import { isSameSecret } from '../../key-ring.js';
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
 const WRONG_MS = 1_000;
-/** Maximum number of wrong tokens whose answer is delayed. Others are refused without delay. */
+/** Maximum of concurrent delayed answers. Further wrong tokens are refused without delay. */
 const WAITING = 20;
 const MAX_SESSIONS = 1_000;
 
@@ -47,7 +47,6 @@ export class Login {
     return `${COOKIE}=${id}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
   }
 
-  /** @returns the header `Set-Cookie` */
   end(cookies: string): string {
     for (const id of idsIn(cookies)) this.#sessions.delete(id);
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;

@@ -1,6 +1,6 @@
 // The statement of each panel, over the views of docs/analysts.md. No SQL comes from the browser.
 //
-// Panels contain a parameterized view's SELECT in place of its name, because ClickHouse plans such a view twice.
+// The panel of a question contains the SELECT of its view, because ClickHouse plans a parameterized view twice.
 
 import { definitionOf } from '../../clickhouse/views.js';
 import { largestOf, summed } from './largest.js';

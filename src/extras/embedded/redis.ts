@@ -1,7 +1,7 @@
 // Embedded Redis for `start` and the tests: redis-server or valkey-server as a child process.
 //
 // It listens on a unix socket in its folder, or, if the socket's path is too long, on a loopback port with a random
-// password. If the socket accepts connections before, another server uses the folder.
+// password. If the socket accepts connections before Redis is started, another server uses the folder.
 
 import { randomBytes, randomInt } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';

@@ -20,7 +20,7 @@ export interface ImportRow {
 
 /** Bytes, as in POST /item/add. */
 const MAX_PROPERTIES = 16 * 1024;
-/** A row's time may be so late, because clocks differ. */
+/** A row's time may be this far in the future, because clocks differ. */
 const AHEAD_MS = 60_000;
 /** Matches a long id that a spreadsheet has rounded, such as 6.94E+12. */
 const LOST_DIGITS = /^\d([.,]\d+)?E\+?\d+$/i;

@@ -191,7 +191,7 @@ export class Exporter {
     }
   }
 
-  /** Waits for the first rows. @returns undefined without CLICKHOUSE_URL */
+  /** Waits for the first rows. @returns undefined if there is no ClickHouse */
   async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     try {
       const rows = (await this.parts.readRows(table, owners, signal))?.[Symbol.asyncIterator]();

@@ -38,7 +38,7 @@ export class Addresses {
     private readonly resolve: Resolve = createResolve(),
   ) {}
 
-  /** Parses a URL without resolving its host. @throws AddressError */
+  /** Doesn't resolve the host. @throws AddressError */
   parse(text: string): URL {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
@@ -51,7 +51,7 @@ export class Addresses {
     return url;
   }
 
-  /** Parses a URL and resolves its host. @throws AddressError */
+  /** Also resolves the host. @throws AddressError */
   async check(text: string): Promise<void> {
     const host = hostOf(this.parse(text));
     if (isIP(host) === 0) await this.#addressesOf(host);
@@ -79,7 +79,6 @@ export class Addresses {
   }
 }
 
-/** Without the brackets of IPv6. */
 function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/s, '$1');
 }

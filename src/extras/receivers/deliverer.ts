@@ -18,7 +18,7 @@ export interface Deliverer {
 }
 
 export function startDeliverer(spec: AttemptSpec): Deliverer {
-  /** As of the last poll; empty at the end. */
+  /** Enabled receivers, as of the last poll; emptied to end the loops. */
   const enabled = new Map<string, Receiver>();
   const loops = new Map<string, Promise<unknown>>();
   const stop = repeat(POLL_MS, async () => {
@@ -45,7 +45,7 @@ export function startDeliverer(spec: AttemptSpec): Deliverer {
   };
 }
 
-/** Never rejects. @param current the receiver, until it is disabled or removed, or the process ends */
+/** Never rejects. @param current returns the receiver, until it is disabled or removed, or the process ends */
 async function deliverTo(spec: AttemptSpec, id: string, current: () => Receiver | undefined): Promise<void> {
   const log = spec.log.child({ receiver: id });
   const queue = spec.receivers.queue(id);

@@ -1,5 +1,6 @@
 // Queues a flushed batch's events for receivers before the batch leaves its stream. After a crash they are queued
-// again, with the same ids. Imported items are old and left out. Without receivers, a batch costs one HVALS.
+// again, with the same ids. Imported items are left out, because they are old. Without receivers, a batch costs one
+// HVALS.
 
 import type { Logger } from 'pino';
 import type { HandOver } from '../../app/extra.js';

@@ -1,4 +1,5 @@
-// Builds a delivery's body from a queued line. Lines have no personal data; it is added when the delivery is sent.
+// Builds a delivery's body from a queued line. Lines have no e-mail addresses and names, which are added when the
+// delivery is sent.
 
 export interface Line {
   readonly event_id: string;

@@ -37,7 +37,6 @@ export type QueueStatus = Awaited<ReturnType<DeliveryQueue['status']>>;
 export class DeliveryQueue {
   readonly #keys: ReturnType<Keys['deliveries']>;
 
-  /** @param highWater maximum bytes of pending deliveries */
   constructor(
     private readonly redis: RedisClient,
     private readonly keys: Keys,

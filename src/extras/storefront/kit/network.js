@@ -84,7 +84,7 @@ async function changeSession(status, sent) {
 /**
  * @param options `id` is the Idempotency-Key
  * @returns `status`, 0 without an answer; `wait`, milliseconds until the request may be sent again, if it may;
- *   `isForeign`, true if the session was another visitor's and was replaced
+ *   `isForeign`, true after a login or logout, to which changeSession has reacted
  */
 async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {}) {
   const isOwn = viaBackend() && path !== 'product/visit';

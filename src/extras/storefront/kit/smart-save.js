@@ -1,4 +1,5 @@
-// Smart Save: after N visits, a heart offers to save its product, or saves it with an undo. Only one per page does so.
+// Smart Save: after N visits, a heart offers to save its product, or saves it with an undo. At most one heart of a page
+// does so.
 async function smartSave() {
   if (isPrivate()) return;
   for (const heart of elements) {
