@@ -93,8 +93,8 @@ class RequestedEvent extends EventRequest {
     });
   }
 
-  recorded(profileId: string): void {
-    this.request.answer(answer(profileId));
+  succeeded(): void {
+    this.request.answer(answer(this.profileId));
   }
 
   failed(error: Error): void {

@@ -9,16 +9,34 @@ import type { Redirects } from './redirects.js';
 /** Answers with a redirect (lua/includes/redirect.lua) if nothing was done. */
 export type Ask<Answer> = (location: Location) => Promise<Answer | string>;
 
-export abstract class LocatedRequest implements Location {
+type Aimed = { -readonly [Field in keyof Location]: Location[Field] };
+
+/**
+ * A request that is itself an operation of a batch, without promises unless it is redirected. `succeeded` or `failed`
+ * is called once.
+ */
+export abstract class LocatedRequest<Answer> implements Aimed {
   deadline = 0;
   profileId = '';
   generation = '';
   checked = '';
   link = '';
   name = '';
-}
+  hops = 0;
+  locations: Locations | undefined;
 
-type Aimed = { -readonly [Field in keyof Location]: Location[Field] };
+  /** True if it creates an unknown identity. */
+  abstract readonly makes: boolean;
+  /** Adds it to its batch, at the location that it has now. */
+  abstract add(): void;
+  abstract succeeded(answer: Answer): void;
+  abstract failed(error: Error): void;
+
+  done(answer: Answer | string): void {
+    if (isRedirect(answer)) void this.locations?.sendElsewhere(this, answer);
+    else this.succeeded(answer as Answer);
+  }
+}
 
 export interface Done<Answer> {
   readonly profileId: string;
@@ -46,25 +64,34 @@ export class Locations {
     return isCustomerName(name) && !(this.links.areChecked && this.links.remembered(name) !== undefined);
   }
 
-  /** @param makes creates an unknown identity */
-  async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    const location = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
-    const answer = await ask(location);
-    if (!isRedirect(answer)) return { profileId: location.profileId, answer: answer as Answer };
-    return this.follow(name, makes, { at: location, redirect: answer }, ask);
+  send(request: LocatedRequest<unknown>, name: string): void {
+    request.name = name;
+    request.locations = this;
+    if (request.makes && this.needsLink(name)) {
+      void this.sendElsewhere(request, '@');
+      return;
+    }
+    this.aim(request, name);
+    request.add();
   }
 
-  async follow<Answer>(
-    name: string,
-    makes: boolean,
-    { at, redirect }: { readonly at: Location; readonly redirect: string },
-    ask: Ask<Answer>,
-  ): Promise<Done<Answer>> {
-    let [location, answer]: [Location, Answer | string] = [at, redirect];
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
-      location = await this.#located(name, makes, location, answer as string);
-      answer = await ask(location);
+  async sendElsewhere(request: LocatedRequest<unknown>, redirect: string): Promise<void> {
+    try {
+      if (++request.hops > MAX_HOPS) throw new ServiceError('unavailable');
+      Object.assign(request, await this.#located(request.name, request.makes, request, redirect));
+      request.add();
+    } catch (error) {
+      request.failed(error as Error);
+    }
+  }
+
+  /** @param makes creates an unknown identity */
+  async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
+    let location = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
+    for (let hop = 0; hop <= MAX_HOPS; hop++) {
+      const answer = await ask(location);
       if (!isRedirect(answer)) return { profileId: location.profileId, answer: answer as Answer };
+      location = await this.#located(name, makes, location, answer);
     }
     throw new ServiceError('unavailable');
   }

@@ -52,8 +52,8 @@ class VisitOfMany extends CountRequest {
   index = 0;
   ended!: (index: number, outcome: Counted | Error) => void;
 
-  counted(profileId: string, count: number): void {
-    this.ended(this.index, { profileId, count });
+  succeeded(count = 0): void {
+    this.ended(this.index, { profileId: this.profileId, count });
   }
 
   failed(error: Error): void {

@@ -1,16 +1,14 @@
 // Composes the parts of profiles.
 
 import type { Append } from '../events/appender.js';
-import type { Recording } from '../events/recording.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import { belongingsOf, type FieldIndex } from './belongings.js';
-import { Counting } from './counting.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
-import { EventRequests } from './event-requests.js';
+import type { RecordingBatch } from './event-requests.js';
 import { Linker } from './link.js';
 import { LinkedEraser } from './linked-eraser.js';
 import { Links } from './links.js';
@@ -35,7 +33,7 @@ export interface IdentityStats {
 export interface IdentitySpec {
   readonly store: Store;
   readonly visits: VisitBatch;
-  readonly recordings: Batcher<Recording, string | undefined>;
+  readonly recordings: RecordingBatch;
   readonly appends: Batcher<Append, unknown>;
   readonly maxProducts: number;
   readonly stats?: IdentityStats;
@@ -59,13 +57,12 @@ export function openIdentity(spec: IdentitySpec) {
   const linkedEraser: LinkedEraser = new LinkedEraser({ store, links, merger, emails, pending, belongings });
   const locations = new Locations(links, redirects);
   const linker = new Linker(links, merger, redirects);
-  const counting = new Counting(visits, locations);
   const visitors = new Visitors({
     links,
     redirects,
     locations,
-    counting,
-    events: new EventRequests(locations, recordings),
+    visits,
+    recordings,
     linker,
     products: new ProductLimit(store, maxProducts),
   });

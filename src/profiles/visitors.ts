@@ -11,12 +11,12 @@ import { type Identity, identityName } from '../identity-rules.js';
 import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { ProductLimit } from '../visits/product-limit.js';
-import type { VisitKind } from '../visits/visit-batch.js';
-import type { Counted, Counting, CountRequest } from './counting.js';
-import type { EventRequest, EventRequests } from './event-requests.js';
+import type { VisitBatch, VisitKind } from '../visits/visit-batch.js';
+import { type Counted, type CountRequest, countAt, countOnce } from './counting.js';
+import { type EventRequest, type RecordingBatch, recordAt } from './event-requests.js';
 import type { Linked, Linker } from './link.js';
 import type { Links } from './links.js';
-import type { Ask, Done, Locations } from './locations.js';
+import type { Ask, Done, LocatedRequest, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
 /** Rounds until a request fails. Each failed round means that another request has linked an id. */
@@ -37,8 +37,8 @@ interface Parts {
   readonly links: Links;
   readonly redirects: Redirects;
   readonly locations: Locations;
-  readonly counting: Counting;
-  readonly events: EventRequests;
+  readonly visits: VisitBatch;
+  readonly recordings: RecordingBatch;
   readonly linker: Linker;
   readonly products: ProductLimit;
 }
@@ -47,17 +47,14 @@ export class Visitors {
   constructor(private readonly parts: Parts) {}
 
   count(request: CountRequest, who: Identity, mayLink: boolean): void {
-    if (!mustLink(who, mayLink)) {
-      this.parts.counting.count(request, onlyName(who));
-      return;
-    }
-    const { kind, handle } = request;
-    const counted =
-      kind === 'read' ? this.read(who, mayLink, handle) : this.enter(kind, who, mayLink, handle);
-    counted.then(
-      ({ profileId, count }) => request.counted(profileId, count),
-      (error) => request.failed(error),
-    );
+    request.batch = this.parts.visits;
+    this.#send(request, who, mayLink, () => {
+      const { kind, handle, device } = request;
+      const ask = countAt(this.parts.visits, kind, handle, device);
+      return kind === 'read'
+        ? this.peek(who, mayLink, ask)
+        : this.#enter(who, mayLink, { kind, handle }, ask);
+    });
   }
 
   async enter(
@@ -66,7 +63,7 @@ export class Visitors {
     mayLink: boolean,
     handle: string,
   ): Promise<Counted> {
-    const ask = this.parts.counting.at(kind, handle, who.device);
+    const ask = countAt(this.parts.visits, kind, handle, who.device);
     const { profileId, answer } = await this.#enter(who, mayLink, { kind, handle }, ask);
     return { profileId, count: answer };
   }
@@ -77,13 +74,15 @@ export class Visitors {
     { kind, handle }: { readonly kind: 'visit' | 'reset'; readonly handle: string },
     operation: KeyedOperation,
   ): Promise<Counted> {
-    const ask = this.parts.counting.once(kind === 'visit' ? 'count' : kind, handle, who.device, operation);
+    const asked = { kind: kind === 'visit' ? 'count' : kind, handle, device: who.device } as const;
+    const ask = countOnce(this.parts.visits, asked, operation);
     return (await this.#enter(who, mayLink, { kind, handle }, ask)).answer;
   }
 
   /** Reads a count, and the profile id that the visitor has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Counted> {
-    const { profileId, answer } = await this.peek(who, mayLink, this.parts.counting.at('read', handle, null));
+    const ask = countAt(this.parts.visits, 'read', handle, null);
+    const { profileId, answer } = await this.peek(who, mayLink, ask);
     return { profileId, count: answer };
   }
 
@@ -92,11 +91,11 @@ export class Visitors {
     mayLink: boolean,
     handles: readonly string[],
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
-    const { counting, locations } = this.parts;
+    const { visits, locations } = this.parts;
     for (let round = 0; round < READ_ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
       const read = await Promise.all(
-        handles.map((handle) => locations.run(name, false, counting.at('read', handle, null))),
+        handles.map((handle) => locations.run(name, false, countAt(visits, 'read', handle, null))),
       );
       const { profileId } = read[0] as Done<number>;
       if (read.every((one) => one.profileId === profileId))
@@ -128,17 +127,37 @@ export class Visitors {
 
   /** Creates an unknown visitor. @throws ServiceError `overloaded` */
   async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
-    return (await this.change(who, mayLink, this.parts.events.at(encode))).profileId;
+    return (await this.change(who, mayLink, recordAt(this.parts.recordings, encode))).profileId;
   }
 
   /** `record` without promises, unless ids are linked. */
   submit(request: EventRequest, who: Identity, mayLink: boolean): void {
+    const { recordings } = this.parts;
+    request.batch = recordings;
+    this.#send(request, who, mayLink, () =>
+      this.change(
+        who,
+        mayLink,
+        recordAt(recordings, (profileId) => request.encode(profileId)),
+      ),
+    );
+  }
+
+  #send<Answer>(
+    request: LocatedRequest<Answer>,
+    who: Identity,
+    mayLink: boolean,
+    linked: () => Promise<Done<Answer>>,
+  ): void {
     if (!mustLink(who, mayLink)) {
-      this.parts.events.record(request, onlyName(who));
+      this.parts.locations.send(request, onlyName(who));
       return;
     }
-    this.record(who, mayLink, (profileId) => request.encode(profileId)).then(
-      (profileId) => request.recorded(profileId),
+    linked().then(
+      ({ profileId, answer }) => {
+        request.profileId = profileId;
+        request.succeeded(answer);
+      },
       (error) => request.failed(error),
     );
   }

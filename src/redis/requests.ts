@@ -37,7 +37,7 @@ const POLL_MS = 10;
 /** Rounds until a request fails. Each failed round means that a retry has moved the operation. */
 const ROUNDS = 16;
 /** The operation was not done, and never will be. */
-const FENCED = '-';
+export const FENCED = '-';
 
 export interface RequestKey {
   readonly scope: string;
@@ -83,16 +83,15 @@ export class KeyedOperation {
     this.#locations = locations;
   }
 
-  /** Does the operation once, at whichever location. @param act changes nothing if `done` is given */
+  /** Does the operation once, at whichever location. @param act changes nothing if `done` is given; may answer FENCED */
   async doAt<Answer>(
     location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,
-    isFenced: (answer: Answer) => boolean,
   ): Promise<Answer> {
     for (let round = 0; round < ROUNDS; round++) {
       const done = await this.#arriveAt(location);
       const answer = await act(this.#recordId(this.#locations.split(' ').length), done);
-      if (!isFenced(answer)) return answer;
+      if (answer !== FENCED) return answer;
       // If the fencing try died before it recorded another location, this one is recorded.
       const before = this.#locations;
       const record = this.record.key;

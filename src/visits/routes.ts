@@ -151,8 +151,8 @@ class RequestedCount extends CountRequest {
     }
   }
 
-  counted(profileId: string, count: number): void {
-    this.#request.answer(answer(profileId, this.handle, this.#wantsCount ? count : undefined));
+  succeeded(count: number | undefined): void {
+    this.#request.answer(answer(this.profileId, this.handle, this.#wantsCount ? count : undefined));
   }
 
   failed(error: Error): void {

@@ -3,11 +3,10 @@
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
 import { isRedirect, type Location } from '../redis/location.js';
-import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
+import { FENCED, type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import {
   type Change,
   DONE,
-  FENCED,
   type PendingEvent,
   type WishlistAnswer,
   type WishlistBatch,
@@ -39,23 +38,16 @@ export class Changes {
     operation: KeyedOperation | undefined,
   ): Promise<Made | string> {
     if (operation === undefined) return this.make(location, change);
-    return operation.doAt<Made | string>(
-      location.profileId,
-      async (recordId, done) => {
-        if (done !== undefined) return { verdict: DONE, value: done.record };
-        return this.make(location, { ...change, once: { recordId, seconds: REMEMBERED_S } });
-      },
-      isFenced,
-    );
+    return operation.doAt<Made | string>(location.profileId, async (recordId, done) => {
+      if (done !== undefined) return { verdict: DONE, value: done.record };
+      return this.make(location, { ...change, once: { recordId, seconds: REMEMBERED_S } });
+    });
   }
-}
-
-/** A retry has fenced this location, and makes the change at another. */
-function isFenced(made: Made | string): boolean {
-  return typeof made !== 'string' && made.verdict === FENCED;
 }
 
 function madeOf({ kind }: Change, answer: WishlistAnswer): Made | string {
   if (answer === undefined) return kind === 'remove' ? REMOVED : AS_ASKED;
-  return isRedirect(answer) ? answer : { verdict: answer.charAt(0), value: answer.slice(1) };
+  return isRedirect(answer) || answer === FENCED
+    ? answer
+    : { verdict: answer.charAt(0), value: answer.slice(1) };
 }

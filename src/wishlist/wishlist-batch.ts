@@ -75,7 +75,6 @@ export type WishlistAnswer = string | undefined;
 
 export const DONE = '=';
 export const HAS_CODE = '?';
-export const FENCED = '-';
 export const OTHER_ITEM = '#';
 interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly location: Location;
