@@ -3,8 +3,13 @@
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
+import { field } from './reader.js';
 
-const RETRY = loadScript('flush/retryDeadLetters');
+const APPEND = loadScript('events/appendEvents');
+const NO_LIMIT = Number.MAX_SAFE_INTEGER;
+/** Sequence, deadline, TTL: without a sequence the script leaves the sender channel alone. */
+const UNNUMBERED = [0, NO_LIMIT, 0] as const;
+const NEWLINE = Buffer.from('\n');
 
 export interface DeadLetter {
   readonly id: string;
@@ -34,15 +39,35 @@ export async function listDeadLetters(
   });
 }
 
+/**
+ * Appends lines again, also above the high-water mark, because they were accepted before. A letter is dropped once its
+ * line is in the stream, which may have the line twice.
+ *
+ * @returns the number of lines
+ */
 export async function retryDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
   stream: number,
   ids: readonly string[],
 ): Promise<number> {
-  if (ids.length === 0) return 0;
-  const touched = [keys.eventsDead(stream), keys.events(stream), keys.eventsState(stream)];
-  return (await runScript(redis, RETRY, touched, ids)) as number;
+  const found: { readonly id: string; readonly line: Buffer }[] = [];
+  for (const id of ids) {
+    const [[, fields] = []] = await redis.xrangeBuffer(keys.eventsDead(stream), id, id);
+    const line = fields && field(fields, 'line');
+    if (line !== undefined) found.push({ id, line });
+  }
+  if (found.length === 0) return 0;
+  const lines = found.flatMap(({ line }) => [line, NEWLINE]);
+  const [events, state] = [keys.events(stream), keys.eventsState(stream)];
+  const args = [...UNNUMBERED, NO_LIMIT, found.length, Buffer.concat(lines)];
+  await runScript(redis, APPEND, [events, events, state], args);
+  return dropDeadLetters(
+    redis,
+    keys,
+    stream,
+    found.map(({ id }) => id),
+  );
 }
 
 export async function dropDeadLetters(

@@ -106,7 +106,8 @@ function parse(id: string, fields: readonly Buffer[], visits: number | undefined
   return { rows, bytes: lines.length, lines: Buffer.from(text, 'latin1') };
 }
 
-function field(fields: readonly Buffer[], name: string): Buffer | undefined {
+/** @param fields alternates names and values */
+export function field(fields: readonly Buffer[], name: string): Buffer | undefined {
   for (let i = 0; i + 1 < fields.length; i += 2)
     if (fields[i]?.toString('latin1') === name) return fields[i + 1];
   return undefined;

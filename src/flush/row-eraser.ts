@@ -18,10 +18,10 @@ import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
 import { type Erasure, isErased, readErasures } from './erasures.js';
 import { erasureMetrics } from './metrics.js';
 
-const DONE = loadScript('flush/finishErasures');
+const FORGET = loadScript('redis/changeField');
 const LETTERS_PER_PAGE = 100;
 const ERASURES_PER_PAGE = 2_000;
-const FORGOTTEN_PER_CALL = 500;
+const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 /** Milliseconds allowed for a line to reach its stream, and then for the entries to reach ClickHouse. */
 const IN_FLIGHT_MS = 10_000;
 const POLL_MS = 100;
@@ -56,9 +56,8 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
       await eraseRows(clickhouse, page, cluster);
       if (failures.length > 0) continue;
       // Keeps erasures that have changed since they were read.
-      const read = [...page].map(([what, { held }]) => [what, held]);
-      for (let i = 0; i < read.length; i += FORGOTTEN_PER_CALL)
-        await runScript(redis, DONE, [keys.erasures], read.slice(i, i + FORGOTTEN_PER_CALL).flat());
+      for (const [what, { held }] of page)
+        await runScript(redis, FORGET, [keys.erasures], [NO_LIMIT, what, held, '', NO_LIMIT]);
       done.push(...page.keys());
     } catch (error) {
       failures.push(error);

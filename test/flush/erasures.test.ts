@@ -174,15 +174,17 @@ t.test(
 );
 
 t.test('an erasure that is written down again while it is done is done again', async (t) => {
-  const { keys } = await pipelines.fresh();
+  const pipeline = await pipelines.fresh();
+  const { keys, clickhouse } = pipeline;
   const until = () => redis.hget(keys.erasures, GONE);
-  await erase({ keys } as Pipeline, GONE, 5);
-  await erase({ keys } as Pipeline, GONE, 3);
+  await erase(pipeline, GONE, 5);
+  await erase(pipeline, GONE, 3);
   t.match(await until(), /^5 /, 'time goes on only');
-  const stale = (await until()) as string;
-  await erase({ keys } as Pipeline, GONE, 7);
-  await runScript(redis, loadScript('flush/finishErasures'), [keys.erasures], [GONE, stale]);
+  const eraseDeliveries = async () => void (await erase(pipeline, GONE, 7));
+  await eraseWaiting({ redis, keys, clickhouse, eraseDeliveries }, 0);
   t.match(await until(), /^7 /);
+  t.same(await eraseWaiting({ redis, keys, clickhouse }, 0), [GONE]);
+  t.equal(await until(), null);
 });
 
 t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {

@@ -210,7 +210,9 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
   t.match(await listDeadLetters(redis, keys, 0, { count: 2, after: letters[1]?.id }), [{ line: lines[2] }]);
 
   const ids = letters.map(({ id }) => id);
+  await redis.hset(keys.eventsState(0), 'bytes', 1e12); // as a stream that is full
   t.equal(await retryDeadLetters(redis, keys, 0, [...ids, '1-1']), 2);
+  await redis.hincrby(keys.eventsState(0), 'bytes', -1e12);
   t.equal(await retryDeadLetters(redis, keys, 0, ids), 0, 'a second time there is nothing to retry');
   const back = await peekBatch(redis, { stream });
   t.equal(back?.lines.toString(), `${lines[0]}\n${lines[1]}\n`);
@@ -219,6 +221,21 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
   const rest = await listDeadLetters(redis, keys, 0);
   t.equal(await dropDeadLetters(redis, keys, 0, [rest[0]?.id ?? '']), 1);
   t.same(await listDeadLetters(redis, keys, 0), []);
+});
+
+t.test('a retry that ends half way leaves the letter, and its bytes are what they were', async (t) => {
+  const { keys, group, read, stream } = freshStream();
+  const line = Buffer.from('{"a":"\xff\xfe"}', 'latin1'); // no UTF-8
+  await appendLines(redis, keys, 0, ['{}\n']);
+  await group.ack(await read(), [{ line, code: 26, reason: 'bad' }]);
+  const [letter] = await listDeadLetters(redis, keys, 0);
+  const dying = Object.create(redis, { xdel: { value: () => Promise.reject(new Error('killed')) } });
+  const ids = [letter?.id ?? ''];
+  await t.rejects(retryDeadLetters(dying, keys, 0, ids), /killed/);
+  t.equal(await redis.xlen(keys.eventsDead(0)), 1);
+  t.equal(await retryDeadLetters(redis, keys, 0, ids), 1);
+  const twice = Buffer.concat([line, Buffer.from('\n'), line, Buffer.from('\n')]);
+  t.ok((await peekBatch(redis, { stream }))?.lines.equals(twice));
 });
 
 t.test('a large batch of nothing but bad lines becomes as many dead letters', async (t) => {
