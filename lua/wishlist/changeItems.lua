@@ -89,7 +89,7 @@ local function is_imported(item)
   return find(item, '^%S+ %S+ import\n') ~= nil
 end
 
--- `given` is the number of bytes of the event.
+-- `given` is the event's length in bytes.
 local function store(op, item, given)
   local there = op.there
   local bytes, gained = op.facts[1], #item - #(there or '')
@@ -232,7 +232,7 @@ local function next_op()
 end
 
 local answers, n, i, argument, from = {}, 0, 0, 12, 1
--- `given_count` and `left_out` are about events of ARGV[12]. `removed` has events of removals.
+-- `given_count` counts lines taken from ARGV[12]; `left_out` has those not appended. `removed` has removals' events.
 local given_count, left_out, left_out_count, removed = 0, {}, 0, {}
 while at <= #text do
   i = i + 1

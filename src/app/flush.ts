@@ -127,7 +127,6 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
   );
 }
 
-/** Settings of `config` override stored ones. */
 async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<KeptSettings> {
   const { CLICKHOUSE_DATABASE: database } = config;
   const clickhouse = createClickHouse(url, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));

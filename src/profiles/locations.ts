@@ -27,7 +27,7 @@ export abstract class LocatedRequest<Answer> implements Aimed {
 
   /** True if it creates an unknown identity. */
   abstract readonly makes: boolean;
-  /** Adds it to its batch, at the location that it has now. */
+  /** Adds the request to its batch, at its present location. */
   abstract add(): void;
   abstract succeeded(answer: Answer): void;
   abstract failed(error: Error): void;

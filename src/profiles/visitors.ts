@@ -19,10 +19,8 @@ import type { Links } from './links.js';
 import type { Ask, Done, LocatedRequest, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
-/** Rounds until a request fails. Each failed round means that another request has linked an id. */
+// Rounds until a request fails. Each failed round means that another request has changed a link or the profile.
 const READ_ROUNDS = 8;
-
-/** Rounds until a request fails. Each failed round means that another request has changed the link or the profile. */
 const LINK_ROUNDS = 8;
 
 /** Throws to refuse a change before ids are linked for it. @param locations profiles that the link would join */

@@ -62,7 +62,7 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     ];
   }
 
-  /** @returns undefined if the stream is not at that node: nothing was done */
+  /** @returns undefined if the stream is at another node: nothing was done */
   async ask(kind: Kind, to: string, channel: string, batch: readonly Op[]) {
     const { sender, health, isCluster, senderChannelKey, nodeTag, onBatch } = this.#options;
     const started = performance.now();

@@ -73,7 +73,7 @@ export class RedisHealth {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** True if Redis is up, even if some masters of a cluster are down. */
+  /** On a cluster, true unless the deployment is lost, even if masters are down. */
   get isUp(): boolean {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }

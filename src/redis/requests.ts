@@ -83,7 +83,10 @@ export class KeyedOperation {
     this.#locations = locations;
   }
 
-  /** Does the operation once, at whichever location. @param act changes nothing if `done` is given; may answer FENCED */
+  /**
+   * Does the operation once, even if its location changes. @param act changes nothing if `done` is given; may answer
+   * FENCED
+   */
   async doAt<Answer>(
     location: string,
     act: (recordId: string, done: Done | undefined) => Promise<Answer>,

@@ -13,7 +13,6 @@ import { loadScript } from '../redis/scripts.js';
 import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
-/** Operations of lua/visits/countVisits.lua. */
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** `resolve` creates an unknown session. */
 type LinkKind = 'resolve' | 'peek';
