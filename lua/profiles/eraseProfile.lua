@@ -3,14 +3,14 @@
 -- writes.
 -- KEYS[1..2] profile, members   KEYS[3] leftovers, whose empty field is the time in milliseconds
 -- KEYS[4] erasure record   KEYS[5..] other keys
--- ARGV[1..2] deadline, generation   ARGV[3] TTL of the record, seconds   ARGV[4] required owner, or empty
+-- ARGV[1..2] deadline, generation   ARGV[3] TTL of the record, seconds
 -- Returns 1; 0 if there is no such profile.
 -- Errors: EXPIRED -1.
 
 -- @include deadline
 
 local facts = redis.call('HMGET', KEYS[1], 'generation', 'owner', 'share')
-if facts[1] ~= ARGV[2] or ARGV[4] ~= '' and facts[2] ~= ARGV[4] then
+if facts[1] ~= ARGV[2] then
   return 0
 end
 redis.call('HSET', KEYS[2], facts[2], '')

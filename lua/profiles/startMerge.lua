@@ -1,17 +1,17 @@
 -- First step of a merge: moves a profile's hashes into journals, and notes its target.
 -- KEYS[1] identity whose default profile is KEYS[2]   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
 -- ARGV[1] deadline   ARGV[2] generation, empty for a guest   ARGV[3] target, `<profile> <generation> <mergeId>`
--- ARGV[4], ARGV[5] guest's new link, identity   ARGV[6] required owner of a linked profile
+-- ARGV[4], ARGV[5] guest's new link, identity
 -- Returns the profile's target: ARGV[3], or an earlier merge's. It begins with `!` while the merge is pending.
 --   Returns empty if there is no such profile, or the guest has a link.
 -- Errors: EXPIRED -1.
 
 -- @include deadline
 
-local facts = redis.call('HMGET', KEYS[2], 'target', 'generation', 'owner')
+local facts = redis.call('HMGET', KEYS[2], 'target', 'generation')
 if facts[1] then
   return facts[1]
-elseif ARGV[2] ~= (facts[2] or '') or ARGV[2] ~= '' and ARGV[6] ~= facts[3] then
+elseif ARGV[2] ~= (facts[2] or '') then
   return ''
 elseif ARGV[2] == '' and (redis.call('HEXISTS', KEYS[1], '') == 1 or redis.call('EXISTS', KEYS[1], KEYS[2]) == 0) then
   return ''

@@ -58,12 +58,11 @@ export class Linker {
     const source = {
       profileId: its?.profileId ?? ofSession.home,
       generation: its?.generation ?? '',
-      owner: ofSession.owner ?? '',
       name: session,
     };
     // From here on an erasure of the target also erases this profile.
-    const note = `+${source.generation} ${source.owner}`;
-    if (its !== undefined && !(await this.links.join(theirs, its.profileId, note))) return undefined;
+    if (its !== undefined && !(await this.links.join(theirs, its.profileId, `+${its.generation}`)))
+      return undefined;
     if (!(await this.merger.merge(source, theirs))) return undefined;
     const isDefault = source.profileId === this.links.defaultProfile(session);
     if (its !== undefined || !isDefault)

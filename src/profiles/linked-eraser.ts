@@ -67,8 +67,8 @@ export class LinkedEraser {
     }
   }
 
-  /** Idempotent. @param owner the required owner, or '' @returns true if this call erased the profile */
-  async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
+  /** Idempotent. @returns true if this call erased the profile */
+  async eraseGeneration(profileId: string, generation: string): Promise<boolean> {
     const { keys } = this.parts.store;
     const itsKey = (one: Belonging) => keyOf(keys, one, profileId, false);
     const touched = [
@@ -78,13 +78,12 @@ export class LinkedEraser {
       keys.erased(profileId, generation),
       ...this.parts.belongings.map(itsKey),
     ];
-    const itsOwner = await this.parts.links.ownerOf(linkTo(profileId, generation));
     // Indexes come first: only the fields, which ERASE deletes, say which indexes have the profile.
-    if (itsOwner !== undefined && ['', itsOwner].includes(owner))
+    if (await this.parts.links.isAlive(linkTo(profileId, generation)))
       await eachIndex(this.parts.store, this.parts.belongings, itsKey, (index, fields) =>
         index.remove(fields, profileId),
       );
-    const isDone = (await this.parts.store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
+    const isDone = (await this.parts.store.change(ERASE, touched, [generation, ERASED_S])) === 1;
     await this.removeLeftovers(profileId, generation);
     return isDone;
   }
@@ -99,7 +98,7 @@ export class LinkedEraser {
       members.delete('');
       const names: string[] = [];
       for (const name of [...members.keys()].filter(isIdentityName))
-        if (leadsTo(await this.parts.links.peek(name), profileId, generation)) names.push(name);
+        if (leadsTo(await this.parts.links.read(name), profileId, generation)) names.push(name);
       // Rows are queued before the links are removed, because an unlinked identity may be a new visitor's.
       await queueRows(this.parts.store, [...names, profileId], at);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members, at))];
@@ -126,8 +125,8 @@ export class LinkedEraser {
     const merged: string[] = [];
     for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
       // The source was linked, and its merge is not applied yet.
-      const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
-      if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
+      const [, its] = /^\+(\S+)/.exec(note) ?? [];
+      if (its !== undefined) await this.eraseGeneration(member, its);
       const target = await this.parts.merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
       // The member was merged directly, or through another merged profile.
@@ -146,7 +145,7 @@ export class LinkedEraser {
 
   async #unlink(name: string, profileId: string, generation: string, at: number): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const found = await this.parts.links.peek(name);
+      const found = await this.parts.links.read(name);
       const { link } = found;
       if (link === undefined || !leadsTo(found, profileId, generation)) return;
       // Erases a guest whose merge into this profile has begun, but has applied no page yet: it isn't a member.

@@ -32,9 +32,8 @@ export type Append = (profileId: string, line: string) => Promise<unknown>;
 
 export interface Source {
   readonly profileId: string;
-  /** '' for a guest, like `owner`. */
+  /** '' for a guest. */
   readonly generation: string;
-  readonly owner: string;
   readonly name: string;
 }
 
@@ -58,14 +57,14 @@ export class Merger {
   constructor(private readonly parts: MergerParts) {}
 
   /** @returns false if the source has changed, or the target was erased; nothing was merged */
-  async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
+  async merge({ profileId, generation, name }: Source, into: Link): Promise<boolean> {
     // The mergeId begins with the node's time: a backup compares it with its own start (merged-dump.ts).
     const now = this.parts.store.timeAt(this.parts.store.addressOf(bucketOf(profileId)), performance.now());
     const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, mergeId, isFinished: false };
     await this.parts.pending.begin(profileId, mergeOf(profileId, target));
     const touched = this.#movedKeys(profileId, generation === '');
-    const args = [generation, `${into.field} ${mergeId}`, linkOf(target).field, name, owner];
+    const args = [generation, `${into.field} ${mergeId}`, linkOf(target).field, name];
     const taken = await this.parts.store.change(START_MERGE, touched, args);
     if (taken === fieldOf(target)) return this.finish(profileId, target);
     await this.parts.pending.end(profileId, mergeOf(profileId, target));

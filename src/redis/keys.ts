@@ -60,7 +60,7 @@ export function createKeys(prefix: string) {
     items: ofProfile('i'),
     /**
      * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity that gave it, or '' if this isn't its
-     * default profile; merged profile -> mergeId, until applied '', or `+<generation> <owner>` if it was linked
+     * default profile; merged profile -> mergeId, until applied '', or `+<generation>` if it was linked
      */
     members: ofProfile('g'),
     /** hash: see lua/profiles/applyMergePage.lua */
