@@ -86,7 +86,7 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   return {
     ...host,
     ...{ appends, wishlists, identity, wishlist },
-    requests: new RequestStore(store, undefined, timing.requestGraceMs),
+    requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
   };
 }

@@ -48,14 +48,13 @@ export interface BatchCallsOptions {
 const CHANNEL_MEMORY_S = 60;
 
 export class BatchCalls<Op extends Batched<Answer>, Answer> {
-  readonly #format: BatchFormat<Op, Answer>;
-  readonly #options: BatchCallsOptions;
   readonly #nodeScripts: readonly [writing: Script, reading: Script];
   #sequence = 0;
 
-  constructor(format: BatchFormat<Op, Answer>, options: BatchCallsOptions) {
-    this.#format = format;
-    this.#options = options;
+  constructor(
+    private readonly format: BatchFormat<Op, Answer>,
+    private readonly options: BatchCallsOptions,
+  ) {
     this.#nodeScripts = [
       withFlags(format.script, 'allow-cross-slot-keys'),
       withFlags(format.script, 'allow-cross-slot-keys,no-writes'),
@@ -64,19 +63,19 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
 
   /** @returns undefined if the stream is at another node: nothing was done */
   async ask(kind: Kind, to: string, channel: string, batch: readonly Op[]) {
-    const { sender, health, isCluster, senderChannelKey, nodeTag, onBatch } = this.#options;
+    const { sender, health, isCluster, senderChannelKey, nodeTag, onBatch } = this.options;
     const started = performance.now();
-    const sequence = batch.some(this.#format.writes) ? ++this.#sequence : 0;
+    const sequence = batch.some(this.format.writes) ? ++this.#sequence : 0;
     const address = kind === 'node' ? to : isCluster ? health.addressOf(to) : undefined;
-    const { script, mixesTags, tag } = this.#format;
+    const { script, mixesTags, tag } = this.format;
     const call = new ScriptCall(isCluster && mixesTags ? this.#nodeScripts[sequence > 0 ? 0 : 1] : script);
     call.key(senderChannelKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, channel));
-    this.#format.encode(batch, call, address);
+    this.format.encode(batch, call, address);
     const numbers = (lastMoment: number) => [sequence, lastMoment, CHANNEL_MEMORY_S];
     const { deadline } = batch[0] as Op;
     const reply = await sender.send(call, deadline, numbers, sequence > 0);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
-    return reply === LUA.NO_STREAM ? undefined : this.#format.decode(batch, reply, address);
+    return reply === LUA.NO_STREAM ? undefined : this.format.decode(batch, reply, address);
   }
 }

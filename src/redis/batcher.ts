@@ -52,8 +52,6 @@ interface Group<Op> {
 }
 
 export class Batcher<Op extends Batched<Answer>, Answer> {
-  readonly #format: BatchFormat<Op, Answer>;
-  readonly #options: BatcherOptions;
   readonly #groups = new Map<string, Group<Op>>();
   // Unique across restarts: processes must not share a channel.
   readonly #id = randomBytes(6).toString('base64url');
@@ -64,9 +62,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #closed = false;
   #onIdle: (() => void) | undefined;
 
-  constructor(format: BatchFormat<Op, Answer>, options: BatcherOptions) {
-    this.#format = format;
-    this.#options = options;
+  constructor(
+    private readonly format: BatchFormat<Op, Answer>,
+    private readonly options: BatcherOptions,
+  ) {
     this.#calls = new BatchCalls(format, options);
   }
 
@@ -76,7 +75,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 
   /** Calls `failed` with `unavailable`, or `overloaded` at `maxPending`. */
   add(op: Op): void {
-    const { health, maxPending } = this.#options;
+    const { health, maxPending } = this.options;
     if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
     if (this.#pending >= maxPending) return void op.failed(overloaded('redis'));
     this.#pending++;
@@ -109,15 +108,15 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #scheduleTick(): void {
     if (this.#turnScheduled) return;
     this.#turnScheduled = true;
-    this.#turnDeadline = performance.now() + this.#options.timeoutMs;
+    this.#turnDeadline = performance.now() + this.options.timeoutMs;
     atEndOfTick(this.#endOfTick);
   }
 
   #groupOf(op: Op): Group<Op> {
-    const { isCluster, health } = this.#options;
-    if (!this.#format.mixesTags) return this.#group('tag', this.#format.tag(op));
+    const { isCluster, health } = this.options;
+    if (!this.format.mixesTags) return this.#group('tag', this.format.tag(op));
     if (!isCluster) return this.#group('tag', ALL);
-    const tag = this.#format.tag(op);
+    const tag = this.format.tag(op);
     const address = health.addressOf(tag);
     return address === undefined ? this.#group('tag', tag) : this.#group('node', address);
   }
@@ -155,7 +154,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   /** Doesn't call #dropLate: its answers would be written one by one within a tick. */
   #sendWithinTick(group: Group<Op>): void {
     this.#sendBatches(group);
-    this.#turnDeadline = performance.now() + this.#options.timeoutMs;
+    this.#turnDeadline = performance.now() + this.options.timeoutMs;
   }
 
   #sendWaiting(group: Group<Op>): void {
@@ -177,19 +176,19 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 
   #batchCount(waiting: readonly Op[]): number {
     let most = Math.min(waiting.length, MAX_BATCH);
-    const latest = (waiting[0] as Op).deadline + this.#options.timeoutMs * DEADLINE_SPREAD;
+    const latest = (waiting[0] as Op).deadline + this.options.timeoutMs * DEADLINE_SPREAD;
     while ((waiting[most - 1] as Op).deadline > latest) most--;
-    if (this.#format.size === undefined) return most;
+    if (this.format.size === undefined) return most;
     let sum = 0;
     for (let count = 0; count < most; count++) {
-      sum += this.#format.size(waiting[count] as Op);
+      sum += this.format.size(waiting[count] as Op);
       if (sum > MAX_BATCH_SIZE && count > 0) return count;
     }
     return most;
   }
 
   #dropLate(group: Group<Op>): void {
-    const earliest = performance.now() + this.#options.timeoutMs * REPLY_SHARE;
+    const earliest = performance.now() + this.options.timeoutMs * REPLY_SHARE;
     let late = 0;
     while (late < group.waiting.length && (group.waiting[late] as Op).deadline <= earliest) late++;
     if (late === 0) return;
@@ -220,7 +219,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 
   /** A Redis that refuses writes refuses the whole batch: send its reads alone. */
   async #refused({ kind, to }: Group<Op>, channel: string, batch: readonly Op[], error: Error) {
-    const { writes } = this.#format;
+    const { writes } = this.format;
     const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);
     const reads = refusesWrites(error) ? batch.filter((op) => !writes(op)) : [];
     if (reads.length === 0 || reads.length === batch.length) return refused(batch, error);
@@ -236,7 +235,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 
   #resolve(op: Op, answer: AnswerOf<Answer>): void {
     if (answer === NOT_HERE || answer === AGAIN) {
-      this.#options.health.refreshSlots();
+      this.options.health.refreshSlots();
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;
     }

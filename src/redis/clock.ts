@@ -9,8 +9,6 @@ export class RedisClock {
   #offset = 0;
   #measuring: Promise<void> | undefined;
 
-  constructor(private readonly now = () => performance.now()) {}
-
   /** @param time by `performance.now()` @returns milliseconds since 1970 by the node's clock */
   at(time: number): number {
     return time + this.#offset;
@@ -27,9 +25,9 @@ export class RedisClock {
     let shortest = Number.POSITIVE_INFINITY;
     let offset = 0;
     for (let i = 0; i < SAMPLES; i++) {
-      const before = this.now();
+      const before = performance.now();
       const [seconds, micros] = (await redis.time()) as [number | string, number | string];
-      const roundTrip = this.now() - before;
+      const roundTrip = performance.now() - before;
       if (roundTrip >= shortest) continue;
       shortest = roundTrip;
       offset = Number(seconds) * 1000 + Number(micros) / 1000 - (before + roundTrip / 2);

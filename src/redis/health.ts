@@ -40,7 +40,6 @@ const REFRESH_MS = 200;
 const MEASURE_MS = 10_000;
 
 export class RedisHealth {
-  readonly #spec: HealthSpec;
   readonly #markers: NodeMarkers;
   readonly #cluster: Cluster | undefined;
   readonly #nodes = new Map<string, RedisNode>();
@@ -52,8 +51,7 @@ export class RedisHealth {
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor(spec: HealthSpec) {
-    this.#spec = spec;
+  constructor(private readonly spec: HealthSpec) {
     const { client, keys, salt, verifyMs = VERIFY_MS } = spec;
     this.#markers = new NodeMarkers(client, keys, salt);
     if (client.isCluster) {
@@ -121,7 +119,7 @@ export class RedisHealth {
 
   /** Resolves when all masters are probed, or within OPEN_MS. @throws Redis's error if the user lacks a permission */
   async opened(): Promise<void> {
-    const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
+    const deadline = performance.now() + Math.min(this.spec.timeoutMs, OPEN_MS);
     const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;
     while (![...this.#nodes.values()].every(isOpen) && performance.now() < deadline) await sleep(POLL_MS);
     for (const { trouble } of this.#nodes.values()) if (trouble && isForbidden(trouble)) throw trouble;
@@ -191,7 +189,7 @@ export class RedisHealth {
 
   #measureAll(): void {
     for (const node of this.#nodes.values()) {
-      if (node.isUp) node.clock.measure(node.redis).catch(this.#spec.onError);
+      if (node.isUp) node.clock.measure(node.redis).catch(this.spec.onError);
     }
   }
 
@@ -213,7 +211,7 @@ export class RedisHealth {
     for (const [address, node] of this.#nodes) {
       if (!this.#masters.has(address)) this.#nodes.delete(address);
       // Its stream has moved with the slot: don't wait for the next probe.
-      else if (node.isUp && !node.hasMarker) node.check().catch(this.#spec.onError);
+      else if (node.isUp && !node.hasMarker) node.check().catch(this.spec.onError);
     }
   }
 
@@ -229,7 +227,7 @@ export class RedisHealth {
   }
 
   #newNode(address: string | undefined, has: (slot: number) => boolean): RedisNode {
-    const { timeoutMs, onError, onReplicated } = this.#spec;
+    const { timeoutMs, onError, onReplicated } = this.spec;
     const node = new RedisNode({
       address,
       markers: this.#markers,

@@ -43,15 +43,15 @@ const sha1 = (text: string) => createHash('sha1').update(text).digest('hex');
 
 export class NodeMarkers {
   readonly meta: NodeMarker;
-  readonly #client: RedisClient;
-  readonly #keys: Keys;
   /** Identifies the deployment without its salt. */
   readonly #text: string;
   #named: readonly NodeMarker[] = [];
 
-  constructor(client: RedisClient, keys: Keys, salt: string) {
-    this.#client = client;
-    this.#keys = keys;
+  constructor(
+    private readonly client: RedisClient,
+    private readonly keys: Keys,
+    salt: string,
+  ) {
     this.#text = sha1(`marker of ${salt}`);
     this.meta = { key: keys.meta, stream: 0, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
@@ -67,7 +67,7 @@ export class NodeMarkers {
   }
 
   async #findAnew(has: (slot: number) => boolean): Promise<NodeMarker | undefined> {
-    const fields = await this.#client.hkeys(this.#keys.meta);
+    const fields = await this.client.hkeys(this.keys.meta);
     this.#named = markedStreams(fields).map((number) => this.#marker(number));
     return this.#at(has);
   }
@@ -75,10 +75,10 @@ export class NodeMarkers {
   /** Undefined for a node without slots. @throws DeploymentLostError */
   async make(redis: Redis, has: (slot: number) => boolean): Promise<NodeMarker | undefined> {
     if (!SLOTS.some(has)) return undefined;
-    const salt = await this.#client.hget(this.meta.key, 'salt');
+    const salt = await this.client.hget(this.meta.key, 'salt');
     if (salt === null || sha1(salt) !== this.meta.digest) throw new DeploymentLostError();
     for (let n = 1; ; n++) {
-      if (!has(slotOf(this.#keys.nodeMarker(n)))) continue;
+      if (!has(slotOf(this.keys.nodeMarker(n)))) continue;
       const marker = this.#marker(n);
       try {
         await redis.hsetnx(marker.key, 'salt', this.#text);
@@ -95,7 +95,7 @@ export class NodeMarkers {
 
   /** Repeated by probes: a failover of the node of `meta` may lose the name. */
   async name(marker: NodeMarker): Promise<void> {
-    if (marker !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${marker.stream}`, '1');
+    if (marker !== this.meta) await this.client.hsetnx(this.keys.meta, `${FIELD}${marker.stream}`, '1');
   }
 
   #at(has: (slot: number) => boolean): NodeMarker | undefined {
@@ -103,7 +103,7 @@ export class NodeMarkers {
   }
 
   #marker(stream: number): NodeMarker {
-    const key = this.#keys.nodeMarker(stream);
+    const key = this.keys.nodeMarker(stream);
     return { key, stream, slot: slotOf(key), digest: sha1(this.#text) };
   }
 }

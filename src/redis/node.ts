@@ -34,9 +34,7 @@ const RETRY_MS = 100;
 const REPLICA_MS = 15_000;
 
 export class RedisNode {
-  readonly address: string | undefined;
   readonly clock = new RedisClock();
-  readonly #spec: NodeSpec;
   #redis: Redis | undefined;
   #isReady = false;
   #lost: DeploymentLostError | undefined;
@@ -48,9 +46,10 @@ export class RedisNode {
   #marker: NodeMarker | undefined;
   #stream: number | undefined;
 
-  constructor(spec: NodeSpec) {
-    this.#spec = spec;
-    this.address = spec.address;
+  constructor(private readonly spec: NodeSpec) {}
+
+  get address(): string | undefined {
+    return this.spec.address;
   }
 
   get redis(): Redis {
@@ -67,7 +66,7 @@ export class RedisNode {
 
   /** False if its slot, with its streams, has moved. */
   get hasMarker(): boolean {
-    return this.#marker === undefined || this.#spec.has(this.#marker.slot);
+    return this.#marker === undefined || this.spec.has(this.#marker.slot);
   }
 
   get hasReplica(): boolean {
@@ -85,12 +84,12 @@ export class RedisNode {
 
   get isCircuitOpen(): boolean {
     if (this.#lost !== undefined) return true;
-    return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
+    return !this.#isReady && performance.now() - this.#downSince > this.spec.timeoutMs;
   }
 
   /** The last moment, in the node's clock, at which a call may be applied. */
   lastMoment(deadline: number): number {
-    return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
+    return Math.floor(this.clock.at(deadline) - this.spec.timeoutMs * REPLY_SHARE);
   }
 
   /** Takes over a new connection: a cluster's client may reconnect to the same address. */
@@ -114,14 +113,14 @@ export class RedisNode {
 
   /** @throws DeploymentLostError, and errors of the call */
   async check(redis = this.redis): Promise<void> {
-    const deadline = performance.now() + this.#spec.timeoutMs;
+    const deadline = performance.now() + this.spec.timeoutMs;
     const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
       this.#failed = error;
       if (isReadOnly(error)) this.cut();
       throw error;
     });
     this.#failed = undefined;
-    const { address, onError } = this.#spec;
+    const { address, onError } = this.spec;
     if (found) {
       this.#lost = undefined;
       await before(deadline, this.#countReplicas(redis)).catch((error) => {
@@ -130,7 +129,7 @@ export class RedisNode {
       return;
     }
     const isNews = this.#lost === undefined;
-    this.#lost ??= new DeploymentLostError(this.#marker === this.#spec.markers.meta ? undefined : address);
+    this.#lost ??= new DeploymentLostError(this.#marker === this.spec.markers.meta ? undefined : address);
     if (isNews) onError(this.#lost);
     throw this.#lost;
   }
@@ -160,7 +159,7 @@ export class RedisNode {
     };
     const wait = async (): Promise<[wrote: unknown, reached: number]> => {
       for (;;) {
-        const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
+        const ms = Math.floor(deadline - performance.now() - this.spec.timeoutMs * REPLY_SHARE);
         const written = write(this.#marker as NodeMarker);
         const waited = redis.wait(count, Math.max(1, ms)); // 0 waits for ever
         const [wrote, reached] = await Promise.all([written, waited]);
@@ -168,7 +167,7 @@ export class RedisNode {
         await sleep(RETRY_MS);
       }
     };
-    const [wrote, reached] = await wait().finally(() => this.#spec.onReplicated?.(performance.now() - began));
+    const [wrote, reached] = await wait().finally(() => this.spec.onReplicated?.(performance.now() - began));
     if (wrote !== 1 || reached < count) {
       const cause = new Error(
         `${reached} of ${count} replicas of ${address ?? 'Redis'} have a batch in time`,
@@ -178,7 +177,7 @@ export class RedisNode {
   }
 
   #down(): void {
-    const { timeoutMs } = this.#spec;
+    const { timeoutMs } = this.spec;
     if (this.#isReady) this.#downSince = performance.now() - (isSilent(this.redis) ? timeoutMs : 0);
     this.#isReady = false;
   }
@@ -195,7 +194,7 @@ export class RedisNode {
       } catch (error) {
         if (error instanceof DeploymentLostError || !isAway(error as Error)) break;
         const { message } = error as Error;
-        if (message !== reported) this.#spec.onError(error as Error);
+        if (message !== reported) this.spec.onError(error as Error);
         reported = message;
         await sleep(RETRY_MS);
         if (!isReadOnly(error as Error) || !isCurrent()) continue;
@@ -207,7 +206,7 @@ export class RedisNode {
   }
 
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
-    const { markers, has } = this.#spec;
+    const { markers, has } = this.spec;
     for (;;) {
       // A missing marker is probed until it is back, or its slot has moved.
       const isHere = this.#marker !== undefined && has(this.#marker.slot);
@@ -230,7 +229,7 @@ export class RedisNode {
         if (redirection === undefined) throw error;
         // The marker may be at either node.
         if (redirection.kind === 'ASK') return true;
-        this.#spec.onMoved(redirection.slot, redirection.address);
+        this.spec.onMoved(redirection.slot, redirection.address);
         await sleep(RETRY_MS);
       }
       if (performance.now() >= deadline) throw new ServiceError('unavailable');

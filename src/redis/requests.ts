@@ -54,11 +54,6 @@ export interface Done {
   readonly record: string;
 }
 
-interface RequestRecord {
-  readonly key: string;
-  readonly rememberedS: number;
-}
-
 interface RecordedOperation {
   readonly id: string;
   readonly at: number;
@@ -75,7 +70,7 @@ export class KeyedOperation {
 
   constructor(
     private readonly store: Store,
-    private readonly record: RequestRecord,
+    private readonly recordKey: string,
     { id, at, locations }: RecordedOperation,
   ) {
     this.id = id;
@@ -97,7 +92,7 @@ export class KeyedOperation {
       if (answer !== FENCED) return answer;
       // If the fencing try died before it recorded another location, this one is recorded.
       const before = this.#locations;
-      const record = this.record.key;
+      const record = this.recordKey;
       this.#locations = (await this.store.call((client) => client.hget(record, 'locations'))) ?? '';
       if (this.#locations === before) await this.#relocate(`${before} ${location}`);
     }
@@ -116,7 +111,7 @@ export class KeyedOperation {
 
   /** Fences the locations at which the operation was not done. */
   async #doneAt(locations: readonly string[]): Promise<Done | undefined> {
-    const fence = ['SET', FENCED, 'EX', this.record.rememberedS, 'NX', 'GET'] as const;
+    const fence = ['SET', FENCED, 'EX', REMEMBERED_S, 'NX', 'GET'] as const;
     let done: Done | undefined;
     for (const [i, location] of locations.entries()) {
       const key = this.store.keys.operation(location, this.#recordId(i + 1));
@@ -132,7 +127,7 @@ export class KeyedOperation {
 
   async #relocate(wanted: string): Promise<void> {
     const args = [this.id, this.#locations, wanted];
-    const locations = await this.store.change(RELOCATE, [this.record.key], args);
+    const locations = await this.store.change(RELOCATE, [this.recordKey], args);
     if (locations === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
     this.#locations = locations;
   }
@@ -142,7 +137,6 @@ export class RequestStore {
   /** @param graceMs until an unanswered request counts as interrupted */
   constructor(
     private readonly store: Store,
-    private readonly rememberedS = REMEMBERED_S,
     private readonly graceMs = IN_FLIGHT_GRACE_MS,
   ) {}
 
@@ -164,7 +158,7 @@ export class RequestStore {
       this.store.change(
         isErasure ? BEGIN_ERASURE : BEGIN,
         [recordKey],
-        [this.rememberedS, id, at, fingerprint, owner, location],
+        [REMEMBERED_S, id, at, fingerprint, owner, location],
       );
     let reply = await begin();
     if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
@@ -172,7 +166,7 @@ export class RequestStore {
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
-    const record = { key: recordKey, rememberedS: this.rememberedS };
+    let operation = { id, at, locations: location };
     const graceUntil = performance.now() + this.graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , locations, answer] = reply;
@@ -180,30 +174,16 @@ export class RequestStore {
       if (foundId === id) break;
       if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
       if (answer !== null) return answer;
-      if (performance.now() >= graceUntil)
-        return this.#finish(
-          new KeyedOperation(this.store, record, { id: foundId, at: Number(foundAt), locations }),
-          recordKey,
-          act,
-        );
+      if (performance.now() >= graceUntil) {
+        operation = { id: foundId, at: Number(foundAt), locations };
+        break;
+      }
       await sleep(POLL_MS);
       reply = await begin();
     }
-    return this.#finish(
-      new KeyedOperation(this.store, record, { id, at, locations: location }),
-      recordKey,
-      act,
-    );
-  }
-
-  async #finish(
-    operation: KeyedOperation,
-    recordKey: string,
-    act: (operation: KeyedOperation) => Promise<string>,
-  ): Promise<string> {
     const end = (answer: string) => this.store.change(END, [recordKey], [operation.id, answer]);
     try {
-      return await end(await act(operation));
+      return await end(await act(new KeyedOperation(this.store, recordKey, operation)));
     } catch (error) {
       // A 4xx changes nothing, so the key is unused, unless another try succeeded.
       const isRefused = error instanceof ServiceError && ERRORS[error.code].status < 500;

@@ -6,13 +6,10 @@ import { Command, type Redis } from 'ioredis';
 import type { Script, ScriptArg } from './scripts.js';
 
 export class ScriptCall {
-  readonly #script: Script;
   readonly #keys: string[] = [];
   readonly #args: ScriptArg[] = [];
 
-  constructor(script: Script) {
-    this.#script = script;
-  }
+  constructor(private readonly script: Script) {}
 
   get firstKey(): string {
     return this.#keys[0] ?? '';
@@ -27,7 +24,7 @@ export class ScriptCall {
   }
 
   send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
-    const { source, sha } = this.#script;
+    const { source, sha } = this.script;
     const name = whole ? 'EVAL' : 'EVALSHA';
     const lists = [[name, whole ? source : sha, this.#keys.length], this.#keys, first, this.#args];
     const command = new SpelledCommand(name, this.firstKey, spell(lists));

@@ -41,12 +41,6 @@ const AGAIN_MS = 10;
 /** Milliseconds to wait for a slow Redis at the start. If there is none, the start fails immediately. */
 const START_TIMEOUT_MS = 5_000;
 
-interface StoreCall<Reply> {
-  readonly script: Script<Reply>;
-  readonly keys: readonly string[];
-  readonly args: readonly ScriptArg[];
-}
-
 export class Store {
   readonly client: RedisClient;
   readonly keys: Keys;
@@ -110,23 +104,25 @@ export class Store {
   }
 
   run<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
-    return this.#send({ script, keys, args }, () => [], false);
+    return this.#send(false, script, keys, args);
   }
 
   /** For idempotent scripts. ARGV[1] is the deadline by the clock of the node of `keys[0]`. */
   change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
-    return this.#send({ script, keys, args }, (lastMoment) => [lastMoment], true);
+    return this.#send(true, script, keys, args);
   }
 
   async #send<Reply>(
-    { script, keys, args }: StoreCall<Reply>,
-    numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
+    script: Script<Reply>,
+    keys: readonly string[],
+    args: readonly ScriptArg[],
   ): Promise<Reply> {
     if (this.#health.isCircuitOpen) throw new ServiceError('unavailable');
     const call = new ScriptCall(script);
     for (const key of keys) call.key(key);
     for (const arg of args) call.arg(arg);
+    const numbers = (lastMoment: number) => (writes ? [lastMoment] : []);
     const started = performance.now();
     try {
       return (await this.#sender.send(call, started + this.timeoutMs, numbers, writes)) as Reply;

@@ -185,7 +185,7 @@ export async function startServer(
     products,
     onSubscriber: async () => {},
     // A try that ended is taken over after a moment.
-    deliveries: new RequestStore(store, undefined, 20),
+    deliveries: new RequestStore(store, 20),
     onChange: async () => {},
     onAppend: async () => {},
     crashAfter(steps, isDone) {
