@@ -10,7 +10,8 @@
 --   count <identity> <product>     counts a visit, and answers the count
 --   read  <identity> <product>     answers the count
 --   reset <identity> <product>     answers 0
---   peek  <identity> <empty>       answers like peekLink.lua
+--   peek  <identity> <empty>       answers the link; `.` if it has none; `!` if the default profile is another
+--     visitor's; empty if the identity is unknown
 --   resolve <identity> <empty>     the same, but creates an unknown identity
 -- An operation may be preceded by, in this order:
 --   once <record> <seconds>        the operation is done once, and the record keeps its answer

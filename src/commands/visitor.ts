@@ -9,16 +9,16 @@ import { withRights, writeExport } from './rights.js';
 
 export function erase(program: Program<'erase'>): Promise<number> {
   const identity = readIdentity('erase', program.options);
-  return withRights(program, async ({ named, eraser }) => {
-    const erased = await eraser.eraseNamed(await named.find(identity));
+  return withRights(program, async ({ findNamed, eraser }) => {
+    const erased = await eraser.eraseNamed(await findNamed(identity));
     program.stdout.write(`${JSON.stringify({ erased })}\n`);
   });
 }
 
 export function exportVisitor(program: Program<'export'>): Promise<number> {
   const identity = readIdentity('export', program.options);
-  return withRights(program, async ({ named, exporter }) => {
-    const found = await exporter.exportNamed(await named.find(identity));
+  return withRights(program, async ({ findNamed, exporter }) => {
+    const found = await exporter.exportNamed(await findNamed(identity));
     if (found === undefined) throw new StartupError('Nothing is kept of such a visitor.');
     await writeExport(program.stdout, found);
   });

@@ -16,13 +16,10 @@ const MAX_BYTES = 320;
 const MAX_PROFILES = 100;
 
 export interface Indexed {
+  /** The profile in the index; merged into that of `location` if they differ. */
   readonly profileId: string;
-  /** The identity that gave the address; '' if it has another default profile. */
-  readonly creator: string;
-}
-
-interface Given {
   readonly location: Location;
+  /** The identity that gave the address; '' if it has another default profile. */
   readonly creator: string;
 }
 
@@ -43,18 +40,13 @@ export class Emails {
     return createHmac('sha256', this.store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
-  /** The digest must be a member of the profile. */
-  async index(digest: string, profileId: string): Promise<void> {
-    await this.#put(digest, profileId);
-  }
-
   /** Undefined for a stale entry; the profile may be another visitor's. */
-  async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
+  async givenAt(digest: string, profileId: string): Promise<Indexed | undefined> {
     let location = await this.redirects.locate(profileId);
     for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
       const key = this.store.keys.members(location.profileId);
       const creator = await this.store.call((client) => client.hget(key, `@${digest}`));
-      if (creator !== null) return { location, creator };
+      if (creator !== null) return { profileId, location, creator };
       // A merge may have moved the digest.
       const now = await this.redirects.locate(profileId);
       if (now?.profileId === location.profileId) return undefined;
@@ -74,7 +66,7 @@ export class Emails {
     const found: Indexed[] = [];
     for (const profileId of await this.find(digest)) {
       const given = await this.#giverOf(digest, profileId);
-      if (given !== undefined) found.push({ profileId, creator: given.creator });
+      if (given !== undefined) found.push(given);
     }
     return found;
   }
@@ -89,17 +81,18 @@ export class Emails {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
   }
 
-  async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
+  async #giverOf(digest: string, profileId: string): Promise<Indexed | undefined> {
     const given = await this.givenAt(digest, profileId);
     if (given !== undefined) return given;
     await writeKey(this.store, this.store.keys.email(digest), ['ZREM', profileId]);
     // A returning visitor may have given the address concurrently.
     const again = await this.givenAt(digest, profileId);
-    if (again !== undefined) await this.#put(digest, profileId);
+    if (again !== undefined) await this.index(digest, profileId);
     return again;
   }
 
-  async #put(digest: string, profileId: string): Promise<void> {
+  /** The digest must be a member of the profile. */
+  async index(digest: string, profileId: string): Promise<void> {
     const key = this.store.keys.email(digest);
     await writeKey(this.store, key, ['ZADD', Date.now(), profileId]);
     const dropped = Number(await writeKey(this.store, key, ['ZREMRANGEBYRANK', 0, -1 - MAX_PROFILES]));

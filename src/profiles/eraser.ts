@@ -36,7 +36,7 @@ export class Eraser {
   /** @returns false if there was no visitor @throws ServiceError `unavailable`: a retry erases the rest */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { link, home } = await this.parts.redirects.stateOf(name, (one) => this.parts.links.peek(one));
+      const { link, home } = await this.parts.redirects.stateOf(name);
       const erased =
         link === undefined
           ? await this.#eraseGuest(home, name, onErasing)
@@ -56,7 +56,7 @@ export class Eraser {
         erased = await this.erase(name);
         continue;
       }
-      const { link, home } = await this.parts.links.peek(name);
+      const { link, home } = await this.parts.links.read(name);
       // Also erases rows under this id, unless it was linked concurrently: then it is another visitor's.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }

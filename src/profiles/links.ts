@@ -20,10 +20,9 @@ import { GUEST_KINDS } from '../redis/keys.js';
 import { GONE, guestLocation, MAX_HOPS } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { VisitBatch } from '../visits/visit-batch.js';
+import type { LinkKind, VisitBatch } from '../visits/visit-batch.js';
 import type { ProfileIds } from './profile-id.js';
 
-const PEEK_LINK = loadScript<string>('profiles/peekLink');
 const LINK = loadScript<number>('profiles/linkIdentity');
 const ADD_MEMBER = loadScript<number>('profiles/addMember');
 const ASSIGN_OWNER = loadScript<string>('profiles/assignOwner');
@@ -83,24 +82,12 @@ export class Links {
   }
 
   /** @param kind `resolve` creates an unknown session */
-  async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
-    const profileId = this.defaultProfile(name);
-    const asked = { kind, handle: '', device: null, ...guestLocation(profileId) };
+  async read(name: string, kind: LinkKind = 'peek'): Promise<Found> {
+    const own = this.defaultProfile(name);
+    const asked = { kind, handle: '', device: null, ...guestLocation(own) };
     const field = (await this.batch.run(asked)) as string;
-    this.remember(name, linkIn(field));
-    return this.#foundOf(name, field);
-  }
-
-  /** Unlike a batch with visits, works at `maxmemory`. */
-  async peek(name: string): Promise<Found> {
-    const { keys } = this.store;
-    const own = this.defaultProfile(name);
-    return this.#foundOf(name, await this.store.run(PEEK_LINK, [keys.identity(own), keys.profile(own)], []));
-  }
-
-  async #foundOf(name: string, field: string): Promise<Found> {
     const link = linkIn(field);
-    const own = this.defaultProfile(name);
+    this.remember(name, link);
     if (link !== undefined && link.generation !== '') return { link, exists: true, home: own };
     if (link !== undefined) return { link: undefined, exists: true, home: link.profileId };
     if (field !== GONE) return { link, exists: field !== '', home: own };
@@ -129,19 +116,14 @@ export class Links {
     return (await this.store.call((client) => client.exists(key))) === 1;
   }
 
-  /** Links a guest to a home that is not its default profile. @returns false after a concurrent change */
-  async enter(name: string, home: string): Promise<boolean> {
+  /** @returns false after a concurrent change */
+  async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys, guestsS } = this.store;
     const own = this.defaultProfile(name);
-    const touched = [keys.identity(own), keys.profile(own), keys.profile(home)];
-    return (await this.store.change(LINK, touched, ['', home, guestsS])) === 1;
-  }
-
-  async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
-    const { keys } = this.store;
-    const own = this.defaultProfile(name);
-    const args = [before?.field ?? '', after?.field ?? ''];
-    const isDone = (await this.store.change(LINK, [keys.identity(own), keys.profile(own)], args)) === 1;
+    const touched = [keys.identity(own), keys.profile(own)];
+    if (after?.generation === '') touched.push(keys.profile(after.profileId));
+    const args = [before?.field ?? '', after?.field ?? '', guestsS];
+    const isDone = (await this.store.change(LINK, touched, args)) === 1;
     this.remember(name, isDone ? after : undefined);
     return isDone;
   }
@@ -199,7 +181,7 @@ export function linkHome(home: string): Link {
   return { field: home, profileId: home, generation: '', task: '' };
 }
 
-/** @param field an answer of peekLink */
+/** @param field an answer of countVisits.lua's `peek` */
 export function linkIn(field: string): Link | undefined {
   if (field.length <= 1) return undefined;
   const [, profileId, generation, task = ''] = LINK_FIELD.exec(field) ?? [];

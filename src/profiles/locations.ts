@@ -121,7 +121,7 @@ export class Locations {
         const own = await this.links.own(name, home, name);
         if (own !== undefined && own.task === '') return this.#locationAt(name, own);
       } else if (home === checked) return guestLocation(home);
-      else if (exists || (makes && (await this.links.enter(name, home))))
+      else if (exists || (makes && (await this.links.replace(name, undefined, linkHome(home)))))
         return this.#locationAt(name, linkHome(home));
       else if (!makes) return { profileId: home, generation: '', checked, link: '' };
     }

@@ -4,7 +4,6 @@
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
 import { type Emails, normaliseEmail } from './emails.js';
-import type { Links } from './links.js';
 import type { Redirects } from './redirects.js';
 
 const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
@@ -16,57 +15,42 @@ export interface NamedVisitor {
   readonly digest: string | undefined;
 }
 
-export class NamedVisitors {
-  constructor(
-    private readonly links: Links,
-    private readonly redirects: Redirects,
-    private readonly emails: Emails,
-  ) {}
+export type FindNamed = (identity: Identity) => Promise<NamedVisitor>;
 
-  /** An address alone may lead to several visitors. @throws ServiceError `invalid_request` if ids lead to several */
-  async find(identity: Identity): Promise<NamedVisitor> {
-    const { sessionId } = identity;
-    const session = sessionId === null ? '' : identityName('s', sessionId);
-    const known: string[] = [];
-    const unknown: string[] = [];
-    let visitor: string | undefined;
-    for (const name of namesIn(identity)) {
-      const profileId = await this.#visitorOf(name);
-      if (profileId === undefined) unknown.push(name);
-      else known.push(name);
-      if (visitor !== undefined && profileId !== undefined && profileId !== visitor)
-        throw twoVisitors(name === session ? 'sessionId' : 'customerId');
-      visitor ??= profileId;
-    }
-    const names = [...known, ...unknown];
-    const normal = normaliseEmail(identity.email);
-    if (normal === undefined) return { names, digest: undefined };
-    const digest = this.emails.digest(normal);
-    if (names.length === 0) return { names, digest };
-    const ofEmail = new Set<string>();
-    for (const { profileId } of await this.emails.findGiven(digest)) {
-      const location = await this.redirects.locate(profileId);
-      if (location !== undefined) ofEmail.add(location.profileId);
-    }
-    if (visitor !== undefined) ofEmail.add(visitor);
-    if (ofEmail.size > 1) throw twoVisitors('email');
-    return {
-      names,
-      digest: visitor === undefined && ofEmail.size === 1 ? digest : undefined,
-    };
+/** An address alone may lead to several visitors. @throws ServiceError `invalid_request` if ids lead to several */
+export async function findNamed(
+  redirects: Redirects,
+  emails: Emails,
+  identity: Identity,
+): Promise<NamedVisitor> {
+  const { sessionId } = identity;
+  const session = sessionId === null ? '' : identityName('s', sessionId);
+  const known: string[] = [];
+  const unknown: string[] = [];
+  let visitor: string | undefined;
+  for (const name of namesIn(identity)) {
+    const { link, exists, home } = await redirects.stateOf(name);
+    const profileId = exists ? (link?.profileId ?? home) : undefined;
+    if (profileId === undefined) unknown.push(name);
+    else known.push(name);
+    if (visitor !== undefined && profileId !== undefined && profileId !== visitor)
+      throw twoVisitors(name === session ? 'sessionId' : 'customerId');
+    visitor ??= profileId;
   }
-
-  async #visitorOf(name: string): Promise<string | undefined> {
-    const { link, exists, home } = await this.redirects.stateOf(name, (one) => this.links.peek(one));
-    return exists ? (link?.profileId ?? home) : undefined;
-  }
+  const names = [...known, ...unknown];
+  const normal = normaliseEmail(identity.email);
+  if (normal === undefined) return { names, digest: undefined };
+  const digest = emails.digest(normal);
+  if (names.length === 0) return { names, digest };
+  const given = await emails.findGiven(digest);
+  const ofEmail = new Set(given.map(({ location }) => location.profileId));
+  if (visitor !== undefined) ofEmail.add(visitor);
+  if (ofEmail.size > 1) throw twoVisitors('email');
+  return { names, digest: visitor === undefined && ofEmail.size === 1 ? digest : undefined };
 }
 
 function twoVisitors(field: keyof Identity): ServiceError {
   return new ServiceError('invalid_request', TWO_VISITORS, [
-    {
-      path: `/${field}`,
-      message: 'leads to another visitor than the other ids',
-    },
+    { path: `/${field}`, message: 'leads to another visitor than the other ids' },
   ]);
 }

@@ -1,6 +1,7 @@
 // Composes the parts of profiles.
 
 import type { Append } from '../events/appender.js';
+import type { Identity } from '../identity-rules.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
@@ -14,7 +15,7 @@ import { LinkedEraser } from './linked-eraser.js';
 import { Links } from './links.js';
 import { Locations } from './locations.js';
 import { Merger } from './merge.js';
-import { NamedVisitors } from './named-visitor.js';
+import { findNamed } from './named-visitor.js';
 import { Pending } from './pending.js';
 import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
@@ -71,7 +72,7 @@ export function openIdentity(spec: IdentitySpec) {
     links,
     redirects,
     emails,
-    named: new NamedVisitors(links, redirects, emails),
+    findNamed: (identity: Identity) => findNamed(redirects, emails, identity),
     eraser: new Eraser({
       ...{ store, links, redirects, emails, belongings },
       linked: linkedEraser,

@@ -5,6 +5,7 @@ import { encodeAdoption } from '../events/row.js';
 import { bucketOf } from '../redis/keys.js';
 import { GONE, guestLocation, type Location, linkedLocation, MAX_HOPS } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
+import type { LinkKind } from '../visits/visit-batch.js';
 import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
 
@@ -26,12 +27,9 @@ export class Redirects {
   constructor(private readonly parts: RedirectsParts) {}
 
   /** The returned link, if any, leads to an existing profile. */
-  async stateOf(
-    name: string,
-    read: (name: string) => Promise<Found> = (one) => this.parts.links.read(one),
-  ): Promise<State> {
+  async stateOf(name: string, kind: LinkKind = 'peek'): Promise<State> {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const found = await this.#finished(name, await read(name), read);
+      const found = await this.#finished(name, await this.parts.links.read(name, kind), kind);
       const { link, exists, home } = found;
       if (link !== undefined) {
         const owner = await this.parts.links.ownerOf(link);
@@ -56,16 +54,12 @@ export class Redirects {
     return this.#finished(name, { link, exists: true, home: this.parts.links.defaultProfile(name) });
   }
 
-  async #finished(
-    name: string,
-    found: Found,
-    read = (one: string) => this.parts.links.read(one),
-  ): Promise<Found> {
+  async #finished(name: string, found: Found, kind: LinkKind = 'peek'): Promise<Found> {
     let now = found;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       if (now.link === undefined || now.link.task === '') return now;
       await this.complete(name, now.link);
-      now = await read(name);
+      now = await this.parts.links.read(name, kind);
     }
     throw new ServiceError('unavailable');
   }

@@ -7,7 +7,7 @@ import type { RequestStore } from '../redis/requests.js';
 import { readGuest, readMerge, readProfile } from '../validation/requests.js';
 import { guestBody, mergeBody, profileBody, profileQuery } from '../validation/schemas.js';
 import type { Eraser } from './eraser.js';
-import type { NamedVisitors } from './named-visitor.js';
+import type { FindNamed } from './named-visitor.js';
 import { hasFacts, type Profiles } from './profiles.js';
 import type { BothIds, Visitors } from './visitors.js';
 
@@ -16,13 +16,13 @@ const EXAMPLE = { customerId: '7' };
 export interface ProfileServices {
   readonly visitors: Visitors;
   readonly profiles: Profiles;
-  readonly named: NamedVisitors;
+  readonly findNamed: FindNamed;
   readonly eraser: Eraser;
   readonly requests: RequestStore;
 }
 
 export function profileOperations(services: ProfileServices): Operation[] {
-  const { visitors, profiles, named, eraser, requests } = services;
+  const { visitors, profiles, findNamed, eraser, requests } = services;
   return [
     operation({
       method: 'post',
@@ -90,7 +90,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const { identity } = request;
         const what = { operation: ERASURE, input: input.identity };
         return once(requests, request, what, async () => {
-          const erased = await eraser.eraseNamed(await named.find(identity));
+          const erased = await eraser.eraseNamed(await findNamed(identity));
           return JSON.stringify({ erased });
         });
       },

@@ -15,7 +15,7 @@ import type { VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type Counted, type CountRequest, countAt, countOnce } from './counting.js';
 import { type EventRequest, type RecordingBatch, recordAt } from './event-requests.js';
 import type { Linked, Linker } from './link.js';
-import type { Links } from './links.js';
+import { type Links, linkHome } from './links.js';
 import type { Ask, Done, LocatedRequest, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
@@ -108,13 +108,13 @@ export class Visitors {
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
     const name = onlyName(who);
     for (let round = 0; round < LINK_ROUNDS; round++) {
-      const { link, exists, home } =
-        who.customerId === null
-          ? await redirects.stateOf(name, (one) => links.read(one, 'resolve'))
-          : await redirects.stateOf(name);
+      const { link, exists, home } = await redirects.stateOf(
+        name,
+        who.customerId === null ? 'resolve' : 'peek',
+      );
       if (link !== undefined) return link.profileId;
       if (who.customerId === null) {
-        if (exists || (await links.enter(name, home))) return home;
+        if (exists || (await links.replace(name, undefined, linkHome(home)))) return home;
         continue;
       }
       const own = await links.own(name, home, name);

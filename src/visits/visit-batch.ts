@@ -15,7 +15,7 @@ import { type VisitLog, visitLine } from './visit-log.js';
 
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
 /** `resolve` creates an unknown session. */
-type LinkKind = 'resolve' | 'peek';
+export type LinkKind = 'resolve' | 'peek';
 
 export interface VisitEntry extends Location, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;

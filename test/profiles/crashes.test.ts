@@ -198,7 +198,7 @@ t.test('crashes', async (t) => {
           () => server.linker.link(`c:${a}`, `s:${s}`),
           async (step) => {
             for (const name of [`c:${a}`, `s:${s}`]) {
-              const { link } = await other.links.peek(name);
+              const { link } = await other.links.read(name);
               if (link === undefined || link.task !== '') continue;
               const members = other.store.keys.members(link.profileId);
               const isMember = await other.store.call((client) => client.hexists(members, name));
@@ -258,7 +258,7 @@ t.test('crashes', async (t) => {
           return [
             () => server.eraser.erase(name),
             async (step) => {
-              const { link } = await other.links.peek(`s:${s}`);
+              const { link } = await other.links.read(`s:${s}`);
               const isDead = link !== undefined && (await other.links.ownerOf(link)) === undefined;
               if (isRequest && isDead) {
                 dead++;

@@ -329,11 +329,11 @@ eachRedis(t, async (t, redis) => {
         const { server, other } = await open(t);
         if (exists) await visit(other, { customerId: '7' });
         const { links } = server;
-        const peek = links.peek.bind(links);
+        const read = links.read.bind(links);
         // The visitor's link was read, and its counts were not yet.
-        links.peek = async (name) => {
-          links.peek = peek;
-          const found = await peek(name);
+        links.read = async (name) => {
+          links.read = read;
+          const found = await read(name);
           await other.linker.link('c:7', 's:s');
           return found;
         };

@@ -2,13 +2,13 @@
 
 import { ServiceError } from '../../errors.js';
 import { type Operation, operation } from '../../http/operation.js';
-import type { NamedVisitors } from '../../profiles/named-visitor.js';
+import type { FindNamed } from '../../profiles/named-visitor.js';
 import { readProfile } from '../../validation/requests.js';
 import { profileQuery } from '../../validation/schemas.js';
 import { exportAnswer } from './export-answer.js';
 import type { Exporter } from './exporter.js';
 
-export function exportOperation(named: NamedVisitors, exporter: Exporter): Operation {
+export function exportOperation(findNamed: FindNamed, exporter: Exporter): Operation {
   return operation({
     method: 'get',
     doc: {
@@ -24,7 +24,7 @@ export function exportOperation(named: NamedVisitors, exporter: Exporter): Opera
     maxBody: 0,
     read: (_, request) => readProfile(undefined, request.query()),
     async handle(_, { identity }) {
-      const body = await exporter.exportNamed(await named.find(identity));
+      const body = await exporter.exportNamed(await findNamed(identity));
       if (body === undefined) throw new ServiceError('not_found', 'Nothing is kept of such a visitor.');
       return { body };
     },

@@ -92,9 +92,7 @@ export class Exporter {
     const [first] = given;
     if (first === undefined || !given.some(({ exists }) => exists)) return;
     for (let round = 0; round < MAX_HOPS; round++) {
-      const { link, home } = await this.parts.redirects.stateOf(first.name, (one) =>
-        this.parts.links.peek(one),
-      );
+      const { link, home } = await this.parts.redirects.stateOf(first.name);
       const location =
         link === undefined ? guestLocation(home) : linkedLocation(link.profileId, link.generation);
       const found = await this.#exportAt(location, given, run);
@@ -209,9 +207,7 @@ export class Exporter {
   async #look(names: readonly string[], run: Run): Promise<Given[]> {
     const given: Given[] = [];
     for (const name of names) {
-      const { link, exists, home } = await this.parts.redirects.stateOf(name, (one) =>
-        this.parts.links.peek(one),
-      );
+      const { link, exists, home } = await this.parts.redirects.stateOf(name);
       const own = link === undefined ? home : undefined;
       given.push({ name, exists: exists || (await this.#hasRows(name, own, run)), own });
     }
@@ -231,7 +227,7 @@ export class Exporter {
   async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
-      if ((await this.parts.links.peek(name)).link?.profileId === profileId) leading.push(name);
+      if ((await this.parts.links.read(name)).link?.profileId === profileId) leading.push(name);
     return leading;
   }
 

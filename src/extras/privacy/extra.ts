@@ -12,7 +12,7 @@ import { ShopEraser } from './shop-eraser.js';
 
 export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed, onClose }) => ({
   plug({ identity }) {
-    const { emails, named, eraser, pending } = identity;
+    const { emails, findNamed, eraser, pending } = identity;
     const onError = (error: Error) => onFailed('request', error);
     const compliance = new Compliance(store, onError);
     const worker = new ComplianceWorker({
@@ -25,7 +25,7 @@ export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed,
     const exporter = new Exporter({ ...identity, store, readRows: rows.read.bind(rows) });
     return {
       operations: [
-        exportOperation(named, exporter),
+        exportOperation(findNamed, exporter),
         ...complianceOperations(compliance, worker, emails, config.SHOPIFY_SECRET),
       ],
       metrics: (registry) => complianceMetrics(registry, compliance),

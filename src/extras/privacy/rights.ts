@@ -5,14 +5,14 @@ import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '.
 import type { RightsConfig } from '../../app/settings.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
 import type { Eraser } from '../../profiles/eraser.js';
-import type { NamedVisitors } from '../../profiles/named-visitor.js';
+import type { FindNamed } from '../../profiles/named-visitor.js';
 import { openSubscribers } from '../alerts/extra.js';
 import { Compliance } from './compliance.js';
 import { Exporter } from './exporter.js';
 
 export interface Rights extends Closeable {
   readonly compliance: Compliance;
-  readonly named: NamedVisitors;
+  readonly findNamed: FindNamed;
   readonly eraser: Eraser;
   readonly exporter: Exporter;
 }
@@ -31,7 +31,7 @@ export function openRights(
     onClose(() => rows.close());
     return {
       compliance: new Compliance(store, (error) => log.warn(error.message)),
-      named: identity.named,
+      findNamed: identity.findNamed,
       eraser: identity.eraser,
       exporter: new Exporter({ ...identity, store, readRows: rows.read.bind(rows) }),
     };
