@@ -20,7 +20,7 @@ NODE_PROGRAM := $(NODE_DIR)/node_modules/$(NODE_PACKAGE)/bin/node
 export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
-FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
+FAST_TESTS := dist/test/{config,docs,errors,package,tick}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/store.test.js dist/test/profiles/rules.test.js \
 	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
