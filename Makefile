@@ -23,7 +23,7 @@ TESTS ?= dist/test/**/*.test.js
 FAST_TESTS := dist/test/{config,docs,errors,package,tick}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/store.test.js dist/test/profiles/rules.test.js \
 	dist/test/flush/stream.test.js \
-	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
+	dist/test/http/{callers,caps,ids,items,routes,validation,visits}.test.js
 
 .PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak build package release clean \
 	check-style check-imports check-core check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis nginx-lua

@@ -15,8 +15,6 @@ import { connectTo, startTestRedis } from '../harness/redis.js';
 import { eventsOf, rowsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
-/** Of Shopify's test notification; JSON.parse reads it as …500. */
-const ROUNDED = '{"identity":{"customerId":820982911946154508},"productHandle":"x"}';
 const redis = await startTestRedis(t);
 const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
 const { add, event, exported, items, remove, visit } = app.shop;
@@ -59,26 +57,6 @@ t.test('integer, text and gid of a product and its variant are one item, which h
     await add(identity, expected);
   }
 });
-t.test('a gid of another thing, or a rounded integer, is 400 with the reason', async (t) => {
-  const item = itemOf({ sessionId: 'wrong' });
-  const named = (customerId: unknown) => ({ identity: { customerId }, productHandle: 'x' });
-  const wrong: [path: string, body: unknown, field: string, message: RegExp][] = [
-    ['/item/add', { ...item, productId: 'gid://shopify/ProductVariant/1' }, '/productId', /than Product$/],
-    ['/item/add', { ...item, variantId: 'gid://shopify/Product/1' }, '/variantId', /than ProductVariant$/],
-    ['/item/add', { ...item, productId: 0 }, '/productId', />= 1/],
-    ['/item/add', { ...item, variantId: 2 ** 53 }, '/variantId', /send a larger one as text/],
-    ['/item/remove', { ...item, productId: 2 ** 53 }, '/productId', /9007199254740991/],
-    ['/product/visit', named('gid://shopify/Order/1'), '/identity/customerId', /than Customer$/],
-    ['/product/visit', named(-5), '/identity/customerId', />= 1/],
-    ['/product/visit', ROUNDED, '/identity/customerId', /send a larger one as text/],
-  ];
-  for (const [path, body, field, message] of wrong)
-    t.match(await app.post(path, body, TRUSTED), {
-      status: 400,
-      json: { code: 'invalid_request', issues: [{ path: field, message }] },
-    });
-  await visit({ customerId: Number.MAX_SAFE_INTEGER });
-});
 t.test('ids and handles have up to 255 bytes after trimming, and differ by the last', async (t) => {
   const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
   for (const name of full) {
@@ -94,21 +72,12 @@ t.test('ids and handles have up to 255 bytes after trimming, and differ by the l
   for (const end of ['a', 'b'])
     t.match(await visit({ sessionId: 'x'.repeat(254) + end }, 'long'), { count: 1 });
 });
-t.test(
-  'facts are taken up to their limits, or null; unknown fields and parameters are ignored',
-  async (t) => {
-    const limits = { device: 64, locale: 64, email: 320, firstName: 255, lastName: 255 };
-    for (const [name, bytes] of Object.entries(limits))
-      for (const start of ['@', '@é'])
-        for (const value of [start + 'x'.repeat(bytes - Buffer.byteLength(start)), null])
-          await event({ sessionId: 's', [name]: value });
-    const body = { identity: { sessionId: 'more', age: 7, null: null }, productHandle: 'x', customerId: 5 };
-    t.match(await post('/product/visit?count=true&utm_source=x&utm=%FF', body), { count: 1 });
-    t.match(await app.get('/product/visit?sessionId=more&productHandle=x&utm=1&utm=2'), {
-      json: { count: 1 },
-    });
-  },
-);
+t.test('unknown parameters of a query are ignored', async (t) => {
+  const body = { identity: { sessionId: 'more' }, productHandle: 'x' };
+  t.match(await post('/product/visit?count=true&utm_source=x&utm=%FF', body), { count: 1 });
+  const read = await app.get('/product/visit?sessionId=more&productHandle=x&utm=1&utm=2');
+  t.match(read, { json: { count: 1 } });
+});
 t.test('handles are trimmed in every request', async (t) => {
   const identity = { sessionId: 'trimmer' };
   const visited = await post('/product/visit', { identity, productHandle: ' hat\u00a0' });
@@ -121,74 +90,51 @@ t.test('handles are trimmed in every request', async (t) => {
   await visit(identity, `${' '.repeat(300)}x`);
 });
 for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries())
-  t.test(
-    `${JSON.stringify(blank)} in an optional field is as null, and in a required one an error`,
-    async (t) => {
-      const facts = { device: blank, locale: blank, email: blank, firstName: blank, lastName: blank };
-      const sessionId = `identity ${n}`;
-      const identity = { sessionId, customerId: blank, ...facts };
-      const plain = await post('/product/visit', { identity: { sessionId }, productHandle: 'x' });
-      t.same(await post('/product/visit', { identity, productHandle: 'x' }), plain);
-      const visits = [{ identity, productHandle: 'x' }];
-      t.same(await post('/product/visit/batch', { visits }), { results: [plain] });
-      const { profileId } = plain;
-      t.match(await post('/event', { identity, type: 'add', payload: blank }), { profileId });
-      t.match(await post('/profile/guest', identity), { profileId });
-      t.match(await post('/item/list', { identity }), { profileId });
-      t.match(await post('/share', { identity, channel: blank }), { code: String });
-      const events = [
-        { type: 'add', payload: '{}' },
-        { type: 'share', channel: 'Link' },
-      ];
-      t.match(await eventsOf(redis, app, { sessionId }), events);
-      const kept = await exported({ sessionId, customerId: blank, email: blank });
-      t.same(kept.profile, {}, 'no fact was learned');
-      t.same(kept.identities, { customerIds: [], sessionIds: [sessionId] });
-      await visit({ customerId: `${7000 + n}`, sessionId: blank, ...facts });
+  t.test(`${JSON.stringify(blank)} in an optional field is as null`, async (t) => {
+    const facts = { device: blank, locale: blank, email: blank, firstName: blank, lastName: blank };
+    const sessionId = `identity ${n}`;
+    const identity = { sessionId, customerId: blank, ...facts };
+    const plain = await post('/product/visit', { identity: { sessionId }, productHandle: 'x' });
+    t.same(await post('/product/visit', { identity, productHandle: 'x' }), plain);
+    const visits = [{ identity, productHandle: 'x' }];
+    t.same(await post('/product/visit/batch', { visits }), { results: [plain] });
+    const { profileId } = plain;
+    t.match(await post('/event', { identity, type: 'add', payload: blank }), { profileId });
+    t.match(await post('/profile/guest', identity), { profileId });
+    t.match(await post('/item/list', { identity }), { profileId });
+    t.match(await post('/share', { identity, channel: blank }), { code: String });
+    const events = [
+      { type: 'add', payload: '{}' },
+      { type: 'share', channel: 'Link' },
+    ];
+    t.match(await eventsOf(redis, app, { sessionId }), events);
+    const kept = await exported({ sessionId, customerId: blank, email: blank });
+    t.same(kept.profile, {}, 'no fact was learned');
+    t.same(kept.identities, { customerIds: [], sessionIds: [sessionId] });
+    await visit({ customerId: `${7000 + n}`, sessionId: blank, ...facts });
 
-      const wisher = { sessionId: `item ${n}` };
-      const titles = ['variantTitle', 'image', 'compareAt', 'currencyCode', 'countryCode'];
-      const optional = ['variantId', ...titles, 'properties'];
-      const blanks = Object.fromEntries([...optional, 'source'].map((field) => [field, blank]));
-      t.equal((await add(wisher, blanks)).variantId, null);
-      const [item] = await items(wisher);
-      for (const field of optional) t.equal(item[field], null, field);
-      t.equal(item.source, 'pdp');
-      const removed = await remove(wisher, { variantId: blank, event: blank });
-      t.match(removed, { removed: true, variantId: null });
-      t.equal((await eventsOf(redis, app, wisher)).at(-1)?.['type'], 'remove');
+    const wisher = { sessionId: `item ${n}` };
+    const titles = ['variantTitle', 'image', 'compareAt', 'currencyCode', 'countryCode'];
+    const optional = ['variantId', ...titles, 'properties'];
+    const blanks = Object.fromEntries([...optional, 'source'].map((field) => [field, blank]));
+    t.equal((await add(wisher, blanks)).variantId, null);
+    const [item] = await items(wisher);
+    for (const field of optional) t.equal(item[field], null, field);
+    t.equal(item.source, 'pdp');
+    const removed = await remove(wisher, { variantId: blank, event: blank });
+    t.match(removed, { removed: true, variantId: null });
+    t.equal((await eventsOf(redis, app, wisher)).at(-1)?.['type'], 'remove');
 
-      const given = { sessionId: 'query', customerId: blank, device: blank, productHandle: 'x' };
-      t.match(await app.get(withQuery('/product/visit', given), TRUSTED), {
-        status: 200,
-        json: { count: 0 },
-      });
-      t.match(await app.del(withQuery('/product/visit', given), undefined, TRUSTED), { status: 200 });
-      const query = { customerId: blank, sessionId: blank, productHandle: 'x', logged_in_customer_id: '77' };
-      const answer = await app.get(withQuery('/product/visit', signed(query)));
-      t.match(answer, { status: 200 }, 'the signature names the customer');
-
-      const none = { sessionId: blank, customerId: blank };
-      const cases: [path: string, body: unknown, at: string][] = [
-        ['/product/visit', { identity, productHandle: blank }, '/productHandle'],
-        ['/product/visit', { identity: none, productHandle: 'x' }, '/identity'],
-        ['/event', { identity, type: blank }, '/type'],
-        ['/profile/guest', { sessionId: blank }, '/sessionId'],
-        ['/profile/merge', { identity: { ...identity, customerId: blank } }, '/identity/customerId'],
-        ...['productId', 'productTitle', 'productHandle', 'price'].map((field): [string, unknown, string] => [
-          '/item/add',
-          itemOf(identity, { [field]: blank }),
-          `/${field}`,
-        ]),
-      ];
-      for (const [path, body, at] of cases) {
-        const { status, json } = await app.post(path, body, TRUSTED);
-        t.equal(status, 400, `${path} ${JSON.stringify(body)}`);
-        const paths = json.issues?.map((issue: { path: string }) => issue.path);
-        t.same(paths, [at]);
-      }
-    },
-  );
+    const given = { sessionId: 'query', customerId: blank, device: blank, productHandle: 'x' };
+    t.match(await app.get(withQuery('/product/visit', given), TRUSTED), {
+      status: 200,
+      json: { count: 0 },
+    });
+    t.match(await app.del(withQuery('/product/visit', given), undefined, TRUSTED), { status: 200 });
+    const query = { customerId: blank, sessionId: blank, productHandle: 'x', logged_in_customer_id: '77' };
+    const answer = await app.get(withQuery('/product/visit', signed(query)));
+    t.match(answer, { status: 200 }, 'the signature names the customer');
+  });
 t.test('control characters in titles become spaces', async (t) => {
   const identity = { sessionId: 'titles' };
   await add(identity, { productTitle: 'Red\tshoe\u0000\u0085', variantTitle: '4\r\n2' });
