@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Compare-and-set of an identity's link, also to a guest's profile that isn't the default one.
 -- KEYS[1..2] identity, default profile   KEYS[3] guest's profile, if any
--- ARGV[1] deadline   ARGV[2] expected answer of `peek`, see countVisits.lua; empty also instead of `!`
+-- ARGV[1] deadline   ARGV[2] expected answer of `peek`, see countVisits.lua; empty for `!`, too
 -- ARGV[3] new link; empty to remove it   ARGV[4] guest's TTL, seconds
 -- Returns 1 if the identity now has the new link; otherwise 0.
 -- Errors: EXPIRED -1.

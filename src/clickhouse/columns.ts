@@ -1,4 +1,4 @@
-// Columns for the views and exports.
+// The columns that views and exports select, and the fields of a payload that become columns.
 
 export const PAYLOAD_COLUMNS = {
   productId: 'product_id',

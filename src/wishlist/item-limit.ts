@@ -18,9 +18,7 @@ export class ItemLimit {
     private readonly limits: ItemLimits,
   ) {}
 
-  /**
-   * Checks a single item: on a cluster, a new visitor's profile is created before lua/wishlist/changeItems.lua checks.
-   */
+  /** Call before the change: on a cluster, a new visitor is created before lua/wishlist/changeItems.lua may refuse. */
   assertFitsAlone(content: ItemContent): void {
     const { maxBytes } = this.limits;
     if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)

@@ -90,7 +90,7 @@ PREWHERE step = 'share'
 GROUP BY channel
 ORDER BY shares DESC, channel;
 
--- Openings of shared wishlists by a person, each once
+-- Openings of shared wishlists by people, a row for each opening
 -- The stored row has the profile of the wishlist's owner, so that both are erased together. The reader isn't known.
 CREATE OR REPLACE VIEW {database}.share_opens {on_cluster} AS
 SELECT

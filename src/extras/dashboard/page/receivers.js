@@ -1,4 +1,4 @@
-// The page of receivers.
+// The page of receivers: their state, counts and last failure, and a test of each.
 
 import { askFor } from './ask.js';
 import { openPage } from './frame.js';
