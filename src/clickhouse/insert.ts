@@ -31,7 +31,8 @@ const SETTINGS = {
   date_time_input_format: 'best_effort',
 } as const;
 
-// No visit is twice in an insert. Looking for repeats would take a third of the insert's CPU.
+// Looking for repeats would take a third of the insert's CPU. Only retried dead letters may be twice in an insert, and
+// ClickHouse merges them later.
 const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
 
 /** @param lines TabSeparated; times in seconds, with milliseconds as decimals */
