@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Finds products on a wishlist: exact variants by HMGET, any variant of a product by paging.
 -- KEYS[1..2] profile, items   KEYS[3] identity to check, if any
--- ARGV[1] cursor; 0 at first, empty if no product has any variant   ARGV[2] approximate page size
+-- ARGV[1] cursor; 0 at first, empty for exact variants only   ARGV[2] approximate page size
 -- ARGV[3..4] link, generation: see includes/redirect.lua
 -- ARGV[5] number of exact fields, then these fields   ARGV[...] products, as fields without a variant
 -- Returns {next cursor or 0, field, creation line, ...}, or a redirect.

@@ -48,7 +48,7 @@ export class MergedDump {
     return target.startsWith('!') || this.#isRecent(source, mergeId);
   }
 
-  /** @param mergeId begins with the merge's time; another text until the merge is applied */
+  /** @param mergeId begins with the merge's time. Until the merge is applied, another note; see Keys.members */
   #isRecent(source: string, mergeId: string): boolean {
     const [, time] = /^(\d+)\./.exec(mergeId) ?? [];
     return time === undefined || Number(time) >= this.#since || this.#wasPending.has(source);
