@@ -107,7 +107,7 @@ export function createKeys(prefix: string) {
     visits: streamKeys('visits'),
     /** hash: id -> receiver, JSON */
     receivers: `${prefix}:receivers`,
-    /** `queue`: stream; `due`: see lua/extras/receivers/addDeliveries.lua; `state`: hash with pending bytes and stats */
+    /** `queue`: stream; `due`: see lua/extras/receivers/addDeliveries.lua; `state`: hash of pending bytes, stats */
     deliveries: (receiver: string) => {
       const keyOf = (kind: string) => `${prefix}:{receiver:${receiver}}:${kind}`;
       return { queue: keyOf('queue'), due: keyOf('due'), state: keyOf('state') };
