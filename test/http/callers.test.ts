@@ -17,7 +17,7 @@ import { proxied, SECRET, signed } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
-import type { Document } from '../harness/openapi.js';
+import { type DocumentedOperation, operationsOf } from '../harness/operations.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
@@ -107,7 +107,7 @@ t.test('callers', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
   const app = await startApp(t, redis, { env });
-  const document: Document = (await app.get('/openapi.json')).json;
+  const documented = await operationsOf(app);
   const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
   const event = { identity: { sessionId: 's' }, type: 'add' };
 
@@ -145,42 +145,31 @@ t.test('callers', async (t) => {
   )) {
     t.test(`${name}: ${expected}; if refused, ids that exist are like others`, async (t) => {
       /** Sends an operation's example about these ids. */
-      const request = (method: string, path: string, ids: typeof known) => {
-        const { parameters = [], requestBody } = document.paths[path]?.[method] ?? {};
+      const request = ({ method, path, query: given, body }: DocumentedOperation, ids: typeof known) => {
         const about = (example: unknown) =>
           JSON.stringify(example)
             .replaceAll('"s-1"', JSON.stringify(ids.sessionId))
             .replaceAll('"7"', JSON.stringify(ids.customerId));
-        const example = requestBody?.content['application/json'].example;
-        const given = parameters.filter(
-          ({ in: where, example }) => where === 'query' && example !== undefined,
-        );
-        const all = Object.fromEntries(
-          given.map(({ name, example }) => [name, JSON.parse(about(String(example)))]),
-        );
         return app.send(
-          method.toUpperCase(),
-          withQuery(path.replace('{code}', ids.code), sign({ ...all, ...query })),
-          example === undefined ? undefined : about(example),
-          { ...headers, ...(example === undefined ? {} : { 'content-type': 'application/json' }) },
+          method,
+          withQuery(path.replace('{code}', ids.code), sign({ ...JSON.parse(about(given)), ...query })),
+          body === undefined ? undefined : about(body),
+          { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
         );
       };
       const askedOfRedis = await watch();
-      const allowed: [method: string, path: string][] = [];
-      for (const [path, methods] of Object.entries(document.paths)) {
+      const allowed: DocumentedOperation[] = [];
+      for (const operation of documented) {
+        const { name, path } = operation;
         const subject = about(path);
         if (subject === undefined) t.ok(PUBLIC_PATHS.includes(path), `${path} is known to this test`);
-        else
-          for (const method of Object.keys(methods)) {
-            if (expected[subject] === 200) {
-              allowed.push([method, path]);
-              continue;
-            }
-            const answer = await request(method, path, known);
-            t.equal(answer.status, expected[subject], `${method} ${path}: ${answer.text.slice(0, 120)}`);
-            if (answer.status === 401) t.equal(answer.headers['www-authenticate'], 'Bearer');
-            t.same(shape(await request(method, path, unknown)), shape(answer), `${method} ${path}`);
-          }
+        else if (expected[subject] === 200) allowed.push(operation);
+        else {
+          const answer = await request(operation, known);
+          t.equal(answer.status, expected[subject], `${name}: ${answer.text.slice(0, 120)}`);
+          if (answer.status === 401) t.equal(answer.headers['www-authenticate'], 'Bearer');
+          t.same(shape(await request(operation, unknown)), shape(answer), name);
+        }
       }
       t.same(
         await askedOfRedis(),
@@ -188,17 +177,17 @@ t.test('callers', async (t) => {
         'where it is refused Redis is not asked: nothing changes, no time tells',
       );
       // What is erased could not be asked for afterwards.
-      const isErasure = (method: string) => Number(method === 'delete');
-      for (const [method, path] of allowed.sort(([a], [b]) => isErasure(a) - isErasure(b))) {
+      const isErasure = ({ method }: DocumentedOperation) => Number(method === 'DELETE');
+      for (const operation of allowed.sort((a, b) => isErasure(a) - isErasure(b))) {
         // Others have linked the known session to a customer, whose it then is.
-        const answer = await request(method, path, {
-          ...known,
-          sessionId: `s of ${name}`,
-          customerId: '7',
-        });
+        const answer = await request(operation, { ...known, sessionId: `s of ${name}`, customerId: '7' });
         // There is no such receiver, and no host of the example's name.
-        const status = path.includes('{id}') ? 404 : `${method} ${path}` === 'post /receivers' ? 400 : 200;
-        t.equal(answer.status, status, `${method} ${path}: ${answer.text.slice(0, 120)}`);
+        const status = operation.path.includes('{id}')
+          ? 404
+          : operation.name === 'POST /receivers'
+            ? 400
+            : 200;
+        t.equal(answer.status, status, `${operation.name}: ${answer.text.slice(0, 120)}`);
       }
     });
   }
@@ -211,29 +200,21 @@ t.test('callers', async (t) => {
     await app.shop.add(foreign);
     /** Sends an operation's example for an identity: in its body, else in its query. */
     const send = (
-      method: string,
-      path: string,
+      { method, path, body, query }: DocumentedOperation,
       identity: Query | undefined,
       headers: Headers,
       login?: string,
     ) => {
-      const { parameters = [], requestBody } = document.paths[path]?.[method] ?? {};
-      const example = requestBody?.content['application/json'].example;
-      const names = parameters.some(({ name }) => name === 'productHandle') ? { productHandle: 'x' } : {};
-      const query = example === undefined ? { ...names, ...identity } : {};
-      const signedQuery = login === undefined ? query : signed({ ...query, logged_in_customer_id: login });
-      const body = example === undefined ? undefined : { ...Object(example), identity };
-      return app.send(method.toUpperCase(), withQuery(path, signedQuery), body, headers);
+      const names = query['productHandle'] === undefined ? {} : { productHandle: 'x' };
+      const asked = body === undefined ? { ...names, ...identity } : {};
+      const signedQuery = login === undefined ? asked : signed({ ...asked, logged_in_customer_id: login });
+      return app.send(method, withQuery(path, signedQuery), body && { ...body, identity }, headers);
     };
-    const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-      [0, 1].includes(about(path) ?? 2) && !path.includes('{')
-        ? Object.keys(methods).map((method) => [method, path] as const)
-        : [],
-    );
+    const operations = documented.filter(({ path }) => (about(path) ?? 2) < 2 && !path.includes('{'));
     t.ok(operations.length >= 9, `${operations.length} operations`);
     const before = await dumpRedis(redis, app.prefix);
-    for (const [method, path] of operations) {
-      const isWishlist = about(path) === 1;
+    for (const operation of operations) {
+      const isWishlist = about(operation.path) === 1;
       const refused: [what: string, identity: Query, headers: Headers, login?: string][] = [
         ['a browser names a customer', foreign, browser],
         ['a browser names a customer and a session', { ...foreign, sessionId: 's' }, browser],
@@ -243,20 +224,20 @@ t.test('callers', async (t) => {
         ['a guest names a customer and a session', { ...own, ...linked }, {}, ''],
       ];
       for (const [what, ...how] of refused) {
-        const answer = await send(method, path, ...how);
-        t.match(answer, { status: 403, json: { code: 'forbidden' } }, `${method} ${path}: ${what}`);
+        const answer = await send(operation, ...how);
+        t.match(answer, { status: 403, json: { code: 'forbidden' } }, `${operation.name}: ${what}`);
       }
       for (const login of [undefined, ''] as const) {
         if (!isWishlist) continue;
-        const answer = await send(method, path, linked, login === undefined ? browser : {}, login);
-        t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, `${method} ${path}`);
+        const answer = await send(operation, linked, login === undefined ? browser : {}, login);
+        t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, operation.name);
       }
     }
     t.same(await dumpRedis(redis, app.prefix), before, 'nothing has changed');
-    for (const [method, path] of operations)
+    for (const operation of operations)
       for (const identity of [own, linked, undefined]) {
-        const { status, text } = await send(method, path, identity, {}, '17');
-        t.equal(status, 200, `${method} ${path} ${JSON.stringify(identity)}: ${text}`);
+        const { status, text } = await send(operation, identity, {}, '17');
+        t.equal(status, 200, `${operation.name} ${JSON.stringify(identity)}: ${text}`);
       }
   });
 

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import type { GivenItem } from '../../src/wishlist/item-fields.js';
 import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
-import type { Document } from '../harness/openapi.js';
+import { operationsOf } from '../harness/operations.js';
 import { startTestRedis } from '../harness/redis.js';
 
 const repeat = (count: number, value: unknown) => new Array<unknown>(count).fill(value);
@@ -154,15 +154,11 @@ function changed(body: unknown, place: string, value: unknown): unknown {
 t.test('requests', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
-  const { paths }: Document = (await app.get('/openapi.json')).json;
+  const operations = new Map((await operationsOf(app)).map((one) => [one.name, one]));
   await app.post('/event', { identity: { sessionId: 's-1', email: 'a@b' }, type: 'add' }, TRUSTED);
   const send = (operation: string, body: unknown) => {
     const [method = '', path = ''] = operation.split(' ');
     return app.send(method, path.replace('{id}', 'x'), body, TRUSTED);
-  };
-  const exampleOf = (operation: string): unknown => {
-    const [method = '', path = ''] = operation.split(' ');
-    return paths[path]?.[method.toLowerCase()]?.requestBody?.content['application/json'].example;
   };
   type Act = (operation: string, place: string, value: unknown) => Promise<void>;
   const each = async (table: Readonly<Record<string, Values>>, act: Act) => {
@@ -171,7 +167,7 @@ t.test('requests', async (t) => {
         for (const value of values) await act(operation, place, value);
   };
   const sendWith = (operation: string, place: string, value: unknown): Promise<Answer> =>
-    send(operation, changed(exampleOf(operation), place, value));
+    send(operation, changed(operations.get(operation)?.body, place, value));
   const shown = (operation: string, place: string, value: unknown) =>
     `${operation} ${place} ${String(JSON.stringify(value)).slice(0, 60)}`;
 
@@ -205,14 +201,9 @@ t.test('requests', async (t) => {
   });
 
   t.test('every operation refuses what is no object of JSON, and a wrong identity', async (t) => {
-    const operations = Object.entries(paths).flatMap(([path, methods]) =>
-      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
-    );
     let identities = 0;
     await changesNothing(t, async () => {
-      for (const operation of operations) {
-        // biome-ignore lint/suspicious/noExplicitAny: JSON
-        const example = exampleOf(operation) as any;
+      for (const { name: operation, body: example } of operations.values()) {
         if (example === undefined || operation.includes('/webhook/')) continue;
         for (const body of ['null', '[]', '"text"', '1'])
           expectIssues(t, await send(operation, body), [''], `${operation} ${body}`);
