@@ -4,8 +4,8 @@
 -- ARGV[1..3] deadline, generation, new link   ARGV[4] owner, `c:<customer>`
 -- ARGV[5] the identity's link as a guest, or empty   ARGV[6] the identity as a member, unless it is the owner
 -- Returns ARGV[3] if the profile now has this generation, even if an earlier try set it and the identity was linked
---   elsewhere since. Otherwise changes nothing, and returns the identity's other link. If there is none, returns empty: the
---   generation was erased before this retry, or the profile is another visitor's.
+--   elsewhere since. Otherwise changes nothing, and returns the identity's other link. If there is none, returns empty:
+--   the generation was erased before this retry, or the profile is another visitor's.
 -- Errors: EXPIRED -1.
 
 -- @include deadline

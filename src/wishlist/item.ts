@@ -4,9 +4,9 @@
 //   <updatedAt>
 //   <content, JSON>
 //
-// With PRODUCT_ALERTS, the second line continues with ids for deliveries, ` ["<customer>","<session>"]`, and after an
-// alert with the reported state, ` <price> <0, or 1 if in stock> <version of the product>`. If the item is added again,
-// that state is removed, and alerts compare with the item's new price and stock.
+// With PRODUCT_ALERTS, the second line continues with ids for deliveries, ` ["<customer>","<session>"]`, and after a
+// change of price or stock with the reported state, ` <price> <0, or 1 if in stock> <version of the product>`. If the
+// item is added again, that state is removed, and alerts compare with the item's new price and stock.
 
 import { type ListedItem, NO_FIELDS } from './item-fields.js';
 

@@ -58,7 +58,7 @@ interface Sharing extends Recorded {
   readonly event?: PendingEvent;
 }
 
-/** Stores the state of a product that the subscriber is notified of. */
+/** Stores a product's reported state in an item, perhaps with an alert. */
 export interface Notification extends Recorded {
   readonly kind: 'notify';
   readonly field: string;

@@ -1,6 +1,6 @@
-// Decides which alerts a product's change means for a saved item. The product is compared with the state that the
-// item's subscriber was last notified of, or else with the item. A price drop also needs a price below the item's. The
-// reported state changes atomically with the alert's event, so each alert is sent once.
+// Decides which alerts a product's change means for a saved item. The product is compared with its price and stock at
+// the last change, which the item stores as the reported state, or else with the item. A price drop also needs a price
+// below the item's. The reported state changes atomically with the alert's event, so each alert is sent once.
 
 import { parseAmount } from '../../events/amount.js';
 import { itemField } from '../../wishlist/item.js';
