@@ -22,7 +22,7 @@ let items;
 // Products of this page for which the service has answered; `*` if it has for all.
 const answered = new Set();
 const isAnswered = (product) => answered.has('*') || answered.has(keyOf(product));
-// Number of answered clicks; see askSaved.
+// Number of answered clicks, and of other tabs' changes of the queue; see askSaved.
 let clicks = 0;
 let problem;
 // Why there was no answer: `blocked`, `offline` or empty.
