@@ -1,6 +1,6 @@
 -- Counts, reads and resets visits, and reads links, in a batch. Counted visits are logged as one stream entry.
 -- A guest's hash has counts. The hash of a linked identity has only its link, in the empty field, and its profile has
--- the counts. So a link is looked up only if the count is 1.
+-- the counts. So a visit looks for a link only if its count is 1.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] maximum products of a profile   ARGV[5] guest's TTL, seconds
 -- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes   ARGV[9] a line per visit
