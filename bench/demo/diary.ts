@@ -2,7 +2,7 @@
 // Written after each acknowledged operation, and never by asking the service.
 
 import type { Product } from './catalogue.js';
-import type { OrderLine, Shopper, Source, Wish } from './shop.js';
+import type { Shopper, Wish } from './shop.js';
 
 /** An item on a wishlist. */
 export interface Saved extends Wish {
@@ -44,80 +44,18 @@ function nameOf({ product, variantId }: Wish): string {
   return `${product.id}:${variantId ?? ''}`;
 }
 
-/** An event as analysts have it, in the columns of their table. */
-export interface EventColumns {
-  readonly type: string;
-  readonly origin: string;
-  readonly product_id: string;
-  readonly variant_id: string;
-  readonly product_handle: string;
-  readonly source: string;
-  readonly channel: string;
-  readonly share_code: string;
-  readonly order_id: string;
-  readonly currency: string;
-  readonly quantity: number | null;
-  readonly price: number | null;
-}
-
-const BLANK = {
-  product_id: '',
-  variant_id: '',
-  product_handle: '',
-  source: '',
-  channel: '',
-  share_code: '',
-  order_id: '',
-  currency: '',
-  quantity: null,
-  price: null,
-} as const;
-
-function itemColumns({ product, variantId }: Wish) {
-  return { product_id: product.id, variant_id: variantId ?? '' };
-}
-
-/** What an event keeps of the item that it is about. */
-function wishColumns(wish: Wish) {
-  const { product, quantity, currency } = wish;
-  const price = Number(product.prices[currency]);
-  return { ...itemColumns(wish), product_handle: product.handle, quantity, price, currency };
-}
-
 /** One visitor's afternoon. */
 export class Diary {
-  readonly number: number;
   /** All that the visitor was known as, the latest last. */
   readonly appearances: Shopper[] = [];
-  readonly events: EventColumns[] = [];
-  /** Profiles that became part of another. */
-  readonly formerProfiles: string[] = [];
+  /** Acknowledged events, each with its type and the item that it is about. */
+  readonly events: string[] = [];
   /** What the visitor left with; undefined where one of the requests was refused. */
   left: Belongings | undefined;
 
-  constructor(number: number) {
-    this.number = number;
-  }
+  constructor(readonly number: number) {}
 
-  added(wish: Wish, source: Source): void {
-    this.events.push({ ...BLANK, type: 'add', origin: 'item', ...wishColumns(wish), source });
-  }
-
-  removed(wish: Wish): void {
-    this.events.push({ ...BLANK, type: 'remove', origin: 'item', ...wishColumns(wish) });
-  }
-
-  movedToCart(wish: Wish): void {
-    this.events.push({ ...BLANK, type: 'moveToCart', origin: 'item', ...wishColumns(wish) });
-  }
-
-  shared(channel: string, code: string): void {
-    this.events.push({ ...BLANK, type: 'share', origin: 'share', channel, share_code: code });
-  }
-
-  bought(wish: Wish, orderId: string, { product, quantity }: OrderLine): void {
-    const order = { order_id: orderId, quantity, price: Number(product.prices[wish.currency]) };
-    const type = 'autoRemoveAfterPurchase';
-    this.events.push({ ...BLANK, type, origin: 'purchase', ...itemColumns(wish), ...order });
+  note(type: string, item?: Wish): void {
+    this.events.push(`${type} ${item ? nameOf(item) : ':'}`);
   }
 }

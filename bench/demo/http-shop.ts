@@ -1,9 +1,8 @@
 // The shop's operations as HTTP calls, and a book of how they were answered. Every operation resolves once it is
 // acknowledged, and rejects if it was not.
 //
-// Orders come as Shopify sends them: REST JSON, ids as numbers, a customer also for a guest, the session in a note. Some have
-// discounts, some are tests. Two of three are delivered twice under one webhook id, some at the same time, some when the
-// visitors have left.
+// Orders come as Shopify sends them: REST JSON, ids as numbers, a customer also for a guest, the session in a note. Two of three
+// are delivered twice under one webhook id, some at the same time, some when the visitors have left.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,9 +11,6 @@ import type { Channel, Listed, OrderLine, Shopper, Source, Wish, Wishlist } from
 
 /** How deliveries go, in turn. */
 const DELIVERIES = ['once', 'twice at once', 'again later'] as const;
-
-/** Every so many orders have a discount of a tenth; are tests. */
-const [DISCOUNTED, TESTS] = [2, 7];
 
 /** Of a request that is answered with Retry-After; the last answer is what counts. */
 const TRIES = 10;
@@ -26,11 +22,6 @@ export interface Book {
   orders: number;
   /** Orders that were delivered twice. */
   repeated: number;
-  /** Of orders that are no tests: lines, and what was paid for them, by currency in its hundredths. */
-  lines: number;
-  readonly paid: Record<Currency, number>;
-  /** Lines of test orders. */
-  testLines: number;
   /** What was answered with anything but 200, or not at all: sentence -> how often. */
   readonly refusals: Map<string, number>;
 }
@@ -46,8 +37,7 @@ export interface ShopAddress {
 export type Shop = ReturnType<typeof createHttpShop>['shop'];
 
 export function createHttpShop({ url, key, run }: ShopAddress) {
-  const counted = { requests: 0, retries: 0, orders: 0, repeated: 0, lines: 0, testLines: 0 };
-  const book: Book = { ...counted, paid: { EUR: 0, USD: 0, JPY: 0 }, refusals: new Map() };
+  const book: Book = { requests: 0, retries: 0, orders: 0, repeated: 0, refusals: new Map() };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {
@@ -114,37 +104,18 @@ export function createHttpShop({ url, key, run }: ShopAddress) {
     async signIn(who: Shopper & { readonly customerId: string }) {
       return (await call('POST', '/profile/merge', { identity: who }))['merged'] === true;
     },
-    /** Orders and pays; resolves to the order's number. */
+    /** Orders and pays. */
     async buy(who: Shopper, currency: Currency, lines: readonly OrderLine[]) {
-      const orderId = `${run}${String(++book.orders).padStart(5, '0')}`;
-      const isTest = book.orders % TESTS === 0;
-      const isDiscounted = book.orders % DISCOUNTED === 0;
+      const id = Number(`${run}${String(++book.orders).padStart(5, '0')}`);
       const [, , visitor = ''] = who.sessionId.split('-');
-      const customerId = who.customerId ?? run + visitor.padStart(5, '0');
-      const bought = lines.map((line) => {
-        const listed = Math.round(Number(line.product.prices[currency]) * 100) * line.quantity;
-        return { ...line, listed, discount: isDiscounted ? Math.round(listed / 10) : 0 };
-      });
-      const order = orderOf({
-        id: Number(orderId),
-        customer: Number(customerId),
-        sessionId: who.sessionId,
-        currency,
-        test: isTest,
-        lines: bought,
-      });
+      const customer = Number(who.customerId ?? run + visitor.padStart(5, '0'));
+      const order = orderOf({ id, customer, sessionId: who.sessionId, currency, lines });
       const webhookId = randomUUID();
       const deliver = () => call('POST', '/webhook/purchase', order, { 'x-shopify-webhook-id': webhookId });
       const delivery = DELIVERIES[book.orders % DELIVERIES.length];
       if (delivery !== 'once') book.repeated += 1;
       await Promise.all(delivery === 'twice at once' ? [deliver(), deliver()] : [deliver()]);
       if (delivery === 'again later') toRepeat.push(deliver);
-      if (isTest) book.testLines += bought.length;
-      else {
-        book.lines += bought.length;
-        for (const { listed, discount } of bought) book.paid[currency] += listed - discount;
-      }
-      return { orderId, isTest };
     },
   };
 
@@ -196,28 +167,26 @@ interface Order {
   readonly customer: number;
   readonly sessionId: string;
   readonly currency: Currency;
-  readonly test: boolean;
-  readonly lines: readonly (OrderLine & { readonly discount: number })[];
+  readonly lines: readonly OrderLine[];
 }
 
-function orderOf({ id, customer, sessionId, currency, test, lines }: Order): object {
+function orderOf({ id, customer, sessionId, currency, lines }: Order): object {
   return {
     id,
-    test,
     currency,
+    test: false,
     cancelled_at: null,
     financial_status: 'paid',
     customer: { id: customer, state: 'disabled' },
     note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
-    line_items: lines.map(({ product, quantity, discount }) => ({
+    line_items: lines.map(({ product, quantity }) => ({
       product_id: Number(product.id),
       variant_id: Number(product.variantId),
       quantity,
       current_quantity: quantity,
       price: product.prices[currency],
       total_discount: '0.00',
-      discount_allocations:
-        discount === 0 ? [] : [{ amount: (discount / 100).toFixed(2), discount_application_index: 0 }],
+      discount_allocations: [],
     })),
   };
 }

@@ -117,19 +117,17 @@ function wishFor(product: Product, currency: Currency, random: Random): Wish {
 async function save({ shop, diary, who, own }: Stay, wish: Wish, source: Source): Promise<void> {
   const itemId = await shop.save(who, wish, source);
   own.save({ ...wish, itemId });
-  diary.added(wish, source);
+  diary.note('add', wish);
 }
 
-async function lookAtWishlist({ shop, checks, who, own }: Stay): Promise<string> {
-  const { profileId, items } = await shop.wishlist(who);
-  checks.wishlists.wishlist(who, own, items);
-  return profileId;
+async function lookAtWishlist({ shop, checks, who, own }: Stay): Promise<void> {
+  checks.wishlists.wishlist(who, own, (await shop.wishlist(who)).items);
 }
 
 /** @param before what the customer had before, where the shop knows this customer from another device */
 async function signIn(stay: Stay, customerId: string, before: Belongings | undefined): Promise<void> {
   const { shop, random, diary, checks } = stay;
-  const profileId = await lookAtWishlist(stay);
+  await lookAtWishlist(stay);
   const who = { ...stay.who, customerId };
   stay.who = who;
   diary.appearances.push(who);
@@ -140,14 +138,13 @@ async function signIn(stay: Stay, customerId: string, before: Belongings | undef
   if (before === undefined) return;
   before.takeIn(stay.own);
   stay.own = before;
-  diary.formerProfiles.push(profileId);
 }
 
 async function perhapsShare({ shop, random, diary, checks, who, own }: Stay): Promise<void> {
   if (own.saved.size === 0 || !random.chance(0.25)) return;
   const channel = random.pick(CHANNELS);
   const code = await shop.share(who, channel);
-  diary.shared(channel, code);
+  diary.note('share');
   if (own.codes[0] === undefined) own.codes.push(code);
   checks.wishlists.same(who, 'share code', own.codes[0] as string, code);
   if (random.chance(0.5)) checks.wishlists.wishlist(who, own, (await shop.shared(code)).items);
@@ -167,8 +164,7 @@ async function takeOff(stay: Stay, item: Saved, why: 'remove' | 'moveToCart'): P
   const { shop, random, diary, checks, who, own } = stay;
   checks.wishlists.same(who, `${why} of what is there`, true, await shop.takeOff(who, item, why));
   own.takeOff(item);
-  if (why === 'remove') diary.removed(item);
-  else diary.movedToCart(item);
+  diary.note(why, item);
   // A double click, which is no second event.
   if (random.chance(0.1)) {
     checks.wishlists.same(who, `${why} of what is gone`, false, await shop.takeOff(who, item, why));
@@ -183,14 +179,11 @@ async function buy(stay: Stay): Promise<void> {
   const lines = [...products].map(
     (product): OrderLine => ({ product, quantity: random.chance(0.8) ? 1 : 3 }),
   );
-  const { orderId, isTest } = await shop.buy(who, currency, lines);
-  if (isTest) return;
-  for (const line of lines) {
-    for (const item of own.savedOf(line.product)) {
-      own.takeOff(item);
-      own.counts.delete(line.product);
-      diary.bought(item, orderId, line);
-    }
+  await shop.buy(who, currency, lines);
+  for (const item of lines.flatMap(({ product }) => own.savedOf(product))) {
+    own.takeOff(item);
+    own.counts.delete(item.product);
+    diary.note('autoRemoveAfterPurchase', item);
   }
   // Saved again for the next time: the same order, delivered once more, must leave it there.
   if (random.chance(0.5)) {
