@@ -5,7 +5,7 @@ import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
 import { type Script, withFlags } from './scripts.js';
-import type { NOT_HERE, Sender } from './sender.js';
+import { NOT_HERE, type Sender } from './sender.js';
 
 /** Either `done` or `failed` is called, once. This may happen before `Batcher.add` returns. */
 export interface Batched<Answer> {
@@ -26,12 +26,10 @@ export interface BatchFormat<Op, Answer> {
   /** Adds arguments, and keys unless `mixesTags`, after the batcher's key and three arguments. */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
   /** One answer per operation, in their order. An Error fails its operation. */
-  decode(
-    ops: readonly Op[],
-    reply: unknown,
-    address: string | undefined,
-  ): readonly (Answer | Error | typeof NOT_HERE)[];
+  decode(ops: readonly Op[], reply: unknown, address: string | undefined): readonly AnswerOf<Answer>[];
 }
+
+export type AnswerOf<Answer> = Answer | Error | typeof NOT_HERE;
 
 export type Kind = 'tag' | 'node';
 
@@ -61,8 +59,12 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     ];
   }
 
-  /** @returns undefined if the stream is at another node: nothing was done */
-  async ask(kind: Kind, to: string, channel: string, batch: readonly Op[]) {
+  async ask(
+    kind: Kind,
+    to: string,
+    channel: string,
+    batch: readonly Op[],
+  ): Promise<readonly AnswerOf<Answer>[]> {
     const { sender, health, isCluster, senderChannelKey, nodeTag, onBatch } = this.options;
     const started = performance.now();
     const sequence = batch.some(this.format.writes) ? ++this.#sequence : 0;
@@ -76,6 +78,7 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     const reply = await sender.send(call, deadline, numbers, sequence > 0);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
-    return reply === LUA.NO_STREAM ? undefined : this.format.decode(batch, reply, address);
+    if (reply === LUA.NO_STREAM) return new Array(batch.length).fill(NOT_HERE);
+    return this.format.decode(batch, reply, address);
   }
 }

@@ -14,6 +14,7 @@ import { randomBytes } from 'node:crypto';
 import { overloaded, ServiceError } from '../errors.js';
 import { atEndOfTick } from '../tick.js';
 import {
+  type AnswerOf,
   BatchCalls,
   type BatchCallsOptions,
   type Batched,
@@ -36,11 +37,7 @@ const MAX_BATCH = 512;
 const MAX_BATCH_SIZE = 256 * 1024;
 /** Deadlines in a batch differ by at most this part of the time-out. */
 const DEADLINE_SPREAD = 0.05;
-/** Answers a batch that was not applied. */
-const AGAIN = Symbol('again');
 const ALL = 'all';
-
-type AnswerOf<Answer> = Answer | Error | typeof NOT_HERE | typeof AGAIN;
 
 interface Group<Op> {
   readonly kind: Kind;
@@ -205,7 +202,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     let answers: readonly AnswerOf<Answer>[];
     try {
       const { kind, to } = group;
-      answers = (await this.#calls.ask(kind, to, channel, batch)) ?? new Array(batch.length).fill(AGAIN);
+      answers = await this.#calls.ask(kind, to, channel, batch);
     } catch (error) {
       answers = await this.#refused(group, channel, batch, error as Error);
     }
@@ -224,8 +221,8 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     const reads = refusesWrites(error) ? batch.filter((op) => !writes(op)) : [];
     if (reads.length === 0 || reads.length === batch.length) return refused(batch, error);
     const asked = this.#calls.ask(kind, to, channel, reads).catch((failed) => refused(reads, failed));
-    const answers = ((await asked) ?? new Array(reads.length).fill(AGAIN)).values();
-    return batch.map((op): AnswerOf<Answer> => (writes(op) ? error : answers.next().value));
+    const answers = (await asked).values();
+    return batch.map((op) => (writes(op) ? error : (answers.next().value as AnswerOf<Answer>)));
   }
 
   #addAgain(group: Group<Op>, op: Op): void {
@@ -234,7 +231,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   #resolve(op: Op, answer: AnswerOf<Answer>): void {
-    if (answer === NOT_HERE || answer === AGAIN) {
+    if (answer === NOT_HERE) {
       this.options.health.refreshSlots();
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;
