@@ -110,14 +110,15 @@ export function keyOf(
   return keys.ofKind((isGuest && guestKind) || kind, profileId);
 }
 
-export async function eachIndex(
+export async function indexedFields(
   store: Store,
   belongings: readonly Belonging[],
   hashOf: (belonging: Belonging) => string,
-  act: (index: FieldIndex, fields: readonly string[]) => Promise<void>,
-): Promise<void> {
+): Promise<[FieldIndex, Fields][]> {
+  const found: [FieldIndex, Fields][] = [];
   for (const belonging of belongings.filter(({ indexes }) => indexes.length > 0)) {
     const fields = [...(await readHash(store, hashOf(belonging))).keys()];
-    for (const index of belonging.indexes) await act(index, fields);
+    for (const index of belonging.indexes) found.push([index, fields]);
   }
+  return found;
 }

@@ -8,7 +8,7 @@ import { readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
-import { type Belonging, eachIndex, type FieldIndex, keyOf } from './belongings.js';
+import { type Belonging, indexedFields, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import type { LinkedEraser, OnErasing } from './linked-eraser.js';
 import { type Link, type Links, linkTo } from './links.js';
@@ -120,13 +120,7 @@ export class Eraser {
       ...this.parts.belongings.map(({ kind }) => keys.journal(kind, profileId)),
       keys.identity(profileId),
     ];
-    const indexed: [FieldIndex, readonly string[]][] = [];
-    await eachIndex(
-      this.parts.store,
-      this.parts.belongings,
-      itsKey,
-      async (...one) => void indexed.push(one),
-    );
+    const indexed = await indexedFields(this.parts.store, this.parts.belongings, itsKey);
     const reply = await this.parts.store.change(ERASE_GUEST, touched, [
       requiredMember,
       own === profileId ? '' : profileId,

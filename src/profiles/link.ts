@@ -22,7 +22,6 @@ const ROUNDS = 16;
 
 export interface Linked {
   readonly link: Link;
-  readonly profileId: string;
   readonly merged: boolean;
 }
 
@@ -50,24 +49,19 @@ export class Linker {
     ofSession: State,
   ): Promise<Linked | undefined> {
     const [theirs, its] = [ofCustomer.link, ofSession.link];
-    if (its !== undefined && theirs?.field === its.field) return linkedAt(its);
+    if (its !== undefined && theirs?.field === its.field) return { link: its, merged: false };
     if (!ofSession.exists || isAnothers(ofSession, customer))
       return this.#lead(customer, ofCustomer, session, its);
     // The customer is new, or a failover has lost its link.
     if (theirs === undefined) return this.#adopt(customer, session, ofSession);
-    const source = {
-      profileId: its?.profileId ?? ofSession.home,
-      generation: its?.generation ?? '',
-      name: session,
-    };
+    const source = its ?? linkHome(ofSession.home);
     // From here on an erasure of the target also erases this profile.
     if (its !== undefined && !(await this.links.join(theirs, its.profileId, `+${its.generation}`)))
       return undefined;
-    if (!(await this.merger.merge(source, theirs))) return undefined;
-    const isDefault = source.profileId === this.links.defaultProfile(session);
-    if (its !== undefined || !isDefault)
-      await this.redirects.repair(session, its ?? linkHome(source.profileId));
-    return { ...linkedAt(theirs), merged: true };
+    if (!(await this.merger.merge(source, session, theirs))) return undefined;
+    if (its !== undefined || source.profileId !== this.links.defaultProfile(session))
+      await this.redirects.repair(session, source);
+    return { link: theirs, merged: true };
   }
 
   async #lead(
@@ -79,7 +73,7 @@ export class Linker {
     const target = link ?? (await this.links.own(customer, home, customer));
     if (target === undefined || target.task !== '') return undefined;
     if (!(await this.links.join(target, session))) return undefined;
-    return (await this.links.replace(session, its, target)) ? linkedAt(target) : undefined;
+    return (await this.links.replace(session, its, target)) ? { link: target, merged: false } : undefined;
   }
 
   /** Links the customer first, so that an erasure of either finds everything. */
@@ -88,7 +82,7 @@ export class Linker {
     const link = linkTo(profileId, generation, `+${session}`);
     if (!(await this.links.replace(customer, undefined, link))) return undefined;
     return (await this.redirects.complete(customer, link))
-      ? linkedAt(linkTo(profileId, generation))
+      ? { link: linkTo(profileId, generation), merged: false }
       : undefined;
   }
 
@@ -127,8 +121,4 @@ export class Linker {
 
 function isAnothers({ owner }: State, customer: string): boolean {
   return owner !== undefined && owner !== customer;
-}
-
-function linkedAt(link: Link): Linked {
-  return { link, profileId: link.profileId, merged: false };
 }

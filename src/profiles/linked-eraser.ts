@@ -8,7 +8,7 @@ import { readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
-import { type Belonging, eachIndex, keyOf } from './belongings.js';
+import { type Belonging, indexedFields, keyOf } from './belongings.js';
 import type { Emails } from './emails.js';
 import { type Found, type Link, type Links, linkTo } from './links.js';
 import { isProfile, type Merger, type Target } from './merge.js';
@@ -80,9 +80,8 @@ export class LinkedEraser {
     ];
     // Indexes come first: only the fields, which ERASE deletes, say which indexes have the profile.
     if (await this.parts.links.isAlive(linkTo(profileId, generation)))
-      await eachIndex(this.parts.store, this.parts.belongings, itsKey, (index, fields) =>
-        index.remove(fields, profileId),
-      );
+      for (const [index, fields] of await indexedFields(this.parts.store, this.parts.belongings, itsKey))
+        await index.remove(fields, profileId);
     const isDone = (await this.parts.store.change(ERASE, touched, [generation, ERASED_S])) === 1;
     await this.removeLeftovers(profileId, generation);
     return isDone;

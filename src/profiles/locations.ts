@@ -87,7 +87,9 @@ export class Locations {
 
   /** @param makes creates an unknown identity */
   async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    let location = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
+    let location: Aimed = guestLocation('');
+    if (makes && this.needsLink(name)) location = await this.#located(name, makes);
+    else this.aim(location, name);
     for (let hop = 0; hop <= MAX_HOPS; hop++) {
       const answer = await ask(location);
       if (!isRedirect(answer)) return { profileId: location.profileId, answer: answer as Answer };
@@ -126,12 +128,6 @@ export class Locations {
       else if (!makes) return { profileId: home, generation: '', checked, link: '' };
     }
     throw new ServiceError('unavailable');
-  }
-
-  #guess(name: string): Location {
-    const location: Aimed = guestLocation('');
-    this.aim(location, name);
-    return location;
   }
 
   #locationAt(name: string, { profileId, generation, field }: Link): Location {

@@ -5,15 +5,15 @@
 // replica (if any) must have the previous step: a failover loses neither half.
 
 import { randomBytes } from 'node:crypto';
-import { ServiceError } from '../errors.js';
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
+import { before } from '../redis/deadline.js';
 import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
 import { together } from '../together.js';
-import { type Belonging, eachIndex, keyOf } from './belongings.js';
+import { type Belonging, indexedFields, keyOf } from './belongings.js';
 import { type Link, type Links, linkTo } from './links.js';
 import type { Pending } from './pending.js';
 
@@ -29,13 +29,6 @@ const UNFINISHED_S = 400 * 24 * 60 * 60;
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;
-
-export interface Source {
-  readonly profileId: string;
-  /** '' for a guest. */
-  readonly generation: string;
-  readonly name: string;
-}
 
 export interface Target {
   readonly link: Link;
@@ -56,8 +49,8 @@ export class Merger {
 
   constructor(private readonly parts: MergerParts) {}
 
-  /** @returns false if the source has changed, or the target was erased; nothing was merged */
-  async merge({ profileId, generation, name }: Source, into: Link): Promise<boolean> {
+  /** @param name that leads to the source @returns false if it has changed, or the target was erased: nothing was merged */
+  async merge({ profileId, generation }: Link, name: string, into: Link): Promise<boolean> {
     // The mergeId begins with the node's time: a backup compares it with its own start (merged-dump.ts).
     const now = this.parts.store.timeAt(this.parts.store.addressOf(bucketOf(profileId)), performance.now());
     const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
@@ -84,13 +77,13 @@ export class Merger {
       running = this.#finish(profileId, target).finally(() => this.#running.delete(profileId));
       this.#running.set(profileId, running);
     }
-    return withPatience(running, PATIENCE * this.parts.store.timeoutMs);
+    return before(performance.now() + PATIENCE * this.parts.store.timeoutMs, running);
   }
 
   /** Call if the target was erased. @returns false if target or guest's link differ */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys } = this.parts.store;
-    await this.#eachJournaled(profileId, (index, fields) => index.addAll(fields, profileId));
+    for (const [index, fields] of await this.#journaled(profileId)) await index.addAll(fields, profileId);
     const facts = keys.journal('p', profileId);
     const generation = await this.parts.store.call((client) => client.hget(facts, 'generation'));
     const isGuest = generation === null;
@@ -107,7 +100,7 @@ export class Merger {
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.parts.store;
     await this.parts.pending.forget(mergeOf(profileId, target));
-    await this.#eachJournaled(profileId, (index, fields) => index.remove(fields, profileId));
+    for (const [index, fields] of await this.#journaled(profileId)) await index.remove(fields, profileId);
     const touched = [keys.identity(profileId), keys.profile(profileId), ...this.#journalOf(profileId)];
     await this.parts.store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
   }
@@ -159,9 +152,12 @@ export class Merger {
       if (belonging === members) profiles.push(...names.filter(isProfile));
       // An index entry must precede its field.
       for (const index of indexes) await index.addAll(names, into);
-      if (!(await this.#give(from, target, belonging, fields))) return undefined;
+      const given = await together([
+        this.#give(from, target, belonging, fields),
+        this.#give(from, target, members, merged.members?.(found) ?? []),
+      ]);
+      if (given.includes(false)) return undefined;
       for (const index of indexes) await index.remove(names, from);
-      if (!(await this.#give(from, target, members, merged.members?.(found) ?? []))) return undefined;
     } while (cursor !== '0');
     return profiles;
   }
@@ -198,13 +194,9 @@ export class Merger {
     return this.parts.belongings.map(({ kind }) => this.parts.store.keys.journal(kind, profileId));
   }
 
-  #eachJournaled(profileId: string, act: Parameters<typeof eachIndex>[3]): Promise<void> {
-    return eachIndex(
-      this.parts.store,
-      this.parts.belongings,
-      ({ kind }) => this.parts.store.keys.journal(kind, profileId),
-      act,
-    );
+  #journaled(profileId: string) {
+    const { store, belongings } = this.parts;
+    return indexedFields(store, belongings, ({ kind }) => store.keys.journal(kind, profileId));
   }
 }
 
@@ -229,12 +221,4 @@ function mergeOf(profileId: string, { link, mergeId }: Target): string {
 /** False for an identity, share code or digest of an e-mail address. */
 export function isProfile(member: string): boolean {
   return !/^([csCS]:|[#@])/.test(member);
-}
-
-function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new ServiceError('unavailable')), ms);
-  });
-  return Promise.race([running, late]).finally(() => clearTimeout(timer));
 }

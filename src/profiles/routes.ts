@@ -65,9 +65,9 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const { identity } = request;
         const what = { operation: 'merge', input: input.identity };
         return once(requests, request, what, async () => {
-          const { profileId, merged } = await visitors.link(identity as BothIds); // the schema requires both
+          const { link, merged } = await visitors.link(identity as BothIds); // the schema requires both
           if (hasFacts(identity)) await profiles.keep(identity, true, true);
-          return JSON.stringify({ profileId, merged });
+          return JSON.stringify({ profileId: link.profileId, merged });
         });
       },
     }),

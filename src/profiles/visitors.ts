@@ -77,13 +77,7 @@ export class Visitors {
     return (await this.#enter(who, mayLink, { kind, handle }, ask)).answer;
   }
 
-  /** Reads a count, and the profile id that the visitor has or would get. */
-  async read(who: Identity, mayLink: boolean, handle: string): Promise<Counted> {
-    const ask = countAt(this.parts.visits, 'read', handle, null);
-    const { profileId, answer } = await this.peek(who, mayLink, ask);
-    return { profileId, count: answer };
-  }
-
+  /** Reads counts, and the profile id that the visitor has or would get. */
   async readAll(
     who: Identity,
     mayLink: boolean,
@@ -105,7 +99,7 @@ export class Visitors {
   /** Creates an unknown visitor. */
   async resolve(who: Identity, mayLink: boolean): Promise<string> {
     const { links, linker, redirects } = this.parts;
-    if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).profileId;
+    if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).link.profileId;
     const name = onlyName(who);
     for (let round = 0; round < LINK_ROUNDS; round++) {
       const { link, exists, home } = await redirects.stateOf(

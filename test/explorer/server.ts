@@ -73,8 +73,8 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     switch (act.do) {
       case 'link': {
         const { customer, session } = act.who;
-        const linked = await linker.link(nameOf('customer', customer), nameOf('session', session));
-        return { profileId: linked.profileId };
+        const { link } = await linker.link(nameOf('customer', customer), nameOf('session', session));
+        return { profileId: link.profileId };
       }
       case 'visit': {
         if (act.key === undefined) {
@@ -107,8 +107,8 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         return { profileId };
       }
       case 'read': {
-        const { profileId, count } = await visitors.read(who, true, act.handle);
-        return { profileId, count };
+        const { profileId, counts } = await visitors.readAll(who, true, [act.handle]);
+        return { profileId, count: counts[0] as number };
       }
       case 'event': {
         const profileId = await visitors.record(who, true, (profileId) =>

@@ -14,7 +14,7 @@ import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
-import { add, products, type Redis, type Server, startServer } from '../wishlist/fixtures.js';
+import { add, countOf, products, type Redis, type Server, startServer } from '../wishlist/fixtures.js';
 
 const HANDLE = 'x';
 const SESSIONS = ['s1', 's2', 's3'];
@@ -60,7 +60,8 @@ async function begin(server: Server): Promise<void> {
 async function sumOf(server: Server): Promise<{ count: number; items: string[] }> {
   const found = new Map<string, { count: number; items: readonly string[] }>();
   for (const name of Object.keys(VISITS)) {
-    const { profileId, count } = await server.visitors.read(whoIs(name), true, HANDLE);
+    const { profileId } = await server.visitors.find(whoIs(name), true);
+    const count = await countOf(server, whoIs(name), HANDLE);
     found.set(profileId, { count, items: await products(server, whoIs(name)) });
   }
   const all = [...found.values()];
@@ -105,9 +106,8 @@ async function mergeCustomers(server: Server): Promise<void> {
   const [its, theirs] = [from?.link, into?.link];
   if (its === undefined || theirs === undefined || its.field === theirs.field) return;
   const merger = new Merger({ ...server, pending: new Pending(server.store), append: async () => {} });
-  const source = { profileId: its.profileId, generation: its.generation, owner: 'c:d', name: 'c:d' };
-  await server.links.join(theirs, its.profileId, `+${its.generation} c:d`);
-  await merger.merge(source, theirs);
+  await server.links.join(theirs, its.profileId, `+${its.generation}`);
+  await merger.merge(its, 'c:d', theirs);
 }
 
 const unfinished = async (redis: Redis, prefix: string) =>

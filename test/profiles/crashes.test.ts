@@ -7,6 +7,7 @@ import { openRedis, startTestCluster } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import {
   add,
+  countOf,
   followShare,
   products,
   type Redis,
@@ -24,7 +25,7 @@ let names = 0;
 
 type Who = ReturnType<typeof identityOf>;
 
-const count = async (server: Server, who: Who) => (await server.visitors.read(who, true, 'x')).count;
+const count = (server: Server, who: Who) => countOf(server, who, 'x');
 const visit = (server: Server, who: Who) => server.visitors.enter('visit', who, true, 'x');
 
 /** A session and two customers. Ids may have spaces, and line separators that `.` of a pattern does not match. */
@@ -131,7 +132,7 @@ t.test('crashes', async (t) => {
               await other.visitors.link(both);
             } else await resume(other);
             const isDone = isRequested || (await other.links.read(`s:${s}`)).link !== undefined;
-            const read = async (who: Who) => (await other.visitors.read(who, true, 'email')).count;
+            const read = (who: Who) => countOf(other, who, 'email');
             t.same([await read(first), await read(session)], isDone ? [4, 4] : [1, 3], `after step ${step}`);
             t.same(await products(other, first), isDone ? ['1'] : []);
             const { profileId } = await other.visitors.find(first, true);

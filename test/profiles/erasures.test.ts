@@ -15,7 +15,7 @@ import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { type Server, startServer } from '../wishlist/fixtures.js';
+import { countOf, type Server, startServer } from '../wishlist/fixtures.js';
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;
@@ -271,8 +271,8 @@ let prefixes = 0;
 eachRedis(t, async (t, redis) => {
   const visit = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
     (await server.visitors.enter('count', identityOf(ids), true, 'p')).count;
-  const count = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
-    (await server.visitors.read(identityOf(ids), true, 'p')).count;
+  const count = (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    countOf(server, identityOf(ids), 'p');
   /** Two servers, and a guest with an address. */
   const open = async (t: Test) => {
     const prefix = `mailed${++prefixes}`;

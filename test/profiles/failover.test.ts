@@ -4,10 +4,11 @@
 
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
+import type { Linked } from '../../src/profiles/link.js';
 import { bucketOf } from '../../src/redis/keys.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
-import { add, products, type Server, startServer } from '../wishlist/fixtures.js';
+import { add, countOf, products, type Server, startServer } from '../wishlist/fixtures.js';
 
 const HANDLE = 'x';
 /** A guest who is not linked ends. */
@@ -38,7 +39,7 @@ class Visitor {
   }
 
   async see(): Promise<{ count: number; items: string[] }> {
-    const { count } = await this.server.visitors.read(this.who, true, HANDLE);
+    const count = await countOf(this.server, this.who, HANDLE);
     return { count, items: (await products(this.server, this.who)).sort() };
   }
 }
@@ -61,7 +62,7 @@ interface World {
   readonly session: Visitor;
   /** The same two, by a server that has seen nothing of what was done before. */
   anew(): Promise<{ customer: Visitor; session: Visitor; server: Server }>;
-  link(server?: Server): Promise<{ profileId: string; merged: boolean }>;
+  link(server?: Server): Promise<Linked>;
   /** Buckets of the customer's and the session's default profiles; they differ. */
   readonly buckets: { readonly customer: string; readonly session: string };
   remember(bucket: string): Promise<() => Promise<void>>;
@@ -222,12 +223,12 @@ t.test('a failover that forgets one half', async (t) => {
       await world.session.add('of-the-guest');
       t.ok((await ending()).length > 0, 'a guest ends');
       const forget = await world.remember(world.buckets.session);
-      const { profileId } = await world.link();
+      const { link } = await world.link();
       t.same(await ending(), [], 'a customer does not');
       await forget();
 
       const { server, customer, session } = await world.anew();
-      t.not(await customer.visit(2), profileId, 'there is no such profile any more');
+      t.not(await customer.visit(2), link.profileId, 'there is no such profile any more');
       t.ok((await ending()).length > 0, 'the session is a guest again');
       await session.visit(1);
       await session.add('as-a-guest');

@@ -11,7 +11,7 @@ import { monitorRedis } from '../harness/monitor.js';
 import { connectTo, openRedis, startTestRedis } from '../harness/redis.js';
 import { contentOf, identityOf, storedItem } from '../harness/samples.js';
 import { rowsOf } from '../harness/stream.js';
-import { shownMerges, startServer, VISITOR } from '../wishlist/fixtures.js';
+import { countOf, shownMerges, startServer, VISITOR } from '../wishlist/fixtures.js';
 
 const FULL = process.env['FAULTS'] === 'full';
 /** A profile from before there were caps. */
@@ -144,8 +144,10 @@ eachRedis(t, async (t, redis) => {
       const link = (sessionId: string) => server.visitors.link({ customerId: 'c', sessionId });
       for (const who of [first, second]) await server.visitors.enter('visit', who, true, 'x');
       const { profileId: merged } = await server.visitors.find(second, true);
-      const { profileId: linked } = await link('s1');
-      t.match(await link('s2'), { profileId: linked, merged: true });
+      const {
+        link: { profileId: linked },
+      } = await link('s1');
+      t.match(await link('s2'), { link: { profileId: linked }, merged: true });
       // The customer's node forgets where it belongs, and it comes back.
       for (const url of redis.urls) {
         const client = openRedis(url);
@@ -156,8 +158,8 @@ eachRedis(t, async (t, redis) => {
       await server.visitors.enter('visit', VISITOR.customer, true, 'x');
       const { profileId: own } = await server.visitors.find(VISITOR.customer, true);
       t.not(own, linked);
-      t.match(await link('s1'), { profileId: own, merged: true });
-      t.equal((await server.visitors.read(second, true, 'x')).count, 3);
+      t.match(await link('s1'), { link: { profileId: own }, merged: true });
+      t.equal(await countOf(server, second, 'x'), 3);
       t.same(
         (await shownMerges(redis, prefix)).map(String).sort(),
         [`${merged},${linked}`, `${linked},${own}`, `${merged},${own}`].sort(),

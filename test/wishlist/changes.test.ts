@@ -30,9 +30,9 @@ eachRedis(t, async (t, redis) => {
     // The merge comes after the link was read, where that is a step of its own.
     server.onChange = async () => {
       server.onChange = nothing;
-      const { profileId, merged } = await other.visitors.link({ customerId: 'c', sessionId: 's' });
+      const { link, merged } = await other.visitors.link({ customerId: 'c', sessionId: 's' });
       t.ok(merged);
-      target = profileId;
+      target = link.profileId;
     };
     await add(server, GUEST, '3');
     t.equal((await products(server)).length, 3);

@@ -71,6 +71,10 @@ function visitorOf(sessionId: string, customerId: string): Visitor {
 export const VISITOR = visitorOf('s', 'c');
 export const { guest: GUEST, customer: CUSTOMER } = VISITOR;
 
+export async function countOf(server: Server, who: Identity, handle: string): Promise<number> {
+  return (await server.visitors.readAll(who, true, [handle])).counts[0] as number;
+}
+
 let visitors = 0;
 
 /** One whom no server has in a cache: a server that is used again is for them as one that has just started. */
