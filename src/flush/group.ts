@@ -2,10 +2,11 @@
 // the entries of a consumer that was idle. So holding a batch takes one command at a time, not one for each entry.
 
 import { randomUUID } from 'node:crypto';
-import { pause } from '../backoff.js';
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
+import { repeat } from '../repeat.js';
+import type { Refused } from './insert-lines.js';
 import { type Batch, type Bounds, collectBatch, PAGE_BYTES, type StreamEntry } from './reader.js';
 
 const CLAIM = loadScript<number>('flush/claimEntries');
@@ -20,16 +21,11 @@ const ACKED_PER_CALL = 500;
 const NO_ENTRY = '18446744073709551615-0';
 const NOT_OURS = 'not a batch of events: another program put it into the stream';
 
-export interface Refused {
-  /** The line without its newline. */
-  readonly line: Buffer;
-  readonly code: number;
-  readonly reason: string;
-}
-
 export interface HeldBatch extends Batch {
   readonly consumer: string;
   readonly wasAbandoned: boolean;
+  /** Lets other flushers claim entries that aren't acknowledged. */
+  readonly release: () => void;
 }
 
 export interface GroupSpec {
@@ -51,7 +47,6 @@ export class StreamGroup {
   readonly #memory: readonly Buffer[];
   #batches = 0;
   #scannedAt = Number.NEGATIVE_INFINITY;
-  readonly #held = new Set<HeldBatch>();
 
   constructor(spec: GroupSpec) {
     this.#spec = spec;
@@ -60,7 +55,7 @@ export class StreamGroup {
     this.#memory = [0, 1].map(() => Buffer.allocUnsafeSlow(spec.bounds.bytes + PAGE_BYTES));
   }
 
-  /** Reads abandoned entries if there are any, else new ones. The caller holds them until `release`. */
+  /** Reads abandoned entries if there are any, else new ones. The batch is held until its `release`. */
   async read(): Promise<HeldBatch | undefined> {
     if (performance.now() - this.#scannedAt >= this.#abandonedMs / 4) {
       const abandoned = await this.#collect(true);
@@ -68,22 +63,6 @@ export class StreamGroup {
       this.#scannedAt = performance.now();
     }
     return this.#collect(false);
-  }
-
-  release(batch: HeldBatch): void {
-    this.#held.delete(batch);
-  }
-
-  /** Touches held batches until `ended`, one at a time, to spare a slow Redis. Never throws. */
-  async keepHeld(ended: AbortSignal): Promise<void> {
-    for (;;) {
-      await pause(this.#abandonedMs / 4, ended);
-      for (const { consumer } of this.#held) {
-        if (ended.aborted) return;
-        await this.#readGroup(consumer, 1, NO_ENTRY).catch(() => {}); // `holds` asks again
-      }
-      if (ended.aborted) return;
-    }
   }
 
   /** False if another flusher has claimed entries, because this one or Redis was frozen. */
@@ -123,9 +102,14 @@ export class StreamGroup {
       return undefined;
     }
     this.#batches++;
-    const held = { ...batch, consumer, wasAbandoned, isFull: batch.isFull || wasAbandoned };
-    this.#held.add(held);
-    return held;
+    const stopTouching = repeat(this.#abandonedMs / 4, () => this.#touch(consumer));
+    const release = () => void stopTouching();
+    return { ...batch, consumer, wasAbandoned, isFull: batch.isFull || wasAbandoned, release };
+  }
+
+  /** Never throws: `holds` asks again. */
+  #touch(consumer: string): Promise<unknown> {
+    return this.#readGroup(consumer, 1, NO_ENTRY).catch(() => {});
   }
 
   async #claim(consumer: string, count: number, after: string): Promise<StreamEntry[]> {

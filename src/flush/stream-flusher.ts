@@ -6,9 +6,10 @@
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
+import { blame, errorCode } from '../clickhouse/blame.js';
 import { type ErasuresReader, withoutErased } from './erasures.js';
-import type { HeldBatch, Refused, StreamGroup } from './group.js';
-import { insertLines } from './insert-lines.js';
+import type { HeldBatch, StreamGroup } from './group.js';
+import { insertLines, type Refusal, type Refused } from './insert-lines.js';
 import type { FlushMetrics } from './metrics.js';
 
 /** All lines of a flushed batch, and the lines that ClickHouse refused, which an operator may retry later. */
@@ -31,19 +32,19 @@ export interface EndSignals {
 }
 
 class TakenOverError extends Error {}
+const REASON_LENGTH = 1_000;
 
 /** After `drain` it flushes the stream once more. */
 export async function flushStream(stream: FlushedStream, { drain, abort }: EndSignals): Promise<void> {
   const { group, intervalMs, log } = stream;
-  const ended = new AbortController();
-  void group.keepHeld(ended.signal);
   const read = async () => {
     const batch = await retry(stream, () => group.read(), drain).catch(() => undefined);
     if (batch?.wasAbandoned)
       log.warn({ rows: batch.rows }, 'entries that a flusher has left pending are read again');
     return batch;
   };
-  for (let next = read(); ; ) {
+  let next = read();
+  for (;;) {
     const began = performance.now();
     const isDraining = drain.aborted;
     const batch = await next;
@@ -54,7 +55,7 @@ export async function flushStream(stream: FlushedStream, { drain, abort }: EndSi
     await pause(intervalMs - (performance.now() - began), drain);
     next = read();
   }
-  ended.abort();
+  (await next)?.release();
 }
 
 /** Never throws: a batch that fails for good stays pending. */
@@ -63,14 +64,9 @@ async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSigna
   const untilDone = <T>(act: () => Promise<T>) => retry(stream, act, signal);
   try {
     const lines = withoutErased(batch.lines, await stream.erasures());
-    const refused = await insertLines(lines, {
-      ...stream,
-      onError: (blame) => metrics.insertErrors.inc({ blame }),
-      async confirm() {
-        if (!(await untilDone(() => group.holds(batch)))) throw new TakenOverError();
-      },
-      signal,
-    });
+    const refused = await insertLines(lines, (some) => untilDone(() => insert(stream, batch, some, signal)));
+    // The reason may quote the line, so it is not logged.
+    for (const { code } of refused) log.error({ code }, 'ClickHouse refuses a row: it becomes a dead letter');
     if (handOver !== undefined && lines.length > 0) await untilDone(() => handOver(lines, refused));
     const foreign = batch.foreignEntries.length;
     if (foreign > 0)
@@ -83,7 +79,30 @@ async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSigna
     if (error instanceof TakenOverError) log.warn('another flusher has claimed this batch: it is dropped');
     else if (!signal.aborted) log.error({ err: error }, 'a batch failed, and is read again later');
   } finally {
-    group.release(batch);
+    batch.release();
+  }
+}
+
+/** @throws if the server is at fault, or another flusher has the batch */
+async function insert(
+  stream: FlushedStream,
+  batch: HeldBatch,
+  lines: Buffer,
+  signal: AbortSignal,
+): Promise<Refusal | undefined> {
+  if (!(await stream.group.holds(batch))) throw new TakenOverError();
+  try {
+    await stream.insert(lines, signal);
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    const fault = blame(error);
+    stream.metrics.insertErrors.inc({ blame: fault });
+    const code = errorCode(error);
+    // ClickHouse reads all lines before it stores any.
+    if (fault === 'data') return { code, reason: (error as Error).message.slice(0, REASON_LENGTH) };
+    // Its text may quote a line.
+    throw code === 0 ? error : new Error(`ClickHouse failed with code ${code}`);
   }
 }
 
@@ -96,9 +115,10 @@ async function retry<T>(
     try {
       return await act();
     } catch (error) {
-      if (signal.aborted) throw error;
-      log.warn({ err: error, failures }, 'Redis failed and will be asked again');
-      await pause(backoffMs(failures, backoff), signal);
+      if (signal.aborted || error instanceof TakenOverError) throw error;
+      const waitMs = Math.round(backoffMs(failures, backoff));
+      log.warn({ err: error, failures, waitMs }, 'Redis or ClickHouse failed, and is asked again');
+      await pause(waitMs, signal);
     }
   }
 }

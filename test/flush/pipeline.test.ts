@@ -281,9 +281,15 @@ t.test('a bad line of a visit is the only dead letter, and sent again it keeps i
   const dead = pipeline.keys.visits.eventsDead(0);
   const mended = '1767225600.007\t0\t0\t20\tx.s\tshoe\ttv';
   const id = await redis.xadd(dead, '*', 'code', 0, 'reason', '', 'time', 0, 'line', mended);
-  t.equal(await retryDeadLetters(redis, pipeline.keys.visits, 0, [id as string]), 1);
-  await until('it is there', async () => (await shown(pipeline)) === 41);
   await flusher.close();
+  // Twice in one batch, as a command that ended half way leaves it.
+  const dying = Object.create(redis, { xdel: { value: () => Promise.reject(new Error('killed')) } });
+  await t.rejects(retryDeadLetters(dying, pipeline.keys.visits, 0, [id as string]), /killed/);
+  t.equal(await retryDeadLetters(redis, pipeline.keys.visits, 0, [id as string]), 1);
+  const next = pipeline.flusher();
+  await visitsDrained(pipeline);
+  await next.close();
+  t.equal(await shown(pipeline), 41);
   t.same(await pipeline.ask("SELECT * FROM visits WHERE profile_id = 'x.s'"), [
     { occurred_at: '2026-01-01 00:00:00.007', profile_id: 'x.s', product_handle: 'shoe', device: 'tv' },
   ]);
@@ -310,7 +316,8 @@ t.test("an erased visitor's rows are left out of a batch that is tried again", a
   // A flusher that died with it.
   const { visits: keys } = pipeline.keys;
   const bounds = { rows: 1e6, bytes: 1e6 };
-  await new StreamGroup({ redis, keys, number: 0, isOfVisits: true, bounds }).read();
+  const group = new StreamGroup({ redis, keys, number: 0, isOfVisits: true, bounds });
+  (await group.read())?.release();
   await redis.hset(pipeline.keys.erasures, '0.s3', `${Date.now()} ${Date.now() + 1_000}`);
   const flusher = pipeline.flusher({ abandonedMs: 50 });
   await visitsDrained(pipeline);
@@ -342,6 +349,21 @@ t.test('the next full batch is read while one is inserted', async (t) => {
   await pipeline.drained();
   await flusher.close();
   t.equal(most, 2, 'and no more than one');
+});
+t.test('both batches of a flusher that gave up are claimed, although its process lives', async (t) => {
+  const pipeline = await pipelines.fresh(STREAMS);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
+  const clickhouse = connectToClickHouse(t, 'http://127.0.0.1:1', pipeline.database);
+  const flusher = pipeline.flusher({ clickhouse, abandonedMs: 400 });
+  await until('two batches are pending', async () => {
+    const pending = await redis.xpending(pipeline.keys.events(0), 'flush').catch(() => []);
+    return (pending[3] as unknown[] | undefined)?.length === 2;
+  });
+  await flusher.close(0);
+  const next = pipeline.flusher({ abandonedMs: 400 });
+  await pipeline.drained();
+  await next.close();
+  t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
 });
 t.test(
   'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
