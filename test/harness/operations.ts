@@ -12,6 +12,7 @@ export interface DocumentedOperation {
   readonly body: any;
   /** The parameters of its query that have an example. */
   readonly query: Readonly<Record<string, string>>;
+  readonly takesKey: boolean;
 }
 
 export async function operationsOf(app: TestApp): Promise<readonly DocumentedOperation[]> {
@@ -23,7 +24,8 @@ export async function operationsOf(app: TestApp): Promise<readonly DocumentedOpe
         where === 'query' && example !== undefined ? [[name, String(example)]] : [],
       );
       const body = requestBody?.content['application/json'].example;
-      return { name: `${method} ${path}`, method, path, body, query: Object.fromEntries(query) };
+      const takesKey = parameters.some(({ name }) => name === 'Idempotency-Key');
+      return { name: `${method} ${path}`, method, path, body, query: Object.fromEntries(query), takesKey };
     }),
   );
 }

@@ -3,110 +3,72 @@
 
 import t from 'tap';
 import { connectRedis } from '../../src/redis/client.js';
-import { type Answer, eachRedis, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { type Answer, eachRedis, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
+import { operationsOf } from '../harness/operations.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { ITEM } from '../harness/shop.js';
 import { rowsOf } from '../harness/stream.js';
 
 const VISIT = '/product/visit?count=true';
 const REUSED = { status: 422, json: { code: 'idempotency_key_reused' } };
 
-const of = (sessionId: string) => ({ identity: { sessionId } });
-const visit = (sessionId: string, productHandle = 'red-shoe') => ({ ...of(sessionId), productHandle });
-const event = (sessionId: string, type = 'add') => ({ ...of(sessionId), type });
-const item = { ...ITEM, variantId: null };
+const visit = (sessionId: string, productHandle = 'red-shoe') => ({ identity: { sessionId }, productHandle });
+const event = (sessionId: string, type = 'add') => ({ identity: { sessionId }, type });
 const key = (text: string, more = {}) => ({ 'idempotency-key': text, ...more });
 
 interface Write {
-  readonly method: 'POST' | 'PUT' | 'DELETE';
-  readonly path: string;
-  /** Of a session that has visited a product twice and wishes for nothing. */
-  readonly body: (sessionId: string) => object;
-  /** Another request. */
-  readonly other: (sessionId: string) => object;
+  /** What makes its example another request. */
+  readonly other: object;
   /** What a user does between the first try and the retry; the retry must leave it. */
   readonly meanwhile: (app: TestApp, sessionId: string) => Promise<unknown>;
   /** Whether it is tried with a server that ends before it answers. More of it: test/profiles/crashes.test.ts. */
   readonly crashes?: true;
 }
 
+/** The operations that take a key, but those of receivers and products, which are tried beside theirs. */
 const WRITES: Readonly<Record<string, Write>> = {
-  'a visit': {
-    method: 'POST',
-    path: VISIT,
-    body: visit,
-    other: (id) => visit(id, 'blue-hat'),
+  'POST /product/visit': {
+    other: { productHandle: 'blue-hat' },
     meanwhile: ({ shop }, sessionId) => shop.visit({ sessionId }),
     crashes: true,
   },
-  'an event with both ids': {
-    method: 'POST',
-    path: '/event',
-    body: (sessionId) => ({ identity: { customerId: `${sessionId}-c`, sessionId }, type: 'add' }),
-    other: (sessionId) => ({ identity: { customerId: `${sessionId}-c`, sessionId }, type: 'remove' }),
-    meanwhile: ({ shop }, sessionId) => shop.event({ sessionId }),
-  },
-  'an addition': {
-    method: 'POST',
-    path: '/item/add',
-    body: (id) => ({ ...of(id), ...item }),
-    other: (id) => ({ ...of(id), ...item, quantity: 5 }),
-    meanwhile: ({ shop }, sessionId) => shop.add({ sessionId }, { quantity: 7 }),
+  'POST /event': { other: { type: 'remove' }, meanwhile: ({ shop }, sessionId) => shop.event({ sessionId }) },
+  'POST /item/add': {
+    other: { quantity: 5 },
+    meanwhile: ({ shop }, sessionId) => shop.add({ sessionId }, { variantId: '2002', quantity: 7 }),
     crashes: true,
   },
-  'a removal': {
-    method: 'POST',
-    path: '/item/remove',
-    body: (id) => ({ ...of(id), productId: '1001', variantId: null }),
-    other: (id) => ({ ...of(id), productId: '1001', variantId: null, event: 'moveToCart' }),
-    meanwhile: ({ shop }, sessionId) => shop.add({ sessionId }),
+  'POST /item/remove': {
+    other: { event: 'remove' },
+    meanwhile: ({ shop }, sessionId) => shop.add({ sessionId }, { variantId: '2002' }),
     crashes: true,
   },
-  'a share': {
-    method: 'POST',
-    path: '/share',
-    body: (id) => ({ ...of(id), channel: 'Link' }),
-    other: (id) => ({ ...of(id), channel: 'Email' }),
+  'POST /share': {
+    other: { channel: 'Email' },
     meanwhile: ({ shop }, sessionId) => shop.visit({ sessionId }, 'blue-hat'),
     crashes: true,
   },
-  'a reset': {
-    method: 'DELETE',
-    path: '/product/visit',
-    body: visit,
-    other: (id) => visit(id, 'blue-hat'),
+  'DELETE /product/visit': {
+    other: { productHandle: 'blue-hat' },
     meanwhile: ({ shop }, sessionId) => shop.visit({ sessionId }),
     crashes: true,
   },
-  'facts of a guest': {
-    method: 'POST',
-    path: '/profile/guest',
-    body: (sessionId) => ({ sessionId, firstName: 'Ada' }),
-    other: (sessionId) => ({ sessionId, firstName: 'Bob' }),
-    meanwhile: (app, sessionId) => app.post('/profile/guest', { sessionId, firstName: 'Cyd' }, TRUSTED),
+  'POST /profile/guest': {
+    other: { firstName: 'Bob' },
+    meanwhile: (app, sessionId) => app.post('/profile/guest', { sessionId, locale: 'fr' }, TRUSTED),
   },
-  'a login': {
-    method: 'POST',
-    path: '/profile/merge',
-    body: (sessionId) => ({ identity: { customerId: `${sessionId}-c`, sessionId } }),
-    other: (sessionId) => ({ identity: { customerId: `${sessionId}-d`, sessionId } }),
+  'POST /profile/merge': {
+    other: { identity: { customerId: 'another', sessionId: 'another' } },
     meanwhile: ({ shop }, sessionId) => shop.login({ customerId: `${sessionId}-e`, sessionId }),
   },
-  'a setting': {
-    method: 'PUT',
-    path: '/settings',
-    body: () => ({ autoRemoveAfterPurchase: true }),
-    other: () => ({ autoRemoveAfterPurchase: false }),
+  'PUT /settings': {
+    other: { autoRemoveAfterPurchase: false },
     meanwhile: (app) => app.send('PUT', '/settings', { autoRemoveAfterPurchase: false }, TRUSTED),
   },
-  'an erasure': {
-    method: 'DELETE',
-    path: '/profile',
-    body: of,
-    other: (sessionId) => ({ identity: { customerId: sessionId } }),
-    meanwhile: ({ shop }, sessionId) => shop.visit({ sessionId }),
+  'DELETE /profile': {
+    other: { identity: { customerId: 'another' } },
+    meanwhile: ({ shop }, sessionId) => shop.visit({ customerId: `${sessionId}-c` }),
   },
 };
 
@@ -130,40 +92,47 @@ eachRedis(t, async (t, redis) => {
   async function seen(sessionId: string): Promise<object> {
     const { profile, identities, shares, visits, items } = await app.shop.exported({ sessionId });
     const settings = (await app.get('/settings', TRUSTED)).json;
-    const { firstName } = profile;
-    return { firstName, identities, shares, visits, items, settings, events: await rowsOfSession(sessionId) };
+    const { locale } = profile;
+    return { locale, identities, shares, visits, items, settings, events: await rowsOfSession(sessionId) };
   }
 
-  for (const [name, { method, path, body, other: another, meanwhile, crashes }] of Object.entries(WRITES)) {
-    const send = (by: TestApp, what: object, text: string): Promise<Answer> =>
-      by.send(method, path, what, key(text, TRUSTED));
+  for (const { name, method, path, query, body: example, takesKey } of await operationsOf(app)) {
+    if (!takesKey || /^\/(receivers|products)/.test(path)) continue;
+    const { other: another, meanwhile, crashes } = WRITES[name] as Write;
+    /** The example, of a visitor who has visited a product twice, and wishes for it where something is removed. */
+    const send = (by: TestApp, sessionId: string, text: string, changes = {}): Promise<Answer> => {
+      const ids = JSON.stringify(example)
+        .replaceAll('"s-1"', `"${sessionId}"`)
+        .replaceAll('"7"', `"${sessionId}-c"`);
+      return by.send(method, withQuery(path, query), { ...JSON.parse(ids), ...changes }, key(text, TRUSTED));
+    };
     const visitor = async (suffix: string) => {
-      const sessionId = `${name.replaceAll(' ', '-')}-${suffix}`;
+      const sessionId = `${path.replaceAll('/', '-')}-${method}-${suffix}`;
       for (let i = 0; i < 2; i++) await app.shop.visit({ sessionId });
-      if (name === 'a removal') await app.shop.add({ sessionId });
+      if (path === '/item/remove') await app.shop.add({ sessionId }, { variantId: '2002' });
       return sessionId;
     };
 
     t.test(`${name} under a key is done once, and its key is good for nothing else`, async (t) => {
       const sessionId = await visitor('once');
-      const first = await send(app, body(sessionId), name);
+      const first = await send(app, sessionId, name);
       t.equal(first.status, 200);
       await meanwhile(app, sessionId);
       const before = await seen(sessionId);
-      for (const by of [other, app]) t.equal((await send(by, body(sessionId), name)).text, first.text);
+      for (const by of [other, app]) t.equal((await send(by, sessionId, name)).text, first.text);
       t.same(await seen(sessionId), before);
       const all = await dump();
-      t.match(await send(other, another(sessionId), name), REUSED);
-      t.match(await send(app, body(sessionId), ''), { status: 400, json: { code: 'invalid_request' } });
+      t.match(await send(other, sessionId, name, another), REUSED);
+      t.match(await send(app, sessionId, ''), { status: 400, json: { code: 'invalid_request' } });
       t.same(await dump(), all, 'what is refused changes nothing');
     });
 
     if (crashes)
       t.test(`${name} whose server ended before it answered is not done again after a login`, async (t) => {
         const sessionId = await visitor('crash');
-        const customerId = `${sessionId}-c`;
+        const customerId = `${sessionId}-d`;
         const before = new Set(Object.keys(await dump()));
-        const first = await send(app, body(sessionId), `${name} crash`);
+        const first = await send(app, sessionId, `${name} crash`);
         const made = Object.keys(await dump()).filter((one) => !before.has(one));
         const record = made.find((one) => one.includes('request:')) as string;
         await forgetAnswer(record);
@@ -171,7 +140,7 @@ eachRedis(t, async (t, redis) => {
         t.match(await app.shop.login({ customerId, sessionId }), { merged: true });
         await meanwhile(app, sessionId);
         const left = await seen(sessionId);
-        const retries = await Promise.all(retriers.map((by) => send(by, body(sessionId), `${name} crash`)));
+        const retries = await Promise.all(retriers.map((by) => send(by, sessionId, `${name} crash`)));
         const { profileId: _, ...done } = first.json;
         for (const retry of retries) t.match(retry, { status: 200, json: done });
         t.same(await seen(sessionId), left);
