@@ -1,10 +1,21 @@
-// Requests as Shopify's app proxy sends them: the shop, the time and who is logged in, signed with the app's secret.
+// Callers without a secret key: a browser with a publishable one; and Shopify's app proxy, whose requests have the shop, the time and
+// who is logged in, signed with the app's secret.
 
 import { createHmac } from 'node:crypto';
 import { type Answer, type Headers, type TestApp, withQuery } from './app.js';
 import type { Rewrite } from './shop-site.js';
 
 export const SECRET = 'shpss_0123456789abcdef';
+/** Headers of a browser on the shop's page. */
+export const BROWSER = { 'x-api-key': 'pk_test_0123456789abcdef', origin: 'https://shop.example' };
+/** Settings with which a service knows both callers. */
+export const SHOPPERS = {
+  SHOPIFY_SECRET: SECRET,
+  PUBLISHABLE_KEYS: BROWSER['x-api-key'],
+  ALLOWED_ORIGINS: BROWSER.origin,
+};
+/** As whom the proxy signs a guest. */
+export const LOGGED_OUT = '';
 
 type Parameters = Readonly<Record<string, string>>;
 

@@ -13,18 +13,15 @@ import {
   TRUSTED,
   withQuery,
 } from '../harness/app.js';
-import { proxied, SECRET, signed } from '../harness/app-proxy.js';
+import { BROWSER, proxied, SECRET, SHOPPERS, signed } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { type DocumentedOperation, operationsOf } from '../harness/operations.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 
-const PUBLISHABLE = 'pk_0123456789abcdef';
-const ORIGIN = 'https://shop.example';
 const PATH = '/product/visit';
-const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET };
-const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
+const { 'x-api-key': PUBLISHABLE, origin: ORIGIN } = BROWSER;
 type Query = Readonly<Record<string, string>>;
 /** The statuses of an operation about visits, about a wishlist, and of administration. */
 type Statuses = readonly [visits: number, wishlist: number, administration: number];
@@ -45,17 +42,17 @@ const CALLERS: Readonly<
   'a storefront': [SHOPPER, {}, { sign: (query) => signed(query) }],
   'a storefront with another secret': [ALL_401, {}, { sign: (query) => signed(query, 'other') }],
   'a storefront whose signature is old': [ALL_401, {}, { sign: (query) => signed({ ...query, ...ago(91) }) }],
-  'a browser, by X-API-Key': [SHOPPER, browser],
+  'a browser, by X-API-Key': [SHOPPER, BROWSER],
   'a browser, by ?key=': [SHOPPER, { origin: ORIGIN }, { query: { key: PUBLISHABLE } }],
-  'a browser of another origin': [ALL_403, { ...browser, origin: 'https://evil.example' }],
-  'a browser that hides its origin': [ALL_403, { ...browser, origin: 'null' }],
+  'a browser of another origin': [ALL_403, { ...BROWSER, origin: 'https://evil.example' }],
+  'a browser that hides its origin': [ALL_403, { ...BROWSER, origin: 'null' }],
   'a browser of another origin, with a Referer': [
     ALL_403,
-    { ...browser, origin: 'https://evil.example', referer: `${ORIGIN}/` },
+    { ...BROWSER, origin: 'https://evil.example', referer: `${ORIGIN}/` },
   ],
   'a publishable key without an origin': [ALL_403, {}, { query: { key: PUBLISHABLE } }],
   'a publishable key as Bearer': [ALL_401, { authorization: `Bearer ${PUBLISHABLE}` }],
-  'an unknown publishable key': [ALL_401, { ...browser, 'x-api-key': 'pk_wrong_0123456789' }],
+  'an unknown publishable key': [ALL_401, { ...BROWSER, 'x-api-key': 'pk_wrong_0123456789' }],
   'an empty key': [ALL_401, { origin: ORIGIN }, { query: { key: '' } }],
   'a secret key in the query': [ALL_401, { origin: ORIGIN }, { query: { key: KEY } }],
   'a wrong key': [ALL_401, { 'x-api-key': 'sk_wrong_0123456789' }],
@@ -106,7 +103,7 @@ const CLOSED = [401, 401, 401, 401, 401];
 t.test('callers', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
-  const app = await startApp(t, redis, { env });
+  const app = await startApp(t, redis, { env: SHOPPERS });
   const documented = await operationsOf(app);
   const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
   const event = { identity: { sessionId: 's' }, type: 'add' };
@@ -193,7 +190,7 @@ t.test('callers', async (t) => {
   }
 
   t.test('no operation acts for a foreign identity, and none for a customer’s session alone', async (t) => {
-    const app = await startApp(t, redis, { env });
+    const app = await startApp(t, redis, { env: SHOPPERS });
     const [own, foreign] = [{ customerId: '17' }, { customerId: '8' }];
     const linked = { sessionId: 'of-17' };
     await app.shop.add({ ...own, ...linked });
@@ -216,8 +213,8 @@ t.test('callers', async (t) => {
     for (const operation of operations) {
       const isWishlist = about(operation.path) === 1;
       const refused: [what: string, identity: Query, headers: Headers, login?: string][] = [
-        ['a browser names a customer', foreign, browser],
-        ['a browser names a customer and a session', { ...foreign, sessionId: 's' }, browser],
+        ['a browser names a customer', foreign, BROWSER],
+        ['a browser names a customer and a session', { ...foreign, sessionId: 's' }, BROWSER],
         ['a customer names another', foreign, {}, '17'],
         ['a customer names another and a session', { ...foreign, ...linked }, {}, '17'],
         ['a guest names a customer', foreign, {}, ''],
@@ -229,7 +226,7 @@ t.test('callers', async (t) => {
       }
       for (const login of [undefined, ''] as const) {
         if (!isWishlist) continue;
-        const answer = await send(operation, linked, login === undefined ? browser : {}, login);
+        const answer = await send(operation, linked, login === undefined ? BROWSER : {}, login);
         t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, operation.name);
       }
     }
@@ -265,7 +262,7 @@ t.test('callers', async (t) => {
   ] as const) {
     t.test(`VISIT_ACCESS=${value ?? '<default>'}: who needs a credential; any kind will do`, async (t) => {
       const access = value === undefined ? {} : { VISIT_ACCESS: value };
-      const app = await startApp(t, redis, { env: { ...env, ...access } });
+      const app = await startApp(t, redis, { env: { ...SHOPPERS, ...access } });
       const before = await dumpRedis(redis, app.prefix);
       const both = { sessionId: 's-both', customerId: '43' };
       if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
@@ -275,7 +272,7 @@ t.test('callers', async (t) => {
       if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
       for (const identity of [customer, both])
         t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
-      t.same(await statuses(app, { sessionId: 's' }, browser), OPEN);
+      t.same(await statuses(app, { sessionId: 's' }, BROWSER), OPEN);
       t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
       t.equal((await app.post('/event', event)).status, 401, 'an event needs one, always');
     });
@@ -337,22 +334,22 @@ t.test('callers', async (t) => {
       [app, withQuery('/event', old), event, {}, 401, /is right, but its timestamp is more than 90 s/],
       [app, '/webhook/purchase', '{}', {}, 401, /required: a secret key or a webhook signature/],
       [app, '/webhook/purchase', '{}', other, 401, /not the one of this body/],
-      [app, '/webhook/purchase', '{}', browser, 403, /takes a secret key or a webhook signature/],
+      [app, '/webhook/purchase', '{}', BROWSER, 403, /takes a secret key or a webhook signature/],
       [app, '/event', event, {}, 401, /required: a secret key, an app-proxy signature, or a publishable/],
       [
         app,
         '/event',
         event,
-        { ...browser, 'x-api-key': 'wrong_0123456789' },
+        { ...BROWSER, 'x-api-key': 'wrong_0123456789' },
         401,
         /no secret key, and a publishable/,
       ],
-      [app, '/event', event, { ...browser, 'x-api-key': 'pk_wrong_0123456789' }, 401, /A valid credential/],
-      [app, PATH, customerVisit, browser, 403, /takes a secret key or an app-proxy/],
+      [app, '/event', event, { ...BROWSER, 'x-api-key': 'pk_wrong_0123456789' }, 401, /A valid credential/],
+      [app, PATH, customerVisit, BROWSER, 403, /takes a secret key or an app-proxy/],
       [app, PATH, customerVisit, {}, 401, /takes a secret key or an app-proxy/],
     ] as const)
       t.match(await from.post(path, body, headers), { status, json: { error } }, `${path} ${error}`);
-    t.match(await app.get('/settings', browser), { status: 403, json: { error: /takes a secret key\.$/ } });
+    t.match(await app.get('/settings', BROWSER), { status: 403, json: { error: /takes a secret key\.$/ } });
     t.match(await app.get('/settings'), { status: 401, json: { error: /required: a secret key\.$/ } });
   });
 });

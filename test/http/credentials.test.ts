@@ -195,6 +195,19 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
   const { code } = await app.shop.share(identity);
   const before = await dumpRedis(redis, app.prefix);
   for (const secret of WRONG) await deliverAll(secret, 401);
+  const body = JSON.stringify(webhooks.purchase);
+  const signature = sign(body, APP);
+  const wrong = ['', sign(`${body} `, APP), `${signature}=`, signature.toLowerCase()].map((other) => ({
+    'x-shopify-hmac-sha256': other,
+  }));
+  const keys = [
+    { authorization: 'Bearer wrong-key-wrong-key', 'x-shopify-hmac-sha256': signature },
+    { 'x-api-key': APP },
+  ];
+  for (const headers of [{}, ...wrong, ...keys]) {
+    const refused = await app.post('/webhook/purchase', body, { ...JSON_TYPE, ...headers });
+    t.match(refused, { status: 401, headers: { 'www-authenticate': 'Bearer' } }, JSON.stringify(headers));
+  }
   t.same(await dumpRedis(redis, app.prefix), before, 'what is not authentic changes nothing');
   for (const secret of ALL) await deliverAll(secret, 200);
   for (const secret of [...ALL, ...WRONG]) {

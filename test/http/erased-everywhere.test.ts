@@ -17,6 +17,7 @@ import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { BROWSER, SHOPPERS } from '../harness/app-proxy.js';
 import { connectToClickHouse, select } from '../harness/clickhouse.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
@@ -37,7 +38,6 @@ async function filesWith(dir: string, texts: readonly string[]): Promise<string[
   return found;
 }
 
-const BROWSER = { 'x-api-key': 'pk_test_0123456789abcdef', origin: 'https://shop.example' };
 const MiB = 1024 * 1024;
 const EXPORTS = 'exports';
 const EVENTS = 4_000;
@@ -50,8 +50,7 @@ const exporting = connectToClickHouse(t, clickhouse.url, EXPORTS);
 
 t.test('erasures through ClickHouse', async (t) => {
   // The test decides when ClickHouse is erased.
-  const browser = { PUBLISHABLE_KEYS: BROWSER['x-api-key'], ALLOWED_ORIGINS: BROWSER.origin };
-  const env = { ...stores, ...browser, ERASURE_INTERVAL_S: '3600' };
+  const env = { ...stores, ...SHOPPERS, ERASURE_INTERVAL_S: '3600' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
   const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), log);

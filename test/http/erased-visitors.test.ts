@@ -4,14 +4,13 @@
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { postProxied, SECRET } from '../harness/app-proxy.js';
+import { LOGGED_OUT, postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis, tracesOf } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
 type Ids = Readonly<Record<string, string>>;
-const LOGGED_OUT = '';
 const NOBODY = { status: 404, json: { code: 'not_found' } };
 const ERASED = { status: 200, json: { erased: true } };
 

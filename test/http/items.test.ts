@@ -62,6 +62,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(found.length, 1);
     t.match(found[0], { productId: '1', quantity: 1 });
     t.same(await list(customer), await list(guest));
+    t.match(await app.shop.login({ ...guest, ...customer }), { merged: false }, 'it is done');
   });
 
   t.test('100 times at once: added it is one item, removed it is removed once', async (t) => {

@@ -2,7 +2,7 @@
 // customer, a session, or both, each known or not; each becomes known by it, and an order links nothing.
 
 import t from 'tap';
-import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis, tracesOf } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
@@ -132,29 +132,6 @@ eachRedis(t, async (t, redis) => {
     t.equal(new Set(lines.map(({ event_id }) => event_id)).size, 1, 'each states the same');
     await deliver(app, orderOf({ id: customers }, [LINE]), 'seen-1');
     t.same(await listed(app, who), [], 'another order is another purchase, whatever its delivery is called');
-  });
-
-  t.test('an order is authentic by its signature or by a secret key, else 401', async (t) => {
-    const { who, order } = await newBuyer();
-    const body = JSON.stringify(order);
-    const signature = sign(body);
-    const before = await dumpRedis(redis, app.prefix);
-    const wrong: Headers[] = [
-      {},
-      ...['', sign(body, 'hush!'), sign(`${body} `), `${signature}=`, signature.toLowerCase()].map(
-        (wrong) => ({ 'x-shopify-hmac-sha256': wrong }),
-      ),
-      { authorization: 'Bearer wrong-key-wrong-key', 'x-shopify-hmac-sha256': signature },
-      { 'x-api-key': SECRET },
-    ];
-    const unauthorized = { status: 401, headers: { 'www-authenticate': 'Bearer' } };
-    for (const headers of wrong) {
-      const answer = await app.post(PATH, body, { ...JSON_TYPE, ...headers });
-      t.match(answer, { ...unauthorized, json: { code: 'unauthorized' } }, JSON.stringify(headers));
-    }
-    t.same(await dumpRedis(redis, app.prefix), before);
-    t.equal((await app.post(PATH, body, { ...JSON_TYPE, 'x-api-key': KEY })).status, 200);
-    t.same(await listed(app, who), []);
   });
 
   t.test("what can't be right is 401 before its body comes", async (t) => {

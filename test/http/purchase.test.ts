@@ -276,14 +276,6 @@ t.test('wrong fields of a signed order are named and counted; what can be read i
   t.equal(await leftOut('invalid'), before + 4);
 });
 
-t.test('an order that is stated wrong is mended by a later statement', async (t) => {
-  const order = rightOrder();
-  await deliver(withLine({ price: 'x' })(order));
-  t.same(await rows(order), []);
-  await deliver(order);
-  t.match(await rows(order), [{ amount: '79.90' }]);
-});
-
 t.test('visits of a product whose item left begin anew, and those of another do not', async (t) => {
   const who = newCustomer();
   const visits = (productHandle: string) => app.shop.count(who, productHandle);

@@ -196,10 +196,17 @@ t.test('the page', async (t) => {
   });
 });
 
-t.test('where no proxy stands before it, a share link opens as it is', async (t) => {
-  const app = await startApp(t, redis, { env: { BASE_PATH: '/api', APP_PROXY_PATH: 'wishes' } });
-  const { shareLink } = (await app.post('/api/share', { identity: { sessionId: 's' } }, TRUSTED)).json;
-  t.match(await app.get(new URL(shareLink).pathname), { status: 200, headers: { 'content-type': HTML } });
+t.test('where no proxy stands before it, a share link opens as it is, also with no setting', async (t) => {
+  for (const [env, base, link] of [
+    [{ BASE_PATH: '/api', APP_PROXY_PATH: 'wishes' }, '/api', 'http://localhost:0/apps/wishes'],
+    [{}, '', 'http://localhost:0/apps/wishmeter'],
+  ] as const) {
+    const app = await startApp(t, redis, { env });
+    const { shareLink, code } = (await app.post(`${base}/share`, { identity: { sessionId: 's' } }, TRUSTED))
+      .json;
+    t.equal(shareLink, `${link}/wishlist/share/${code}`, 'PORT is 0');
+    t.match(await app.get(new URL(shareLink).pathname), { status: 200, headers: { 'content-type': HTML } });
+  }
 });
 
 t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of the shop', async (t) => {

@@ -14,23 +14,19 @@ import {
   TRUSTED,
   withQuery,
 } from '../harness/app.js';
-import { postProxied, proxied, SECRET } from '../harness/app-proxy.js';
+import { BROWSER, LOGGED_OUT, postProxied, proxied, SECRET, SHOPPERS } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { operationsOf } from '../harness/operations.js';
 import { eventsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
-const PUBLISHABLE = 'pk_0123456789abcdef';
-const SHOP = 'https://shop.example';
+const { 'x-api-key': PUBLISHABLE, origin: SHOP } = BROWSER;
 const OUTLET = 'https://outlet.example:8443';
 const OTHER_ORIGIN = 'https://other.example';
-const ENV = { SHOPIFY_SECRET: SECRET, PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: SHOP };
-const BROWSER = { 'x-api-key': PUBLISHABLE, origin: SHOP };
-const LOGGED_OUT = '';
 const BELONGS = { status: 403, json: { code: 'session_belongs_to_customer' } };
 
 eachRedis(t, async (t, redis) => {
-  const app = await startApp(t, redis, { env: ENV });
+  const app = await startApp(t, redis, { env: SHOPPERS });
 
   const add = (customerId: string, sessionId: string, productId: string, of = app) =>
     postProxied(of, '/item/add', customerId, itemOf({ sessionId }, { productId }));
@@ -105,7 +101,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('LINKED_SESSIONS=open lets a session stand for its customer, but not for a browser', async (t) => {
-    const open = await startApp(t, redis, { env: { ...ENV, LINKED_SESSIONS: 'open' } });
+    const open = await startApp(t, redis, { env: { ...SHOPPERS, LINKED_SESSIONS: 'open' } });
     await add('50', 'open', '1', open);
     t.same(await listed(LOGGED_OUT, 'open', open), ['1']);
     const identity = { sessionId: 'open' };
