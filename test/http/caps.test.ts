@@ -41,7 +41,7 @@ eachRedis(t, async (t, redis) => {
   const { count, erase, exported, items, login, remove } = app.shop;
   const visit = (identity: Ids, productHandle: string, { query = '', headers = {}, by = app } = {}) =>
     by.post(PATH + query, { identity, productHandle }, { ...TRUSTED, ...headers });
-  const fill = async (identity: Ids, handles = ['a', 'b', 'c']) => {
+  const fill = async (identity: Ids, handles: readonly string[] = ['a', 'b', 'c']) => {
     for (const handle of handles) await app.shop.visit(identity, handle);
   };
   /** Adds an item; the answer may be a refusal. */
@@ -90,39 +90,15 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  const cases: [string, (customer: Ids, session: Ids) => Promise<unknown>][] = [
-    ['an unknown customer', (_, session) => fill(session)],
-    ['an unknown session', (customer) => fill(customer)],
-    [
-      'the customer is at the limit',
-      async (customer, session) => {
-        await fill(customer);
-        await fill(session, ['a']);
-      },
-    ],
-    [
-      'both together are at the limit',
-      async (customer, session) => {
-        await fill(customer, ['a', 'b']);
-        await fill(session, ['b', 'c']);
-      },
-    ],
-    [
-      'both together are over it',
-      async (customer, session) => {
-        await fill(customer);
-        await fill(session, ['c', 'e', 'f']);
-      },
-    ],
-    [
-      "the session is another customer's",
-      async (customer, session) => {
-        await fill({ ...session, customerId: `first-${session['sessionId']}` }, ['z']);
-        await fill(customer);
-      },
-    ],
-  ];
-  for (const [name, prepare] of cases)
+  const ALL = ['a', 'b', 'c'];
+  for (const [name, ofCustomer, ofSession] of [
+    ['an unknown customer', [], ALL],
+    ['an unknown session', ALL, []],
+    ['the customer is at the limit', ALL, ['a']],
+    ['both together are at the limit', ['a', 'b'], ['b', 'c']],
+    ['both together are over it', ALL, ['c', 'e', 'f']],
+    ["the session is another customer's", ALL, undefined],
+  ] as const)
     t.test(`a visit with two ids is over MAX_PRODUCTS and links nothing: ${name}`, async (t) => {
       const ways: ((ids: Ids, handle: string, by: TestApp) => Promise<Answer>)[] = [
         (ids, handle, by) => visit(ids, handle, { by }),
@@ -135,7 +111,9 @@ eachRedis(t, async (t, redis) => {
       ];
       for (const send of redis.urls.length > 1 ? ways.slice(0, 1) : ways) {
         const [customer, session, both] = pair();
-        await prepare(customer, session);
+        await fill(customer, ofCustomer);
+        if (ofSession !== undefined) await fill(session, ofSession);
+        else await fill({ ...session, customerId: `first-${session['sessionId']}` }, ['z']);
         const refused = servers.map((by) => () => send(both, 'd', by));
         await isRefused(t, app, [customer, session], ...refused);
         t.equal((await send(both, 'c', app)).status, 200, 'a known product links them');

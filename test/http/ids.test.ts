@@ -209,11 +209,6 @@ const piece = fc.oneof(
 const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pieces.join(''));
 /** For the name of an assertion: TAP has ideas of its own about some characters. */
 const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWellFormed());
-const COMMANDS = new Set(
-  `client config del eval evalsha exists expire get hdel hello hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset
-  hsetnx hstrlen hvals incrby info keys persist pexpireat pexpiretime ping rename scan script select set time ttl type unlink xadd xlen
-  xrange zadd zrange zremrangebyscore zscan`.split(/\s+/),
-);
 t.test('injection', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
@@ -311,7 +306,7 @@ t.test('injection', async (t) => {
     );
   });
 
-  t.test('so Redis has the keys and was given the commands of the program, and no others', async (t) => {
+  t.test('so Redis has the keys of the program, and no others', async (t) => {
     const isOurs = keyPattern(
       ...[keys.meta, keys.settings, keys.sweep, keys.pending(0), keys.share('*'), keys.request('*')],
       ...keys.allOf('*.*'),
@@ -325,8 +320,5 @@ t.test('injection', async (t) => {
     const others = (await client.keys('*')).filter((key) => key !== 'canary' && !isOurs.test(key));
     t.same(others, []);
     t.equal(await client.get('canary'), 'alive');
-    const given = [...(await client.info('commandstats')).matchAll(/^cmdstat_([^:|]+)/gm)];
-    const foreign = given.map(([, name = '']) => name).filter((name) => !COMMANDS.has(name));
-    t.same(foreign, []);
   });
 });

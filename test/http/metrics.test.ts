@@ -106,16 +106,8 @@ t.test('metrics', async (t) => {
     t.equal(sumIn(text, 'pending_bytes'), one + two);
     t.equal(sumIn(text, 'dead_letters'), 1);
 
-    t.equal(sample(text, 'http_answers_total{operation="post /event",status="200"}'), acknowledged);
     t.equal(sample(text, 'http_refused_total{code="overloaded",why="stream"}'), SENT - acknowledged);
-    await app.post('/event', '{', TRUSTED);
-    await app.post('/event', {}, TRUSTED);
-    await app.post('/event', {}, { 'x-api-key': 'wrong' });
-    await app.get('/nowhere');
-    const after = await app.stats();
-    for (const code of ['invalid_json', 'invalid_request', 'unauthorized', 'not_found'])
-      t.equal(sample(after, `http_refused_total{code="${code}"}`), 1, code);
-    t.ok(Number(sample(after, 'redis_call_duration_seconds_count{script="recordEvents"}')) > 0);
+    t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="recordEvents"}')) > 0);
   });
 
   t.test('events are counted by their type, whichever way they are recorded', async (t) => {
@@ -174,7 +166,8 @@ t.test('metrics', async (t) => {
     const visit = { identity: { sessionId: 's' }, productHandle: 'x' };
     await Promise.all([
       ...Array.from({ length: 5 }, () => app.post(PATH, visit)),
-      ...Array.from({ length: 2 }, () => app.post(PATH, {})),
+      app.post(PATH, {}),
+      app.post(PATH, '{'),
       app.post('/event', EVENT, TRUSTED),
       app.post('/event', {}),
       app.get(withQuery(PATH, { sessionId: 's', productHandle: 'x' })),
@@ -193,6 +186,8 @@ t.test('metrics', async (t) => {
       'post /product/visit 200: 5',
       'post /product/visit 400: 2',
     ]);
+    for (const code of ['invalid_json', 'invalid_request', 'unauthorized', 'not_found'])
+      t.equal(sample(text, `http_refused_total{code="${code}"}`), 1, code);
     t.equal(sample(text, 'http_open_requests'), 1, 'the one that asks');
     t.equal(sample(text, 'batch_operations_sum{script="recordEvents"}'), 1);
     t.equal(sample(text, 'batch_operations_sum{script="countVisits"}'), 5 + 1, 'visits, and the read');

@@ -77,7 +77,7 @@ interface Line {
   readonly price?: string;
 }
 
-/** An order as Shopify sends it with `orders/paid`. A guest's has a customer, too, whose account is disabled. */
+/** An order with the fields of Shopify's that matter. A guest's has a customer, too, whose account is disabled. */
 export function shopifyOrder(
   who: { readonly customer?: number; readonly session?: string; readonly email?: string },
   lines: readonly Line[],
@@ -85,35 +85,22 @@ export function shopifyOrder(
 ) {
   const id = 5_400_000_000_000 + ++orders;
   const { customer, session, email = customer === undefined ? null : `c${customer}@shop.example` } = who;
-  const money = (amount: string) => ({
-    shop_money: { amount, currency_code: 'EUR' },
-    presentment_money: { amount, currency_code: 'EUR' },
-  });
   return {
     id,
-    admin_graphql_api_id: `gid://shopify/Order/${id}`,
     cancelled_at: null,
     contact_email: email,
     created_at: '2026-03-02T10:15:00+01:00',
     currency: 'EUR',
-    presentment_currency: 'EUR',
+    presentment_currency: 'USD',
     email,
     financial_status: 'paid',
     note_attributes: session === undefined ? [] : [{ name: 'gift', value: 'no' }, ...sessionNote(session)],
     test: false,
     customer: customer === undefined ? null : { id: customer, email, state: 'disabled', first_name: 'Ada' },
-    line_items: lines.map(({ quantity = 1, price = '79.90', ...line }, i) => ({
-      id: id * 10 + i,
-      current_quantity: quantity,
-      price,
-      price_set: money(price),
-      quantity,
-      total_discount: '0.00',
-      total_discount_set: money('0.00'),
-      discount_allocations: [],
-      ...line,
+    line_items: lines.map((line, i) => ({
+      ...{ ...LINE, id: id * 10 + i, current_quantity: line.quantity ?? LINE.quantity },
+      ...{ total_discount: '0.00', discount_allocations: [], ...line },
     })),
-    refunds: [],
     ...rest,
   };
 }

@@ -10,6 +10,7 @@ import { freePort } from '../../../bench/servers/ports.js';
 import { tempDir } from '../../cli/wishmeter.js';
 import { KEY } from '../../harness/app.js';
 import { needsPrograms } from '../../harness/needs.js';
+import { startProxy } from '../../harness/proxy.js';
 import { ITEM } from '../../harness/shop.js';
 import { type BrowserFixtures, eventually, PUBLISHABLE, sessionOf, visit } from '../../harness/storefront.js';
 import { until } from '../../harness/until.js';
@@ -121,38 +122,33 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
         const dir = await tempDir(t);
         await symlink(resolve('node_modules'), join(dir, 'node_modules'));
         for (const [file, text] of Object.entries(files)) await writeFile(join(dir, file), text);
-        const startBackend = async (url: string) => {
-          const port = await freePort();
-          const [program = '', ...args] = command(port);
-          const backend = spawn(program, args, {
-            cwd: dir,
-            env: { ...process.env, WISHMETER_URL: url, WISHMETER_KEY: KEY, PORT: String(port) },
-            stdio: 'ignore',
-          });
-          t.teardown(() => backend.kill());
-          const ask = async (
-            path: string,
-            cookie: string,
-            body: unknown,
-            more: Record<string, string> = {},
-          ) => {
-            const headers = { cookie, 'content-type': 'application/json', ...more };
-            const answer = await fetch(`http://127.0.0.1:${port}/wishlist${path}`, {
-              method: 'POST',
-              headers,
-              body: JSON.stringify(body),
-            });
-            return { status: answer.status, text: await answer.text() };
-          };
-          await until('the backend listens', () =>
-            ask('/item/list', '', {}).then(
-              () => true,
-              () => false,
-            ),
-          );
-          return ask;
+        const proxy = await startProxy(t, service.replace('http:', 'redis:'));
+        const port = await freePort();
+        const [program = '', ...args] = command(port);
+        const WISHMETER_URL = proxy.url.replace('redis:', 'http:');
+        const backend = spawn(program, args, {
+          cwd: dir,
+          env: { ...process.env, WISHMETER_URL, WISHMETER_KEY: KEY, PORT: String(port) },
+          stdio: 'ignore',
+        });
+        t.teardown(() => backend.kill());
+        const ask = async (
+          path: string,
+          cookie: string,
+          body: unknown,
+          more: Record<string, string> = {},
+        ) => {
+          const headers = { cookie, 'content-type': 'application/json', ...more };
+          const sent = { method: 'POST', headers, body: JSON.stringify(body) };
+          const answer = await fetch(`http://127.0.0.1:${port}/wishlist${path}`, sent);
+          return { status: answer.status, text: await answer.text() };
         };
-        const ask = await startBackend(service);
+        await until('the backend listens', () =>
+          ask('/item/list', '', {}).then(
+            () => true,
+            () => false,
+          ),
+        );
         const sessionId = `at-the-shop-${name}`;
         const [own, foreign] = [`7${at}`, `8${at}`];
         const cookie = `customer=${own}`;
@@ -186,9 +182,10 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
         for (const body of [[], null, 'text', 7])
           t.equal((await ask('/item/list', cookie, body)).status, 200, 'a body without an identity');
 
-        const askInVain = await startBackend(`http://127.0.0.1:${await freePort()}`);
+        proxy.retarget(`redis://127.0.0.1:${await freePort()}`);
+        proxy.dropAll();
         for (const _ of ['first', 'second'])
-          t.equal((await askInVain('/item/list', cookie, {})).status, 502, 'the service is away');
+          t.equal((await ask('/item/list', cookie, {})).status, 502, 'the service is away');
       },
     );
 }
