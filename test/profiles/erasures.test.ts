@@ -4,11 +4,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
+import { untilOf } from '../../src/clickhouse/erased-rows.js';
 import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
 import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
+import { queueRows } from '../../src/profiles/queued-rows.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
@@ -122,6 +124,16 @@ t.test(
     }
   },
 );
+
+t.test('rows of whoever returns once an erasure is answered are later than it', async (t) => {
+  const { store } = (await open(t, 'returning')).server;
+  for (let i = 0; i < 50; i++) {
+    await queueRows(store, [`${i}`]);
+    const { server } = untilOf((await store.client.hget(store.keys.erasures, `${i}`)) ?? '');
+    const now = Date.now();
+    t.ok(server < now, `up to ${server}, answered at ${now}`);
+  }
+});
 
 t.test('data requests that arrive during a run are redacted, too', async (t) => {
   const { server, worker, take, dataRequests } = await open(t, 'meanwhile');
