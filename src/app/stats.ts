@@ -5,9 +5,13 @@ import { type Backlog, backlogMetrics } from '../http/backlog-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
+import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Plug } from './extra.js';
 import type { ServeConfig } from './settings.js';
+
+const BACKLOG =
+  loadScript<[events: number, bytes: number, oldest: number, deadLetters: number]>('events/readBacklog');
 
 export interface Siblings {
   readonly workers: number;
@@ -27,16 +31,10 @@ export function openStats({ store, config, metrics, plugs, siblings }: Sources) 
   // Only the worker that is scraped shows the values of Redis, because they are the same for all workers.
   const ofRedis = new Registry();
   const readBacklog = async (keys: StreamKeys, stream: number): Promise<Backlog> => {
-    const [[events, bytes], [oldest], deadLetters] = await store.call((client) =>
-      Promise.all([
-        client.hmget(keys.eventsState(stream), 'events', 'bytes'),
-        client.xrange(keys.events(stream), '-', '+', 'COUNT', 1),
-        client.xlen(keys.eventsDead(stream)),
-      ]),
-    );
+    const touched = [keys.events(stream), keys.eventsState(stream), keys.eventsDead(stream)];
+    const [events, bytes, oldest, deadLetters] = await store.run(BACKLOG, touched, []);
     const now = store.timeAt(undefined, performance.now());
-    const oldestMs = oldest === undefined ? 0 : Math.max(now - Number.parseInt(oldest[0], 10), 0);
-    return { events: Number(events), bytes: Number(bytes), oldestMs, deadLetters };
+    return { events, bytes, oldestMs: oldest === 0 ? 0 : Math.max(now - oldest, 0), deadLetters };
   };
   const backlogsOf = async (keys: StreamKeys) => {
     const backlogs = new Map<number, Backlog>();

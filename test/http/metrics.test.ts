@@ -110,6 +110,22 @@ t.test('metrics', async (t) => {
     t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="recordEvents"}')) > 0);
   });
 
+  t.test('a scrape asks for the age of the oldest entry, and not for its lines', async (t) => {
+    const app = await startApp(t, redis);
+    await app.stats();
+    const { events } = createKeys(app.prefix);
+    await client.xadd(events(0), '1-1', 'n', '1', 'd', 'x'.repeat(5_000_000));
+    const sent = async () =>
+      Number(/total_net_output_bytes:(\d+)/.exec(await client.info('stats'))?.[1] ?? Number.NaN);
+    const before = await sent();
+    await until('it is scraped', async () => {
+      const age = sample(await app.stats(), 'stream_oldest_pending_seconds{stream="0"}');
+      return age !== undefined && age > 1e6;
+    });
+    t.ok((await sent()) - before < 1_000_000);
+    await client.del(events(0));
+  });
+
   t.test('events are counted by their type, whichever way they are recorded', async (t) => {
     const app = await startApp(t, redis);
     const identity = { sessionId: 'typed' };

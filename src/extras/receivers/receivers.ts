@@ -48,10 +48,15 @@ export class Receivers {
     return this.store.call((client) => readReceivers(client, this.store.keys));
   }
 
-  async get(id: string): Promise<Receiver> {
+  async find(id: string): Promise<Receiver | undefined> {
     const kept = await this.#kept(id);
-    if (kept === null) throw new ServiceError('not_found', UNKNOWN);
-    return parse(kept);
+    return kept === null ? undefined : parse(kept);
+  }
+
+  async get(id: string): Promise<Receiver> {
+    const found = await this.find(id);
+    if (found === undefined) throw new ServiceError('not_found', UNKNOWN);
+    return found;
   }
 
   /** Idempotent for the same `id`. @throws ServiceError `invalid_request` for too many receivers */

@@ -598,3 +598,28 @@ t.test('what is logged has no secret, no signature and no visitor', async (t) =>
   t.notOk(lines.join('').includes(secret.slice(10)));
   t.notMatch(lines.join(''), /v1,|sLogged|s-1/);
 });
+
+t.test('that Redis is away is logged once, and once that it is back', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  const { receivers } = deliveries;
+  const list = receivers.list.bind(receivers);
+  let asked = 0;
+  const away = Promise.reject(new Error('away'));
+  away.catch(() => {});
+  receivers.list = () => {
+    asked++;
+    return away;
+  };
+  const messages: string[] = [];
+  const log = pino({}, { write: (line) => messages.push(JSON.parse(line).msg) });
+  deliveries.deliverer({ log });
+  await until('it was asked again', () => asked > 3);
+  receivers.list = list;
+  await deliveries.send({});
+  await deliveries.settled();
+  t.same(messages, [
+    'receivers could not be read from Redis; trying again',
+    'receivers are read from Redis again',
+  ]);
+});
