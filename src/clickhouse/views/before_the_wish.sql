@@ -1,6 +1,6 @@
 -- Visits and time before the wish: how often and since when a visitor had looked at a product in the 30 days before wishing for it
 -- A visitor's first wish for a product in the period counts. The hours begin with the first visit, and are of wishers with visits.
--- visitor_and_handle is a hash of both, and wish is one of visitor and product: two columns to join and group by take a quarter more CPU.
+-- visitor_and_handle combines both hashes into one: a join by two columns takes more CPU.
 CREATE OR REPLACE VIEW {database}.before_the_wish {on_cluster} AS
 SELECT
     products.product_id AS product_id,
@@ -21,14 +21,14 @@ FROM
     FROM
     (
         SELECT
-            any(known.product) AS product,
-            any(known.wished_at) AS wished_at,
+            known.product AS product,
+            known.wished_at AS wished_at,
             countIf(visits.occurred_at <= known.wished_at AND visits.occurred_at > known.wished_at - INTERVAL 30 DAY) AS looks,
             minIf(visits.occurred_at, visits.occurred_at <= known.wished_at AND visits.occurred_at > known.wished_at - INTERVAL 30 DAY) AS first_look
         FROM
         (
             SELECT
-                cityHash64(visitor, sipHash64(product_handle)) AS visitor_and_handle,
+                bitXor(visitor, CAST(sipHash64(product_handle), 'UInt64')) AS visitor_and_handle,
                 occurred_at
             FROM {database}.visits_stored FINAL
             WHERE occurred_at >= toDateTime64(toDate32({from:Date}) - 30, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
@@ -36,8 +36,8 @@ FROM
         RIGHT JOIN
         (
             SELECT DISTINCT
-                cityHash64(arrayJoin([wished.visitor, merges.old]), wished.handle) AS visitor_and_handle,
-                cityHash64(wished.visitor, wished.product) AS wish,
+                bitXor(arrayJoin([wished.visitor, merges.old]), wished.handle) AS visitor_and_handle,
+                wished.visitor AS visitor,
                 wished.product AS product,
                 wished.wished_at AS wished_at
             FROM {database}.visitor_merges AS merges
@@ -61,7 +61,7 @@ FROM
                 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = steps.product
             ) AS wished ON wished.visitor = merges.present
         ) AS known ON known.visitor_and_handle = visits.visitor_and_handle
-        GROUP BY known.wish
+        GROUP BY known.visitor, known.product, known.wished_at
     )
     GROUP BY product
 ) AS wished
