@@ -1,6 +1,8 @@
 // The shop's products: a few popular ones, and many with few visits. Prices are in the currency of the visitor's country,
 // as Shopify has them: text with two decimals, also of yen, of which there are only whole ones.
 
+import { type Random, zipf } from './random.js';
+
 export const CURRENCIES = ['EUR', 'USD', 'JPY'] as const;
 export type Currency = (typeof CURRENCIES)[number];
 
@@ -61,3 +63,9 @@ export const CATALOGUE: readonly Product[] = Array.from(
     };
   },
 );
+
+const popular = zipf(CATALOGUE.length);
+
+export function popularProduct(random: Random): Product {
+  return CATALOGUE[popular(random)] as Product;
+}

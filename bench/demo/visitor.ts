@@ -2,17 +2,15 @@
 // turns it down, signs in half-way perhaps, and deals with the wishlist before leaving. One thing at a time,
 // as people do.
 
-import { CATALOGUE, type Currency, type Product } from './catalogue.js';
+import { type Currency, type Product, popularProduct } from './catalogue.js';
 import type { Checks } from './check.js';
 import { Belongings, type Diary, type Saved } from './diary.js';
 import type { Shop } from './http-shop.js';
-import { createRandom, type Random, zipf } from './random.js';
+import { createRandom, type Random } from './random.js';
 import { CHANNELS, type OrderLine, type Shopper, type Source, type Wish } from './shop.js';
 
 /** Visits of one product at which Smart Save offers to save it. */
 const SMART_SAVE_AT = 2;
-
-const popular = zipf(CATALOGUE.length);
 
 /** Of twenty visitors twelve see prices in euros, five in dollars, three in yen. */
 function currencyOf(visitor: number): Currency {
@@ -104,10 +102,6 @@ async function browse(stay: Stay, views: number): Promise<void> {
       else await save(stay, { ...wish, variantId: null }, 'collection');
     }
   }
-}
-
-function popularProduct(random: Random): Product {
-  return CATALOGUE[popular(random)] as Product;
 }
 
 function wishFor(product: Product, currency: Currency, random: Random): Wish {

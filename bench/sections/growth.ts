@@ -7,14 +7,15 @@ import { createProfileIds } from '../../src/profiles/profile-id.js';
 import { createKeys } from '../../src/redis/keys.js';
 import type { Bench } from '../bench.js';
 import { visit } from '../cases.js';
+import { CATALOGUE, type Product } from '../demo/catalogue.js';
 import { replay } from '../load/wrk.js';
 import { same } from '../proofs/proof.js';
 import { PROOF_VISIT, readCount } from '../proofs/visits.js';
 import { settledMemory } from '../servers/redis.js';
 import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
-import { sessionId } from '../traffic/people.js';
 import { visiting } from '../traffic/pools.js';
+import { sessionId } from '../traffic/requests.js';
 import { Entrant } from './entrant.js';
 import { type GroupResult, inOneStart, runSlices } from './slices.js';
 
@@ -103,8 +104,7 @@ async function measureMemory(bench: Bench): Promise<Pick<Growth, 'guestBytes' | 
     const counted = await settledMemory(redis);
     await redis.flushall();
     const flushed = await settledMemory(redis);
-    const [first] = pool.visits ?? [];
-    await redis.eval(HASHES, 0, settings.weighed, first?.productHandle ?? '');
+    await redis.eval(HASHES, 0, settings.weighed, (CATALOGUE[0] as Product).handle);
     const hashes = await settledMemory(redis);
     return {
       guestBytes: (counted - empty) / settings.weighed,

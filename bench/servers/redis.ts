@@ -17,42 +17,24 @@ export function connectTo({ url }: Pick<EmbeddedRedis, 'url'>): Redis {
 
 // In one script, so that nothing moves under the scan and no key is counted twice.
 const SUM = `
-local keys, fields, sum, cursor = 0, 0, 0, '0'
+local sum, cursor = 0, '0'
 repeat
   local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 10000, 'TYPE', 'hash')
   cursor = page[1]
   for _, key in ipairs(page[2]) do
-    keys = keys + 1
-    local all = redis.call('HGETALL', key)
-    for i = 1, #all, 2 do
-      -- The field without a name holds the link of a linked identity, and no count.
-      if all[i] ~= '' then
-        fields = fields + 1
-        sum = sum + (tonumber(all[i + 1]) or 0)
-      end
+    for _, value in ipairs(redis.call('HVALS', key)) do
+      sum = sum + (tonumber(value) or 0) -- a link is no number
     end
   end
 until cursor == '0'
-return {keys, fields, sum}
+return sum
 `;
 
-export interface HashTotals {
-  readonly keys: number;
-  readonly fields: number;
-  /** Of the values that are numbers. */
-  readonly sum: number;
-}
-
-/** All hashes whose key matches, taken together. */
-export async function sumHashes(masters: readonly Redis[], pattern: string): Promise<HashTotals> {
-  const totals = { keys: 0, fields: 0, sum: 0 };
-  for (const redis of masters) {
-    const [keys, fields, sum] = (await redis.eval(SUM, 0, pattern)) as [number, number, number];
-    totals.keys += keys;
-    totals.fields += fields;
-    totals.sum += sum;
-  }
-  return totals;
+/** The sum of all numbers in hashes whose key matches. */
+export async function sumHashes(masters: readonly Redis[], pattern: string): Promise<number> {
+  let sum = 0;
+  for (const redis of masters) sum += (await redis.eval(SUM, 0, pattern)) as number;
+  return sum;
 }
 
 /** One figure of INFO. */

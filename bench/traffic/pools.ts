@@ -26,8 +26,6 @@ export interface Pool {
   readonly writes: boolean;
   /** Operations of a request. */
   readonly perRequest: number;
-  /** The visits that it asks for, `perRequest` for each request. */
-  readonly visits?: readonly Visit[];
 }
 
 /** The most new sessions of a slice, and of the load before it. */
@@ -53,7 +51,7 @@ const MAKERS = {
     const requests = Array.from({ length: Math.floor(visits.length / BATCH) }, (_, n) =>
       postVisitBatch(visits.slice(n * BATCH, (n + 1) * BATCH)),
     );
-    return { writes: true, perRequest: BATCH, visits: visits.slice(0, requests.length * BATCH), requests };
+    return { writes: true, perRequest: BATCH, requests };
   },
   /** A read of each visitor's count. */
   reads: (settings) => ofVisits(everyone(settings), getVisit, false),
@@ -76,7 +74,7 @@ const MAKERS = {
 export type PoolName = keyof typeof MAKERS;
 
 function ofVisits(visits: readonly Visit[], request: (visit: Visit) => string, writes = true): Contents {
-  return { writes, visits, requests: visits.map((visit) => request(visit)) };
+  return { writes, requests: visits.map((visit) => request(visit)) };
 }
 
 export class Pools {

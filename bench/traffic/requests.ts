@@ -1,9 +1,9 @@
 // Requests as bytes on the wire, made once and replayed by every load generator. They have only the headers that a server
 // needs: Host, Content-Type, Content-Length, and a key if one is required.
 
+import { v5 as uuid } from 'uuid';
+import { type Product, popularProduct } from '../demo/catalogue.js';
 import { createRandom } from '../demo/random.js';
-import { popularProduct } from './catalogue.js';
-import { sessionId } from './people.js';
 
 /** The secret key of every wishmeter of the benchmark. */
 export const KEY = 'sk_bench_0123456789abcdef';
@@ -16,12 +16,30 @@ export interface Visit {
   readonly productHandle: string;
 }
 
+/** The same in every run and every process. */
+export function sessionId(visitor: number): string {
+  return uuid(String(visitor), uuid.DNS);
+}
+
+/** A product as Shopify describes it. */
+function describe({ id, variantId, handle, title, prices }: Product) {
+  return {
+    productId: `gid://shopify/Product/${id}`,
+    variantId: `gid://shopify/ProductVariant/${variantId}`,
+    productHandle: handle,
+    productTitle: title,
+    variantTitle: 'M / Black',
+    price: prices.EUR,
+    compareAt: prices.USD,
+    image: `https://cdn.shopify.com/s/files/1/0533/2089/7744/files/${handle}_1024x1024.jpg?v=1690000000`,
+  };
+}
+
 /** One visit of each visitor, in this order. */
 export function visitsOf(visitors: Iterable<number>): Visit[] {
   const random = createRandom(SEED);
   return Array.from(visitors, (visitor) => {
-    const { productHandle } = popularProduct(random);
-    return { sessionId: sessionId(visitor), productHandle };
+    return { sessionId: sessionId(visitor), productHandle: popularProduct(random).handle };
   });
 }
 
@@ -68,7 +86,7 @@ export function hashRead({ sessionId: id, productHandle }: Visit): string {
 export function postEvents(visitors: Iterable<number>): string[] {
   const random = createRandom(SEED);
   return Array.from(visitors, (visitor) => {
-    const { productId, variantId, ...described } = popularProduct(random);
+    const { productId, variantId, ...described } = describe(popularProduct(random));
     const type = random.pick(['add', 'add', 'add', 'remove', 'moveToCart']);
     const more = type === 'moveToCart' ? { ...described, quantity: 1 } : { source: 'pdp' };
     const identity = { customerId: null, sessionId: sessionId(visitor), device: 'mobile', locale: 'en' };
@@ -82,7 +100,7 @@ export function postItems(visitors: Iterable<number>): string[] {
   return Array.from(visitors, (visitor) => {
     const identity = { sessionId: sessionId(visitor), device: 'mobile' };
     const more = { inventoryAvailable: true, quantity: 1, currencyCode: 'EUR', source: 'pdp' };
-    return post('/item/add', { identity, ...popularProduct(random), ...more }, TRUSTED);
+    return post('/item/add', { identity, ...describe(popularProduct(random)), ...more }, TRUSTED);
   });
 }
 
