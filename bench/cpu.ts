@@ -14,7 +14,7 @@ function cpuSeconds(pid: number): number {
 }
 
 /** Seconds that this process and those of its children that have ended have used. */
-export function ownSeconds(): number {
+function ownSeconds(): number {
   return sumOf(process.pid, UTIME, STIME, CUTIME, CSTIME);
 }
 
@@ -34,7 +34,8 @@ export interface MachineCpu {
 }
 
 /** From the first line of /proc/stat: user nice system idle iowait irq softirq steal … */
-export function machineCpu(stat = readFileSync('/proc/stat', 'latin1')): MachineCpu {
+function machineCpu(): MachineCpu {
+  const stat = readFileSync('/proc/stat', 'latin1');
   const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, stolen = 0] = stat
     .slice(0, stat.indexOf('\n'))
     .split(/ +/)

@@ -30,12 +30,6 @@ const DOCUMENTS = ['.', 'docs', 'docs/shopify', 'deploy', 'bench', 'test'].flatM
     .map((name) => join(folder, name)),
 );
 
-t.test('no document counts the questions: the next one would make it wrong', async (t) => {
-  const number = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|\\d+';
-  const counted = new RegExp(`\\b(${number})( \\w+)? questions\\b|^#+ \\d+\\. `, 'im');
-  for (const file of DOCUMENTS) t.notMatch(readFileSync(file, 'utf8'), counted, file);
-});
-
 t.test('what a document links to or names as a file is there', async (t) => {
   for (const file of DOCUMENTS) {
     const text = readFileSync(file, 'utf8');

@@ -5,7 +5,6 @@ import { ClickHouseError } from '@clickhouse/client';
 import t, { type Test } from 'tap';
 import { ERRORS, type ErrorCode, ServiceError } from '../src/errors.js';
 import { createLog } from '../src/log.js';
-import { LUA } from '../src/redis/lua-codes.js';
 import { connectTo, startTestRedis } from './harness/redis.js';
 
 t.test('each code has the status of the contract, and only those that may pass say so', async (t) => {
@@ -41,12 +40,6 @@ t.test('an error is one sentence for people, with its code and its issues', asyn
   const issues = [{ path: '/a', message: 'is wrong' }];
   t.match(new ServiceError('invalid_request', 'So it is.', issues), { message: 'So it is.', issues });
   t.match(new Error('a fault of ours').stack, /\n {4}at /, 'errors after it still say where they are from');
-});
-
-t.test('codes of the scripts are negative and differ', async (t) => {
-  const codes = Object.values(LUA);
-  t.ok(codes.every((code) => Number.isInteger(code) && code < 0));
-  t.equal(new Set(codes).size, codes.length);
 });
 
 const SECRET = 'ada@shop.example';

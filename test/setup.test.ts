@@ -92,23 +92,6 @@ t.test(
   },
 );
 
-t.test('test-redis runs the tests with the server that it is given, and without one none', async (t) => {
-  const dir = await tempDir(t);
-  await mkdir(join(dir, 'node_modules/.bin'), { recursive: true });
-  await programs(dir, {
-    'valkey-server': 'echo This one',
-    'node_modules/.bin/tap': 'redis-server; echo "$*"',
-  });
-  const run = (server: string) =>
-    spawnSync(join(ROOT, '.ci/test-redis'), [server], { cwd: dir, encoding: 'utf8' });
-  t.match(run(join(dir, 'valkey-server')), {
-    status: 0,
-    stdout: /^This one\nThis one\n.*dist\/test\/redis\/.*dist\/test\/wishlist\//,
-  });
-  for (const server of ['', '/no/such/server', dir])
-    t.match(run(server), { status: 2, stdout: '', stderr: /^SERVER must be the path/ }, server);
-});
-
 t.test('a release needs a clean tree, a changelog and a new version', needsPrograms('git'), async (t) => {
   const dir = await tempDir(t);
   const git = (...args: readonly string[]) => {

@@ -52,53 +52,12 @@ t.test('answers alone are a tick of one read, and what comes then begins another
   t.strictSame(done, ['answered a', 'looked up x']);
 });
 
-t.test('what comes while batches are sent or answers are written is for the next tick', async (t) => {
-  const done: string[] = [];
-  const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
-  const answers = new TickQueue<string>('answer', (items) => {
-    done.push(`answered ${items}`);
-    if (items[0] === 'first') answers.push('second');
-  });
-  answers.push('first');
-  const sendAgain = () => {
-    done.push('sent');
-    if (done.length < 4) atEndOfTick(sendAgain);
-    lookUps.push('late');
-  };
-  atEndOfTick(sendAgain);
-  await read();
-  t.strictSame(done, ['answered first']);
-  await read();
-  t.strictSame(done, ['answered first', 'sent', 'answered second']);
-  await tick();
-  await tick();
-  t.strictSame(done.slice(3), ['looked up late', 'sent', 'looked up late']);
-});
-
-t.test('without visits, a batch is sent at the end of its tick', async (t) => {
-  let sent = 0;
-  atEndOfTick(() => sent++);
-  t.equal(sent, 0);
-  await tick();
-  t.equal(sent, 1);
-});
-
 t.test('each batch is sent in the context of who put it off', async (t) => {
   const context = new AsyncLocalStorage<string>();
   const sent: (string | undefined)[] = [];
   for (const name of ['a', 'b']) context.run(name, () => atEndOfTick(() => sent.push(context.getStore())));
   await tick();
   t.strictSame(sent, ['a', 'b']);
-});
-
-t.test('a batch that was put off before visits came is sent after they were looked up', async (t) => {
-  const done: string[] = [];
-  const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
-  atEndOfTick(() => done.push('sent'));
-  lookUps.push('x');
-  await tick();
-  await tick();
-  t.strictSame(done, ['looked up x', 'sent']);
 });
 
 t.test('one more than a queue may hold makes it deal with all of them at once', async (t) => {

@@ -44,7 +44,7 @@ export async function runStarts(bench: Bench, enter: () => readonly Entrant[]): 
 }
 
 /** The slices of all starts, one start after the other. */
-export function joined(runs: readonly GroupResult[]): GroupResult {
+function joined(runs: readonly GroupResult[]): GroupResult {
   const names = Object.entries(runs[0] ?? {}).map(([name, { title }]): [string, CaseResult] => {
     const slices = runs.flatMap((run) => run[name]?.slices ?? []);
     return [name, { title, slices }];

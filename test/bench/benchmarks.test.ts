@@ -1,27 +1,24 @@
-// What the benchmarks compute: cases and goals fit each other, and disturbed slices are left out. And their servers: each has
-// a port of its own, the floor answers every visit, and a proof notices one visit too few.
+// What the benchmarks compute: cases and goals fit each other, and disturbed slices are left out. And the floor, which answers
+// every visit, and whose proof notices one visit too few.
 
-import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import t from 'tap';
 import { GROUPS, type Group, type GroupName } from '../../bench/cases.js';
-import { type Disturbance, machineCpu, ownSeconds, startMeter } from '../../bench/cpu.js';
+import type { Disturbance } from '../../bench/cpu.js';
 import { GOALS, measuredFigures } from '../../bench/figures.js';
 import { PROOFS } from '../../bench/proofs/proofs.js';
 import { replaced } from '../../bench/report/readme.js';
 import { summary } from '../../bench/report/summary.js';
 import { tables } from '../../bench/report/tables.js';
 import type { Results } from '../../bench/results.js';
-import { type CaseResult, joined, wantedCases } from '../../bench/sections/slices.js';
+import { wantedCases } from '../../bench/sections/slices.js';
 import { startTarget } from '../../bench/servers/start.js';
-import { mostRounds, readSettings } from '../../bench/settings.js';
-import { cpuUs, isDisturbed, medianOf, type Slice } from '../../bench/slice.js';
-import { noiseOfMedian } from '../../bench/statistics.js';
-import { COLD_PER_SLICE, type Pool, Pools, WARM_UP } from '../../bench/traffic/pools.js';
+import { readSettings } from '../../bench/settings.js';
+import { isDisturbed, medianOf } from '../../bench/slice.js';
+import type { Pool } from '../../bench/traffic/pools.js';
 import { postVisit } from '../../bench/traffic/requests.js';
 
 const names = Object.keys(GROUPS) as GroupName[];
@@ -39,17 +36,6 @@ t.test('ONLY is a case with what it is compared with, once, or a group with all 
   t.same(wanted('cluster'), { cluster: GROUPS.cluster.cases.map(({ name }) => name) });
   t.same(Object.keys(wanted('')), names, 'all of them without it');
   t.same(wanted('visi'), {}, 'and a part of a name is none');
-});
-
-t.test('references are cases of their group, and no name is there twice', async (t) => {
-  for (const { reference, cases } of Object.values<Group>(GROUPS)) {
-    const all = cases.map(({ name }) => name);
-    t.same(
-      reference.filter((name) => !all.includes(name)),
-      [],
-    );
-    t.equal(new Set(all).size, all.length);
-  }
 });
 
 /** A run in which every measurement is 1. */
@@ -99,65 +85,9 @@ t.test('a run is written between the markers of a document, with its date and co
   t.throws(() => replaced('x.md', 'a\n', 'new'), /x\.md has lost its markers/);
 });
 
-t.test('starts are joined round by round', async (t) => {
-  const one = (...rounds: number[]): CaseResult => ({
-    title: 'a case',
-    slices: rounds.map((perSecond) => ({ perSecond }) as Slice),
-  });
-  const { a, b } = joined([
-    { a: one(1, 2), b: one(11, 12) },
-    { a: one(4, 5, 6), b: one(14, 15, 16) },
-  ]);
-  const rounds = (result?: CaseResult) => result?.slices.map(({ perSecond }) => perSecond);
-  t.same(rounds(a), [1, 2, 4, 5, 6]);
-  t.same(rounds(b), [11, 12, 14, 15, 16]);
-});
-
-t.test('there are new sessions for the most rounds that may run', async (t) => {
-  const dir = t.testdir();
-  for (const ROUNDS of ['1', '3', '4']) {
-    const settings = { ...readSettings({ ROUNDS }), visitors: 1 };
-    t.ok(mostRounds(settings) >= settings.rounds * 1.5);
-    // Each is a file of some hundred megabytes.
-    if (ROUNDS !== '1') continue;
-    const { size } = new Pools(dir, settings).get('cold');
-    t.ok(size >= WARM_UP + 2 * COLD_PER_SLICE * mostRounds(settings), ROUNDS);
-  }
-});
-
-const BUSY_MS = 200;
-
-function work(): void {
-  const script = `for (const end = performance.now() + ${BUSY_MS}; performance.now() < end; );`;
-  execFileSync(process.execPath, ['-e', script]);
-}
-
 function measured(value: number, { stolen = 0, others = 0 }: Partial<Disturbance> = {}) {
   return { value, disturbance: { stolen, others } };
 }
-
-t.test("the machine's CPU time is the first line of /proc/stat", async (t) => {
-  const stat = 'cpu  100 25 50 800 0 25 0 0 50 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n';
-  // Guest time (50) is in user time already.
-  t.same(machineCpu(stat), { capacity: 10, busy: 1.75, stolen: 0 });
-  t.equal(machineCpu('cpu  0 0 0 0 0 0 0 50 0 0\n').stolen, 0.5);
-  t.ok(machineCpu().capacity > 0, 'and is there');
-});
-
-t.test('others are the processes that are neither the target nor our children', async (t) => {
-  const meter = startMeter({ pids: { server: [process.pid] } });
-  const before = machineCpu();
-  const own = ownSeconds();
-  work();
-  const seconds = ownSeconds() - own;
-  t.ok(seconds > BUSY_MS / 4_000, `${seconds} s`);
-  const { cpu, disturbance } = meter();
-  const after = machineCpu();
-  const all = (after.busy - before.busy) / (after.capacity - before.capacity);
-  const ours = (ownSeconds() - own) / (after.capacity - before.capacity);
-  t.ok(disturbance.others <= Math.max(0, all - ours) + 0.1, `${disturbance.others} of ${all}, ${ours} ours`);
-  t.ok((cpu.server ?? 0) >= 0);
-});
 
 t.test('a slice is disturbed if more than 2 % was stolen or others took more than 15 %', async (t) => {
   t.notOk(isDisturbed(measured(1, { stolen: 0.02, others: 0.15 })));
@@ -184,41 +114,6 @@ t.test('if fewer than a third are undisturbed, all are taken and the figure is m
     medianOf([[...third, measured(10, noisy)]], ({ value }) => value),
     { value: 5.5, isDisturbed: true },
   );
-});
-
-t.test('CPU per operation is that of the given parts', async (t) => {
-  const slice = { operations: 1_000, cpu: { server: 0.5, redis: 0.25, flusher: 1 } } as unknown as Slice;
-  t.equal(cpuUs(slice, 'server'), 500);
-  t.equal(cpuUs(slice, 'server', 'redis'), 750);
-  t.equal(cpuUs(slice, 'clickhouse'), 0);
-});
-
-t.test('the noise of a comparison depends on the starts, however many slices each has', async (t) => {
-  const once = noiseOfMedian([1.1, 1 / 1.1], 2);
-  t.ok(Math.abs(once - (3 * 1.2533 * Math.log(1.1)) / Math.SQRT2) < 1e-9);
-  t.ok(Math.abs(noiseOfMedian([1.1, 1.1, 1.1, 1 / 1.1, 1 / 1.1, 1 / 1.1], 2) - once) < 1e-9);
-});
-
-const run = promisify(execFile);
-const PROCESSES = 4;
-const PORTS = 600;
-
-t.test('processes that look for free ports at the same time get different ones', async (t) => {
-  const module = new URL('../../bench/servers/ports.js', import.meta.url).href;
-  // Each keeps its process until all have drawn, as test files do with their servers.
-  const draw = `
-    const { freePort } = await import(${JSON.stringify(module)});
-    console.log(JSON.stringify(await Promise.all(Array.from({ length: ${PORTS} }, freePort))));
-    await new Promise((done) => process.stdin.once('end', done).resume());`;
-  const draws = Array.from({ length: PROCESSES }, () =>
-    run(process.execPath, ['--input-type=module', '--eval', draw]),
-  );
-  await Promise.all(draws.map(({ child }) => new Promise((done) => child.stdout?.once('data', done))));
-  for (const { child } of draws) child.stdin?.end();
-
-  const given = (await Promise.all(draws)).flatMap(({ stdout }) => JSON.parse(stdout) as number[]);
-  t.equal(given.length, PROCESSES * PORTS);
-  t.equal(new Set(given).size, given.length, 'each port once');
 });
 
 const PAIRS = 200;

@@ -10,7 +10,6 @@ import { DAYS, makeHistory } from '../../bench/demo/history.js';
 import { createHttpShop } from '../../bench/demo/http-shop.js';
 import { compareEvents } from '../../bench/demo/proof.js';
 import { startService } from '../../bench/demo/service.js';
-import type { Listed } from '../../bench/demo/shop.js';
 import type { StoredEvents } from '../../bench/demo/stored.js';
 import { PANELS, statementOf } from '../../src/extras/dashboard/panels.js';
 import { KEY, startApp } from '../harness/app.js';
@@ -63,41 +62,11 @@ t.test('what is refused for a while is sent again when Retry-After says, and is 
   t.same([...book.refusals], []);
 });
 
-t.test('of a visitor whose request was refused, events are missed but not counted', async (t) => {
-  const diary = new Diary(7);
-  diary.note('add', wish);
-  const everyone = [{ diary, profileId: undefined }];
-  const added = { visitor: 7, event: diary.events[0] as string, profile_id: 'p7', times: 2 };
-  t.same(compareEvents(everyone, [added, { ...added, event: 'share :' }]), []);
-  t.equal(compareEvents(everyone, []).length, 1);
-});
-
 t.test('a wrong count is told', async (t) => {
   const counts = new Check();
   counts.count(who, product, 2, 2);
   counts.count(who, product, 2, 3);
   t.match(counts, { checked: 2, wrong: [`s ${product.handle}: 3, not 2`] });
-});
-
-t.test('a wishlist with an item too few, too many, changed or out of order is told', async (t) => {
-  const own = new Belongings();
-  const [first, second] = CATALOGUE as [Product, Product];
-  const [newer, older] = [second, first].map(({ id, variantId, prices }, n) => {
-    const addedAt = `2025-01-01T00:00:0${9 - n}.000Z`;
-    const listed = { price: prices.JPY, currencyCode: 'JPY', quantity: 1 };
-    return { itemId: `i${id}`, productId: id, variantId, ...listed, addedAt };
-  }) as [Listed, Listed];
-  for (const product of [first, second])
-    own.save({ ...wish, product, variantId: product.variantId, itemId: `i${product.id}`, currency: 'JPY' });
-  const wrongs = (got: Listed[]) => {
-    const wishlists = new Check();
-    wishlists.wishlist(who, own, got);
-    return wishlists.wrong.length;
-  };
-  t.equal(wrongs([newer, older]), 0);
-  for (const got of [[newer], [newer, older, older], [older, newer]]) t.equal(wrongs(got), 1);
-  for (const change of [{ quantity: 2 }, { variantId: null }, { itemId: 'another' }, { currencyCode: 'USD' }])
-    t.equal(wrongs([{ ...newer, ...change }, older]), 1, JSON.stringify(change));
 });
 
 t.test('a real service', async (t) => {

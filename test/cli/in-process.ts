@@ -21,7 +21,7 @@ import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 
 /** All but `start`. */
-export const COMMANDS = {
+const COMMANDS = {
   ...{ backup, dashboard, dead, deliver, erase, export: exportVisitor, flush, import: importItems },
   ...{ migrate, receivers, requests, restore, serve, sql },
 };

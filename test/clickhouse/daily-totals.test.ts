@@ -178,19 +178,6 @@ const visitsLeft = async (own: ClickHouseClient) => {
   return rows.map(({ profile_id }) => profile_id);
 };
 
-t.test('a late visit of a day whose visits are gone changes no total, and goes', async (t) => {
-  const { own } = await emptied(t);
-  await insertVisits(own, THREE);
-  t.same(await totalDays(own, NOON, { keptDays: 10 }), [one, two]);
-  t.same(await visitsLeft(own), []);
-  await insertLate(own, NOON + QUIET_MS);
-  t.same(await perDay(own), SHOWN, 'at once');
-  t.same(await visitors(own), '2');
-  t.same(await totalDays(own, NOON + 3 * QUIET_MS, { keptDays: 10 }), []);
-  t.same(await perDay(own), SHOWN);
-  t.same(await visitsLeft(own), []);
-});
-
 t.test('a day is sealed when its visits go, and neither happens while its totals are older', async (t) => {
   const { own } = await emptied(t);
   await insertVisits(own, THREE);

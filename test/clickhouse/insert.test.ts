@@ -9,7 +9,7 @@ import t from 'tap';
 import { blame } from '../../src/clickhouse/blame.js';
 import { INSERT_BYTES, INSERT_ROWS, insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { encodeEvent } from '../../src/events/row.js';
-import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
+import { eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 
 /** What the profile says, and what the insert runs under. */
@@ -98,17 +98,6 @@ t.test('no setting of the profile that matters holds for the insert', async (t) 
   const names = Object.keys(SETTINGS).map((name) => `seen_${name} AS ${name}`);
   t.same(await ask(`SELECT ${names.join(', ')} FROM events_stored WHERE profile_id = 'seen'`), [
     Object.fromEntries(Object.entries(SETTINGS).map(([name, [, own]]) => [name, own])),
-  ]);
-});
-
-t.test('what is left out of a line takes the default; unknown fields are skipped', async (t) => {
-  const { own } = await emptied(t, { ...eventRow(), from_a_newer_producer: { x: 1 } } as EventRow);
-  const columns = 'device, locale, product_id, channel, quantity, price, compare_at';
-  t.same(await askBy(`SELECT ${columns} FROM events`, own), [
-    {
-      ...{ device: '', locale: '', product_id: '', channel: '' },
-      ...{ quantity: null, price: null, compare_at: null },
-    },
   ]);
 });
 

@@ -18,7 +18,7 @@ const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc'];
 
 /**
  * Process 1. It sees the machine's disk read-only, an empty /tmp, and of units those of deploy/systemd alone: systemd's own would set
- * up, and tidy up, the machine. Without a unit's own limit it gives up at the sixth start within an hour, however slow the machine is.
+ * up, and tidy up, the machine. Without a unit's own limit it gives up at the third start within an hour, however slow the machine is.
  * `/opt/wishmeter` has two versions, which are the same.
  */
 const BOOT = `set -e
@@ -27,7 +27,7 @@ mkdir -p /run/systemd/system
 cp -a /etc /run
 rm -rf /run/etc/systemd /run/etc/tmpfiles.d
 mkdir -p /run/etc/systemd/system /run/etc/wishmeter
-printf '[Manager]\\nDefaultStartLimitIntervalSec=1h\\nDefaultStartLimitBurst=5\\n' >/run/etc/systemd/system.conf
+printf '[Manager]\\nDefaultStartLimitIntervalSec=1h\\nDefaultStartLimitBurst=2\\n' >/run/etc/systemd/system.conf
 cp "$ROOT"/deploy/systemd/*.service /run/etc/systemd/system
 for target in sysinit basic shutdown network-online multi-user; do
   printf '[Unit]\\nDefaultDependencies=no\\n' >/run/etc/systemd/system/$target.target

@@ -10,12 +10,8 @@ import type { Scope } from '../harness/redis.js';
 export interface Spoiling {
   /** Whether ClickHouse gets the insert. */
   readonly forward: boolean;
-  /**
-   * What the flusher gets for it ('as it is': this insert is not spoiled, the next one may be); what is not set is
-   * ClickHouse's own answer, where there is one.
-   */
+  /** What the flusher gets for it. */
   readonly answer:
-    | 'as it is'
     | 'nothing: the connection closes'
     | 'nothing: the connection stays'
     | 'half a status line'
@@ -27,15 +23,12 @@ export interface ClickHouseProxy {
   readonly url: string;
   /** Inserts that came. */
   readonly inserts: number;
-  /** Other requests that came. */
-  readonly questions: number;
   /** Inserts that were not spoiled and that the client gave up on before their answer was whole. */
   readonly abandoned: number;
   /** Spoils the next insert. Called again before it came, the one after that. */
   spoil(spoiling: Spoiling): void;
   /** Spoilings that no insert has met yet. */
   readonly waiting: number;
-  close(): Promise<void>;
 }
 
 /** ClickHouse's body for an error, as version 24 and later write it. */
@@ -45,7 +38,6 @@ export const exception = (code: number, text: string, name: string) =>
 export async function startClickHouseProxy(t: Scope, target: string): Promise<ClickHouseProxy> {
   const spoilings: Spoiling[] = [];
   let inserts = 0;
-  let questions = 0;
   let abandoned = 0;
 
   const server = createServer(async (req, res) => {
@@ -53,31 +45,25 @@ export async function startClickHouseProxy(t: Scope, target: string): Promise<Cl
     if (body === undefined) return res.destroy();
     const isInsert = decodeURIComponent(req.url ?? '').includes('INSERT') || body.indexOf('INSERT') === 0;
     if (isInsert) inserts++;
-    else questions++;
     const spoiling = isInsert ? spoilings.shift() : undefined;
-    const isSpoiled = spoiling !== undefined && spoiling.answer !== 'as it is';
-    if (isInsert && !isSpoiled)
+    if (isInsert && spoiling === undefined)
       res.once('close', () => {
         if (!res.writableFinished) abandoned++;
       });
-    if (!isSpoiled) return await pass(target, req, body, res);
+    if (spoiling === undefined) return await pass(target, req, body, res);
     if (spoiling.forward) await pass(target, req, body, undefined);
     spoil(spoiling.answer, res);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const close = async () => {
+  t.teardown(() => {
     server.closeAllConnections();
-    if (server.listening) await new Promise((done) => server.close(done));
-  };
-  t.teardown(close);
+    server.close();
+  });
   return {
     url: at(target, (server.address() as AddressInfo).port),
     get inserts() {
       return inserts;
-    },
-    get questions() {
-      return questions;
     },
     get abandoned() {
       return abandoned;
@@ -86,7 +72,6 @@ export async function startClickHouseProxy(t: Scope, target: string): Promise<Cl
       return spoilings.length;
     },
     spoil: (spoiling) => spoilings.push(spoiling),
-    close,
   };
 }
 

@@ -35,9 +35,7 @@ const VALUES = [
 ];
 /** Values of any size. */
 const SIZED: readonly ((size: number) => string)[] = [
-  (size) => `"${'x'.repeat(size % 600)}"`,
-  (size) => `"${'é'.repeat(size % 200)}"`,
-  (size) => '['.repeat(size),
+  (size) => `"${'é'.repeat(size % 300)}"`,
   (size) => '['.repeat(size + 1) + ']'.repeat(size + 1),
   (size) => `${'{"a":'.repeat(size + 1)}1${'}'.repeat(size + 1)}`,
   (size) => `[${new Array(size % 2_000).fill('1')}]`,
@@ -48,38 +46,29 @@ const anyValue = (random: Random) =>
 const HEADERS = `content-type: text/html
 content-type: application/json; charset=utf-16
 content-type: ;
-content-type: multipart/form-data; boundary=x
 content-encoding: gzip
 expect: 100-continue
 authorization:
-authorization: Bearer
 authorization: Bearer ${'x'.repeat(1_000)}
 x-api-key: \x80\xff
 x-request-id: a b\tc
-x-request-id: ${'x'.repeat(200)}
-x-request-id: "><script>
 idempotency-key:
 idempotency-key: k
 idempotency-key: ${'k'.repeat(256)}
-idempotency-key: \xe9"\\{}*
 origin: null
 referer: http://[::1
 x-forwarded-for: ,,,
 connection: close
 upgrade: websocket
 x-fuzz: ${'y'.repeat(3_000)}
-x-shopify-hmac-sha256: ====
-x-shopify-webhook-id: ${'z'.repeat(256)}
-accept-encoding: gzip;q=x`.split('\n');
+x-shopify-hmac-sha256: ====`.split('\n');
 
 const QUERIES =
-  `count=true count=true&count=false sessionId=a&sessionId=b productHandle=%00 sessionId=%ff % &&&= key=pk_x
-  signature=0 signature=${'0'.repeat(64)} logged_in_customer_id=1 __proto__=1 sessionId[]=x q=${'x'.repeat(2_000)}`.split(
-    /\s+/,
-  );
+  `count=true&count=false sessionId=a&sessionId=b productHandle=%00 sessionId=%ff % &&&= key=pk_x
+  signature=${'0'.repeat(64)} __proto__=1 sessionId[]=x q=${'x'.repeat(2_000)}`.split(/\s+/);
 const PATHS =
-  `/ // /event/ /product /product/visit/x /share//items /share/%00/items /share/../items /item/%61dd * http://x/event
-  /openapi.json /healthz /beacon.js /share/${'c'.repeat(500)}/items`.split(/\s+/);
+  `/ // /event/ /product/visit/x /share//items /share/%00/items /share/../items /item/%61dd * http://x/event
+  /openapi.json /beacon.js /share/${'c'.repeat(500)}/items`.split(/\s+/);
 const METHODS = 'GET HEAD POST PUT DELETE PATCH OPTIONS TRACE get FOO CONNECT'.split(' ');
 
 /** The `n`th request under a seed; the same at each run. */

@@ -117,8 +117,7 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
     dir,
     logs: () =>
       runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
-    load: (changes) =>
-      new Load({ url: () => url, key: KEY, seed: 1, connections: 12, restMs: 40, ...changes }),
+    load: (changes) => new Load({ port, key: KEY, seed: 1, connections: 12, restMs: 40, ...changes }),
     exact: (t, ...loads) => expectExact(t, loads, places),
   };
 }

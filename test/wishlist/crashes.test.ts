@@ -79,15 +79,6 @@ const CASES: readonly Case[] = [
     events: ['add', 'add'],
     items: ['1'],
   },
-  {
-    name: 'add the very same again',
-    onOneServer: true,
-    prepare: addOne,
-    act: adding(1),
-    see: added,
-    events: ['add', 'add'],
-    items: ['1'],
-  },
   { name: 'remove', prepare: addOne, act: removing('1'), events: ['add', 'remove'], items: [] },
   {
     name: 'move to cart',
@@ -114,18 +105,6 @@ const CASES: readonly Case[] = [
     items: ['1'],
   },
   {
-    name: 'share again',
-    onOneServer: true,
-    prepare: async (server, visitor) => {
-      await addOne(server, visitor);
-      await share(server, visitor.guest);
-    },
-    act: sharing,
-    see: followShare,
-    events: ['add', 'share', 'share'],
-    items: ['1'],
-  },
-  {
     name: 'buy two of three items',
     prepare: async (server, { guest }) => {
       for (const product of ['1', '2', '4']) await add(server, guest, product);
@@ -142,15 +121,6 @@ const CASES: readonly Case[] = [
     merges: 1,
     events: ['add', 'add', 'add'],
     items: ['1', '2', '3'],
-  },
-  {
-    name: 'remove in both names, which merges two profiles first',
-    onOneServer: true,
-    prepare: addToBoth,
-    act: (server, { both }, operation) => remove(server, both, '2', 'remove', operation),
-    merges: 1,
-    events: ['add', 'add', 'remove'],
-    items: ['3'],
   },
 ];
 /** How many profiles of a visitor were merged. @throws where analysts were not told of each one, once */

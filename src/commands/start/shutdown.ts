@@ -13,36 +13,20 @@ export interface ShutdownOutcome {
   readonly error?: unknown;
 }
 
-export interface Clock {
-  now(): number;
-  after(ms: number, then: () => void): () => void;
-}
-
-const SYSTEM_CLOCK: Clock = {
-  now: () => performance.now(),
-  after(ms, then) {
-    const timer = setTimeout(then, ms);
-    return () => clearTimeout(timer);
-  },
-};
-
 /** Never rejects. */
-export async function shutdown(
-  steps: readonly ShutdownStep[],
-  clock: Clock = SYSTEM_CLOCK,
-): Promise<ShutdownOutcome[]> {
+export async function shutdown(steps: readonly ShutdownStep[]): Promise<ShutdownOutcome[]> {
   const outcomes: ShutdownOutcome[] = [];
-  for (const step of steps) outcomes.push(await runStep(step, clock));
+  for (const step of steps) outcomes.push(await runStep(step));
   return outcomes;
 }
 
-function runStep({ name, withinMs, run }: ShutdownStep, clock: Clock): Promise<ShutdownOutcome> {
-  const start = clock.now();
+function runStep({ name, withinMs, run }: ShutdownStep): Promise<ShutdownOutcome> {
+  const start = performance.now();
   return new Promise((resolve) => {
-    const cancel = clock.after(withinMs, () => settle({ result: 'timed out' }));
+    const timer = setTimeout(() => settle({ result: 'timed out' }), withinMs);
     const settle = (how: Pick<ShutdownOutcome, 'result' | 'error'>) => {
-      cancel();
-      resolve({ name, ms: clock.now() - start, ...how });
+      clearTimeout(timer);
+      resolve({ name, ms: performance.now() - start, ...how });
     };
     // `run` is called in `then`, so that its synchronous errors reject, too.
     Promise.resolve()

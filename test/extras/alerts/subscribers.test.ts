@@ -2,12 +2,10 @@
 // more than they have, never less; what leads nowhere goes when the product changes next.
 
 import t from 'tap';
-import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
 import { dumpRedis, tracesOf } from '../../harness/dump.js';
 import { connectToEach } from '../../harness/redis.js';
-import { openStore } from '../../harness/store.js';
 import { until } from '../../harness/until.js';
 import { ALERTS, alertsOf, putAt, wishersOf } from './fixtures.js';
 
@@ -59,24 +57,6 @@ eachRedis(t, async (t, redis) => {
     t.same((await told(app)).at(-1), [profileId, ids.customerId, ids.sessionId]);
   });
 
-  t.test('an entry of a profile that was merged is followed, and replaced', async (t) => {
-    const { app, ids, guest, customer } = await start();
-    const { profileId: old } = await add(app, guest);
-    const { profileId } = await add(app, customer, '3');
-    await app.shop.login(ids);
-    const dump = await dumpRedis(redis, app.prefix);
-    const [key = ''] = Object.keys(dump).filter(
-      (one) => one.includes('{wish:') && profileId in (dump[one] as object),
-    );
-    for (const one of Object.keys(dump).filter((name) => name.includes('{wish:')))
-      await onNode((node) => node.hdel(one, profileId));
-    t.not(key, '');
-    for (const one of Object.keys(dump).filter((name) => name.includes('{wish:')))
-      await onNode((node) => node.hset(one, old, 1));
-    t.same(await putAt(app, '1', '70.00'), [1, 0]);
-    t.same(await wishersOf(redis, app), [old, profileId].sort(), 'of the product that was put');
-  });
-
   t.test('a removal takes the entry out, once it is older than an addition may take', async (t) => {
     const { app, guest } = await start();
     const { profileId } = await add(app, guest);
@@ -90,17 +70,6 @@ eachRedis(t, async (t, redis) => {
     await age(app);
     await app.shop.remove(guest, { productId: '1' });
     t.same(await wishersOf(redis, app), []);
-  });
-
-  t.test('an entry stays where its item is there', async (t) => {
-    const { app, guest } = await start();
-    const { profileId } = await add(app, guest);
-    await age(app);
-    const store = await openStore(t, redis, { keyPrefix: app.prefix });
-    const subscribers = new Subscribers(store, undefined, 0);
-    await subscribers.forget(['1:', '2:'], profileId);
-    t.same(await wishersOf(redis, app), [profileId]);
-    await subscribers.close();
   });
 
   t.test('an erasure leaves nothing of the visitor', async (t) => {

@@ -69,12 +69,6 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
       );
     });
 
-  await t.test('in the dark it is dark', async (t) => {
-    const background = 'getComputedStyle(document.documentElement).backgroundColor';
-    t.equal(await phone.evaluate(background), 'rgb(20, 18, 16)');
-    t.not(await desk.evaluate(background), 'rgb(20, 18, 16)');
-  });
-
   await t.test(
     'a long table shows its first ten rows whole, and all of them when it is asked to',
     async (t) => {

@@ -84,12 +84,6 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     release();
     await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.same(inOrder(), panels, 'from the top to the bottom');
-    asked.length = 0;
-    await page.evaluate('scrollTo(0, document.body.scrollHeight)');
-    await page.evaluate("document.querySelector('#range').requestSubmit()");
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
-    t.same(inOrder().toSorted(), panels.toSorted());
-    t.ok(inOrder().indexOf('stock') < inOrder().indexOf('days'), inOrder().join(' '));
   });
 
   await t.test('the chart tells of a day in this time, and in the time before', async (t) => {
@@ -130,16 +124,6 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.equal((await download).suggestedFilename(), `wishmeter-products-${MONTH.from}-${MONTH.to}.csv`);
   });
 
-  await t.test('tiles are chosen by arrow keys', async (t) => {
-    await page.locator('[data-figure="visits"]').focus();
-    await page.keyboard.press('ArrowRight');
-    t.equal(await page.evaluate('document.activeElement.dataset.figure'), 'wishes');
-    t.match(
-      await page.locator('#chart .plot').getAttribute('aria-label'),
-      /^Added to a wishlist by day: 7 in this time, 1 in the time before/,
-    );
-  });
-
   await t.test('another time is another address, and the way back works', async (t) => {
     await page.locator('input[name="to"]').fill(dateOf(3));
     await show(page).click();
@@ -148,12 +132,6 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     await page.goBack();
     await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(WAIT_LIMIT);
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
-    const link = `import('./address.js').then(({ linkTo }) => linkTo('./other', { product: 'a b' }))`;
-    t.equal(
-      await page.evaluate(link),
-      `./other?product=a+b&${RANGE}`,
-      'a link to another page keeps the days',
-    );
   });
 
   await t.test(

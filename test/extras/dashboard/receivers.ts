@@ -163,15 +163,6 @@ export async function receiversPage(t: Test, { redis, browser }: PageFixtures): 
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
   });
 
-  await t.test('a refresh leaves the focus where it is', async (t) => {
-    await card.getByRole('button', { name: 'Send a test' }).focus();
-    const answered = page.waitForResponse('**/receivers.json', WAIT_LIMIT);
-    await page.emulateMedia({ colorScheme: 'dark' });
-    await answered;
-    await page.waitForSelector('[data-panel][aria-busy="false"]', WAIT_LIMIT);
-    t.equal(await page.evaluate('document.activeElement.textContent'), 'Send a test');
-  });
-
   await t.test('without Redis it says so, and leads to the other pages', async (t) => {
     for (const [body, said] of [
       [{ error: 'x', away: true }, 'Redis has not answered'],

@@ -87,17 +87,6 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
     await page.waitForSelector(DRAWN, WAIT_LIMIT);
   });
 
-  await t.test('a range that is too long is refused with the limit, and back leads out of it', async (t) => {
-    await page.locator('input[name="from"]').fill('2020-01-01');
-    await show(page).click();
-    await page.locator('#trouble', { hasText: '1,100 is the limit' }).waitFor(WAIT_LIMIT);
-    t.notOk(await page.locator('main').isVisible(), 'figures of other days would mislead');
-    await page.goBack();
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
-    t.notOk(await page.locator('#trouble').isVisible());
-    t.equal(await tile(page, 'visits'), '16');
-  });
-
   await t.test('a ClickHouse that is away is asked again until it is back', async (t) => {
     proxy.retarget('redis://127.0.0.1:1');
     proxy.dropAll();

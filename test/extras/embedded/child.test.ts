@@ -19,7 +19,7 @@ import {
 import { startClickHouse } from '../../../src/extras/embedded/clickhouse/start.js';
 import { forFetch } from '../../harness/clickhouse.js';
 import { until } from '../../harness/until.js';
-import { groupIsAlive, groupOf, kill9, outsideAddress, startParent } from './processes.js';
+import { groupIsAlive, kill9, outsideAddress, startParent } from './processes.js';
 
 const root = await mkdtemp(join(tmpdir(), 'wm-embedded-clickhouse-'));
 t.teardown(() => rm(root, { recursive: true, force: true }));
@@ -127,16 +127,6 @@ t.test('restarts back off: each wait may be longer than the one before', async (
   }
 });
 
-t.test('stop during the back-off ends it: nothing is started any more', async (t) => {
-  const { spec, names } = observed('echo up; exit 1');
-  const child = await startChild(spec);
-  await until('it has died', () => names().includes('died'));
-  await child.stop();
-  const count = names().length;
-  await sleep(500);
-  t.equal(names().length, count);
-});
-
 t.test('with restart off, a child that died stays dead, and stop still resolves', async (t) => {
   const { spec, names } = observed(WAIT, { restart: false });
   const child = await startChild(spec);
@@ -145,15 +135,6 @@ t.test('with restart off, a child that died stays dead, and stop still resolves'
   await sleep(400);
   await child.stop();
   t.strictSame(names(), ['starting', 'ready', 'stopped']);
-});
-
-t.test('stop is SIGTERM first: the child may finish what it does', async (t) => {
-  const { spec, states } = observed('trap "exit 0" TERM; echo up; while :; do sleep 0.1; done');
-  const child = await startChild(spec);
-  const pid = child.pid ?? 0;
-  await Promise.all([child.stop(), child.stop()]);
-  t.match(states.at(-1), { state: 'stopped', killed: false });
-  await until('its watcher is gone, too', () => !groupIsAlive(pid));
 });
 
 t.test('stop is SIGKILL after the deadline of that child', async (t) => {
@@ -172,23 +153,6 @@ t.test('stop is SIGKILL after the deadline of that child', async (t) => {
   t.notOk(isPatientStopped, 'one with a later deadline runs on');
   process.kill(patient.pid ?? 0, 'SIGKILL');
   await stopping;
-});
-
-t.test('what is stopped has left nothing: its watcher is gone, too', async (t) => {
-  const child = await startChild(observed(WAIT).spec);
-  const pid = child.pid ?? 0; // it leads a group of its own, so that Ctrl-C does not reach it
-  const watcher = groupOf(pid).find((member) => member !== pid) ?? 0;
-  process.kill(watcher, 'SIGSTOP');
-  let hasStopped = false;
-  const stopping = child.stop().then(() => {
-    hasStopped = true;
-  });
-  await until('the program has ended', () => !groupOf(pid).includes(pid));
-  await sleep(50);
-  t.notOk(hasStopped);
-  process.kill(watcher, 'SIGCONT');
-  await stopping;
-  await until('nothing is left', () => groupOf(pid).length === 0);
 });
 
 t.test('kill -9 of the parent ends a stubborn child at its deadline', async (t) => {

@@ -130,10 +130,8 @@ t.test('and nothing else', async (t) => {
     "SHOW TABLES FROM shop WHERE name IN (SELECT '' SETTINGS max_threads = 512)",
     "BACKUP TABLE shop.shown TO File('x')",
   ]) {
-    for (const ask of [get, post]) {
-      const { status, text } = await ask(analyst, sql);
-      t.ok(status >= 400, `${sql}: ${status} ${text}`);
-    }
+    const { status, text } = await post(analyst, sql);
+    t.ok(status >= 400, `${sql}: ${status} ${text}`);
   }
   for (const name of ['format_schema', 'additional_result_filter', 'dialect', 'role', 'profile'])
     t.ok((await post(analyst, 'SELECT 1', { [name]: 'x' })).status >= 400, name);
@@ -150,17 +148,10 @@ t.test('and nothing else', async (t) => {
 
 t.test('a GET of either user changes nothing, and readonly can only be tightened', async (t) => {
   const insert = "INSERT INTO shop.shown VALUES (9, 'x')";
-  for (const readonly of [undefined, '0', '2', '-0', 'false', '']) {
-    const params: Record<string, string> = readonly === undefined ? {} : { readonly };
-    for (const sql of [
-      insert,
-      'CREATE TABLE shop.got (a UInt8) ENGINE = Memory',
-      'DROP TABLE shop.shown',
-      'SELECT 1 SETTINGS readonly = 0',
-    ])
+  for (const params of [{}, ...['0', '2', '-0', 'false', ''].map((readonly) => ({ readonly }))])
+    for (const sql of [insert, 'DROP TABLE shop.shown', 'SELECT 1 SETTINGS readonly = 0'])
       for (const headers of Object.values(users))
-        t.ok((await get(headers, sql, params)).status >= 400, `${sql} ${readonly}`);
-  }
+        t.ok((await get(headers, sql, params)).status >= 400, `${sql} ${JSON.stringify(params)}`);
   const twice = await fetch(
     `${origin}/?query=${encodeURIComponent('DROP TABLE shop.shown')}&readonly=1&readonly=0`,
     {
@@ -209,36 +200,22 @@ t.test('a page of another site is refused, and no answer is a script', async (t)
 t.test('no statement of any user reads, writes or runs a file', async (t) => {
   const written = join(outside, 'written');
   const statements = readFilesOrWrite(outside, secret, written);
-  const param_t = secret;
-  for (const [user, headers] of Object.entries(users)) {
-    for (const sql of statements) {
-      for (const ask of user === 'analyst' ? [get, post] : [post]) {
-        const { status, text } = await ask(headers, sql, { param_t });
-        t.ok(status >= 400, `${user}, ${sql}: ${status}`);
-        t.notMatch(text, CANARY, `${user}, ${sql}`);
-      }
-      if (user !== 'analyst') continue;
-      const begun = await http(
-        { query: `${sql.slice(0, 12)}`, param_t },
-        { method: 'POST', body: sql.slice(12), headers },
-      );
-      t.ok(begun.status >= 400, `${user}, begun in the URL: ${sql}`);
-      t.notMatch(begun.text, CANARY);
+  const insert = { query: 'INSERT INTO shop.shown FORMAT JSONEachRow' };
+  const outfile = `{"a":9}\n\nSELECT 1 INTO OUTFILE '${written}'`;
+  const template = 'SELECT 1 AS x FORMAT Template';
+  for (const headers of Object.values(users))
+    for (const [params, body] of [
+      ...statements.map((sql) => [{}, sql] as const),
+      [{ query: 'SELECT fi' }, `le('${secret}')`],
+      [{ format_template_row: secret }, template],
+      [{ format_template_resultset: secret }, template],
+      [insert, outfile],
+      [insert, `${outfile}; garbage(`],
+    ] as const) {
+      const { status, text } = await http({ ...params, param_t: secret }, { method: 'POST', body, headers });
+      t.ok(status >= 400, `${JSON.stringify(params)} ${body}: ${status}`);
+      t.notMatch(text, CANARY, body);
     }
-    for (const setting of ['format_template_row', 'format_template_resultset']) {
-      const answer = await post(headers, 'SELECT 1 AS x FORMAT Template', { [setting]: secret });
-      t.ok(answer.status >= 400, setting);
-      t.notMatch(answer.text, CANARY);
-    }
-    const plain = { query: 'INSERT INTO shop.shown FORMAT JSONEachRow' };
-    for (const end of ['', '; garbage(']) {
-      const body = `{"a":9}\n\nSELECT 1 INTO OUTFILE '${written}'${end}`;
-      t.ok(
-        (await http(plain, { method: 'POST', body, headers })).status >= 400,
-        `${user}, behind data${end}`,
-      );
-    }
-  }
   t.same(await readdir(outside), ['secret']);
   t.equal((await post(credentials, `SELECT count() FROM shop.shown WHERE s LIKE '%canary%'`)).text, '0\n');
 });

@@ -27,7 +27,7 @@ export async function startParent(
  * The processes of the group that a supervised child leads: it, its watcher, what they started. One that has ended and
  * is only waiting for init to notice (a zombie) is none.
  */
-export function groupOf(pid: number): number[] {
+function groupOf(pid: number): number[] {
   const processes = execFileSync('ps', ['-A', '-o', 'pid=,pgid=,stat=']).toString().trim().split('\n');
   return processes.flatMap((line) => {
     const [member, group, state = ''] = line.trim().split(/\s+/);
