@@ -18,24 +18,8 @@ function refusal(env: Record<string, string>): string {
 
 t.test('without any setting there are the fallbacks, frozen', async (t) => {
   const config = readConfig({});
-  for (const name of [
-    'API_KEYS',
-    'PUBLISHABLE_KEYS',
-    'ALLOWED_ORIGINS',
-    'SHOPIFY_SECRET',
-    'REDIS_URL',
-  ] as const)
-    t.same(config[name], [], name);
-  for (const name of [
-    'BASE_PATH',
-    'SHARE_PAGE_URL',
-    'METRICS_TOKEN',
-    'CLICKHOUSE_URL',
-    'SHOP_CURRENCY',
-  ] as const)
-    t.equal(config[name], '', name);
-  const rest = { PORT: 8080, VISIT_ACCESS: 'session', KEY_PREFIX: 'wm', FLUSH_METRICS_PORT: undefined };
-  t.match(config, rest);
+  t.match(config, { PORT: 8080, VISIT_ACCESS: 'session', KEY_PREFIX: 'wm', FLUSH_METRICS_PORT: undefined });
+  t.same([config.API_KEYS, config.REDIS_URL, config.CLICKHOUSE_URL], [[], [], '']);
   // As the contract says.
   t.match(config, {
     LINKED_SESSIONS: 'closed',

@@ -2,14 +2,12 @@
 // there after the restore, once, on a Redis of another shape. What is no backup, and no empty target, is refused; a restore
 // that is disturbed fails; one database may be restored alone. (start.test.ts: of a running `start`, and into a DATA_DIR.)
 
-import { once } from 'node:events';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { makeSmallWorld } from '../clickhouse/small-world.js';
+import { exception, startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import {
@@ -45,34 +43,6 @@ async function refused(
   t.match(said, { code: 1, stdout: '', stderr: why }, `${why}`);
 }
 
-/** The ClickHouse behind a proxy that passes on half of one table. */
-async function halfWay(t: Test, table: string): Promise<{ url: string }> {
-  const through = new URL(clickhouse.url);
-  const server = createServer((req, res) => {
-    const { hostname, port } = new URL(clickhouse.url);
-    const passed = request({ hostname, port, path: req.url, method: req.method, headers: req.headers });
-    const chunks: Buffer[] = [];
-    req.on('data', (chunk: Buffer) => chunks.push(chunk));
-    req.on('end', () => passed.end(Buffer.concat(chunks)));
-    passed.on('response', async (answer) => {
-      const body: Buffer[] = [];
-      for await (const chunk of answer) body.push(chunk as Buffer);
-      const whole = Buffer.concat(body);
-      const isIt = Buffer.concat(chunks).includes(`FROM ${table} FINAL FORMAT`);
-      const { 'transfer-encoding': _, ...headers } = answer.headers;
-      res.writeHead(answer.statusCode as number, headers);
-      res.end(
-        isIt ? `${whole.subarray(0, whole.length / 2)}Code: 241. DB::Exception: Memory limit\n` : whole,
-      );
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  through.port = String((server.address() as AddressInfo).port);
-  return { url: through.href };
-}
-
 t.test('a quiet deployment', async (t) => {
   const dir = await tempDir(t);
   const [folder, again] = [join(dir, 'backup'), join(dir, 'again')];
@@ -92,7 +62,12 @@ t.test('a quiet deployment', async (t) => {
 
   await t.test('a backup that can not be one is refused', async (t) => {
     const failed = join(dir, 'failed');
-    const half = { ...source, clickhouse: await halfWay(t, 'events_stored') };
+    const half = {
+      ...source,
+      clickhouse: await startClickHouseProxy(t, clickhouse.url, 'FROM events_stored FINAL'),
+    };
+    const body = `event_id\ttype\n1\tadd\n${exception(241, 'Memory limit exceeded', 'MEMORY_LIMIT_EXCEEDED')}`;
+    half.clickhouse.spoil({ forward: false, answer: { status: 200, body } });
     await refused(t, 'backup', failed, half, /There is no backup.* broke off/);
     t.notOk((await readdir(failed)).includes('manifest.json'));
     await refused(t, 'restore', failed, source, /no backup, or an unfinished one/);

@@ -1,4 +1,4 @@
-// Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show, and each counts what it says; what
+// Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show; what
 // an alarm or a panel reads is among them, and promtool plays the alarms' cases. UPDATE_DOCS=1 writes the tables anew.
 
 import { spawn } from 'node:child_process';
@@ -13,7 +13,6 @@ import { freePort } from '../../bench/servers/ports.js';
 import { flush } from '../../src/app/flush.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { readConfig } from '../../src/config.js';
-import { VERSION } from '../../src/http/openapi.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { needsPrograms } from '../harness/needs.js';
@@ -114,28 +113,10 @@ async function traffic(t: Test, { shop, post, send }: TestApp): Promise<void> {
   await shop.erase({ sessionId: 's' });
 }
 
-const COUNTED: Readonly<Record<string, number>> = {
-  wishmeter_visits_counted_total: 4,
-  wishmeter_visits_logged_total: 4,
-  wishmeter_visits_not_logged_total: 0,
-  'wishmeter_events_total{type="add"}': 3,
-  'wishmeter_events_total{type="remove"}': 1,
-  'wishmeter_events_total{type="moveToCart"}': 1,
-  'wishmeter_events_total{type="share"}': 1,
-  'wishmeter_events_total{type="autoRemoveAfterPurchase"}': 2,
-  'wishmeter_events_total{type="purchase"}': 2,
-  wishmeter_erasures_total: 1,
-  'wishmeter_http_request_duration_seconds_count{operation="post /product/visit",status_class="2xx"}': 5,
-  'wishmeter_http_request_duration_seconds_bucket{le="+Inf",operation="post /event",status_class="4xx"}': 1,
-  [`wishmeter_build_info{version="${VERSION}"}`]: 1,
-};
-
 t.test('metrics', needsPrograms('promtool'), async (t) => {
   const { redis, clickhouse } = await startStores(t, ['wishmeter']);
   const app = await startApp(t, redis, { prefix: 'wm' });
   await traffic(t, app);
-  // Before flush is there to erase them.
-  const waiting = sample(await app.stats(), 'wishmeter_pending_erasures');
   const lines: string[] = [];
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -156,14 +137,6 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
     return rows.every((count) => count > 0) && figures;
   });
   const served = await app.stats();
-
-  t.test('each counts what it says', async (t) => {
-    for (const [series, count] of Object.entries(COUNTED)) t.equal(sample(served, series), count, series);
-    for (const script of ['countVisits', 'changeItems', 'eraseGuest', 'command'])
-      t.ok(sample(served, `wishmeter_redis_call_duration_seconds_count{script="${script}"}`) > 0, script);
-    t.equal(waiting, 2, 'a profile and its identity are still to be erased from ClickHouse');
-    t.ok(sample(served, 'wishmeter_event_loop_delay_seconds_count') > 0);
-  });
 
   t.test('promtool has nothing to say of them', async (t) => {
     t.equal(await lint(served), '', 'of serve');

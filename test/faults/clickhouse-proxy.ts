@@ -1,4 +1,4 @@
-// An HTTP proxy before ClickHouse that spoils the inserts it is told to, each in the way it is told. Everything
+// An HTTP proxy before ClickHouse that spoils inserts, or other statements with a text, each in the way it is told. Everything
 // else passes as it is.
 
 import { once } from 'node:events';
@@ -8,9 +8,9 @@ import { buffer } from 'node:stream/consumers';
 import type { Scope } from '../harness/redis.js';
 
 export interface Spoiling {
-  /** Whether ClickHouse gets the insert. */
+  /** Whether ClickHouse gets the statement. */
   readonly forward: boolean;
-  /** What the flusher gets for it. */
+  /** What the client gets for it. */
   readonly answer:
     | 'nothing: the connection closes'
     | 'nothing: the connection stays'
@@ -21,13 +21,13 @@ export interface Spoiling {
 
 export interface ClickHouseProxy {
   readonly url: string;
-  /** Inserts that came. */
+  /** Statements of this kind that came. */
   readonly inserts: number;
-  /** Inserts that were not spoiled and that the client gave up on before their answer was whole. */
+  /** Those that were not spoiled and that the client gave up on before their answer was whole. */
   readonly abandoned: number;
-  /** Spoils the next insert. Called again before it came, the one after that. */
+  /** Spoils the next one. Called again before it came, the one after that. */
   spoil(spoiling: Spoiling): void;
-  /** Spoilings that no insert has met yet. */
+  /** Spoilings that none has met yet. */
   readonly waiting: number;
 }
 
@@ -35,7 +35,11 @@ export interface ClickHouseProxy {
 export const exception = (code: number, text: string, name: string) =>
   `Code: ${code}. DB::Exception: ${text}. (${name}) (version 25.3.1.1 (official build))\n`;
 
-export async function startClickHouseProxy(t: Scope, target: string): Promise<ClickHouseProxy> {
+export async function startClickHouseProxy(
+  t: Scope,
+  target: string,
+  text = 'INSERT',
+): Promise<ClickHouseProxy> {
   const spoilings: Spoiling[] = [];
   let inserts = 0;
   let abandoned = 0;
@@ -43,7 +47,7 @@ export async function startClickHouseProxy(t: Scope, target: string): Promise<Cl
   const server = createServer(async (req, res) => {
     const body = await buffer(req).catch(() => undefined);
     if (body === undefined) return res.destroy();
-    const isInsert = decodeURIComponent(req.url ?? '').includes('INSERT') || body.indexOf('INSERT') === 0;
+    const isInsert = decodeURIComponent(req.url ?? '').includes(text) || body.subarray(0, 200).includes(text);
     if (isInsert) inserts++;
     const spoiling = isInsert ? spoilings.shift() : undefined;
     if (isInsert && spoiling === undefined)

@@ -2,10 +2,12 @@
 // more than they have, never less; what leads nowhere goes when the product changes next.
 
 import t from 'tap';
+import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
 import { dumpRedis, tracesOf } from '../../harness/dump.js';
 import { connectToEach } from '../../harness/redis.js';
+import { openStore } from '../../harness/store.js';
 import { until } from '../../harness/until.js';
 import { ALERTS, alertsOf, putAt, wishersOf } from './fixtures.js';
 
@@ -70,6 +72,17 @@ eachRedis(t, async (t, redis) => {
     await age(app);
     await app.shop.remove(guest, { productId: '1' });
     t.same(await wishersOf(redis, app), []);
+  });
+
+  t.test('an entry stays where its item is there', async (t) => {
+    const { app, guest } = await start();
+    const { profileId } = await add(app, guest);
+    await age(app);
+    const store = await openStore(t, redis, { keyPrefix: app.prefix });
+    const subscribers = new Subscribers(store, undefined, 0);
+    await subscribers.forget(['1:', '2:'], profileId);
+    t.same(await wishersOf(redis, app), [profileId]);
+    await subscribers.close();
   });
 
   t.test('an erasure leaves nothing of the visitor', async (t) => {
