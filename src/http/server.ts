@@ -27,14 +27,13 @@ export interface ServerOptions
   readonly longestTickMs: number;
   readonly trustedProxies: number;
   readonly bodyTimeoutMs?: number | undefined;
-  /** Milliseconds that `close` waits for slow readers. */
-  readonly readMs?: number;
 }
 
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 const LAST_REQUEST_MS = 1_000;
+/** How long `close` waits for slow readers. */
 const READ_MS = 5_000;
 const POLL_MS = 5;
 
@@ -92,7 +91,7 @@ export class Server implements ExchangeContext {
     this.#stopListening();
     this.closesConnections = true;
     while (this.openRequests > 0) await sleep(POLL_MS);
-    const giveUpAt = performance.now() + (this.#options.readMs ?? READ_MS);
+    const giveUpAt = performance.now() + READ_MS;
     while (this.pending.readers > 0 && performance.now() < giveUpAt) await sleep(POLL_MS);
     this.bodies.close();
     this.#app.close();

@@ -5,7 +5,7 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { startApp, TRUSTED } from '../harness/app.js';
+import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -286,37 +286,37 @@ const WHO = { sessionId: 'with-a-long-list' };
 /** Items, each of about 16 KB: more bytes than the kernel takes for a reader that does not read. */
 const ITEMS = 400;
 const redis = await startTestRedis(t);
-/** A connection that asks for the whole list and reads none of it. */
-async function ask(t: Test, port: number): Promise<Wire> {
-  const wire = await Wire.open(t, port);
+/** Asks for the whole list and reads none of it. */
+function askOn(wire: Wire): Wire {
   wire.socket.pause();
   const body = JSON.stringify({ identity: WHO });
   wire.sendHead('POST', '/item/list', { ...TRUSTED, 'content-length': `${body.length}` });
   wire.send(body);
   return wire;
 }
+const ask = async (t: Test, port: number) => askOn(await Wire.open(t, port));
+const waitingOf = async (app: TestApp) => Number(await app.figure('http_pending_bytes'));
 t.test('all bytes that wait for slow readers have one limit', async (t) => {
   let now = 0;
   const env = { MAX_ITEMS_BYTES: String(16 * MiB) };
-  const app = await startApp(t, redis, { env, timing: { now: () => now } });
+  const app = await startApp(t, redis, { prefix: 'lists', env, timing: { now: () => now } });
   const properties = { text: 'x'.repeat(16_000) };
   for (let i = 0; i < ITEMS; i += 50) {
     const ids = Array.from({ length: 50 }, (_, n) => String(1 + i + n));
     await Promise.all(ids.map((productId) => app.shop.add(WHO, { productId, properties })));
   }
-  const waiting = async () => Number(await app.figure('http_pending_bytes'));
+  const waiting = () => waitingOf(app);
   const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
   const wires: Wire[] = [];
-  let refused = await list();
-  for (; refused.status === 200 && wires.length < 40; refused = await list()) {
+  const isRefused = async () =>
+    (await app.figure('http_refused_total{code="overloaded",why="readers"}')) !== undefined;
+  for (; wires.length < 40 && !(await isRefused()); ) {
     const before = await waiting();
     wires.push(await ask(t, app.port));
-    await until('it is answered or refused', async () => {
-      const readers = await app.figure('http_refused_total{code="overloaded",why="readers"}');
-      return readers !== undefined || (await waiting()) !== before;
-    });
+    await until('it is answered or refused', async () => (await isRefused()) || (await waiting()) !== before);
   }
+  const refused = await list();
   const full = await waiting();
   t.ok(full <= LIMIT && full > LIMIT / 2, `${full} bytes wait`);
   t.match(refused, { status: 503, json: { code: 'overloaded', error: /slow readers/ } });
@@ -332,6 +332,32 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   for (const wire of wires) wire.socket.destroy();
   await until('nothing waits any more', async () => (await waiting()) === 0);
 });
+t.test(
+  'closing waits for slow readers, to whom it comes whole, and 5 s for one that reads no more',
+  async (t) => {
+    const [app, other] = [
+      await startApp(t, redis, { prefix: 'lists' }),
+      await startApp(t, redis, { prefix: 'lists' }),
+    ];
+    const told = await Wire.open(t, app.port);
+    told.sendHead('GET', '/healthz');
+    await told.next();
+    const before = await ask(t, app.port);
+    await ask(t, other.port);
+    await until('two wait', async () => (await waitingOf(app)) > 0 && (await waitingOf(other)) > 0);
+    const one = await waitingOf(app);
+    const closing = Promise.all([app.close(), other.close()]);
+    askOn(told);
+    await until('one more waits', async () => (await waitingOf(app)) > one);
+    for (const wire of [before, told]) {
+      wire.socket.resume();
+      const answer = await wire.next();
+      t.equal(answer?.headers['connection'], wire === told ? 'close' : undefined);
+      t.equal(JSON.parse(answer?.body ?? '{}').items?.length, ITEMS);
+    }
+    await closing;
+  },
+);
 t.test('who sends requests and reads no answers is cut, also where no rate limit holds', async (t) => {
   const app = await startApp(t, redis);
   for (const [path, status] of [

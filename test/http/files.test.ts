@@ -1,19 +1,14 @@
 // Pages and files: /beacon.js and /wishlist.js as caches and browsers see them, SCRIPT_NAME, / and /docs under any base path,
-// which load nothing from elsewhere; and files as large as the renderer's, which come whole to a slow reader.
+// which load nothing from elsewhere.
 
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import ts from 'typescript';
-import type { Operation } from '../../src/http/operation.js';
 import { startApp, type TestApp } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
-import { until } from '../harness/until.js';
 import { Wire } from '../harness/wire.js';
-import { listen } from './servers.js';
 
 const BEACON = '/beacon.js';
 const RENDERER = '/docs/swagger-ui.js';
@@ -143,77 +138,6 @@ t.test('what the page loads may be kept, and comes whole, gzipped or not', async
   t.ok(gzipped.bytes.length < text.length / 3);
   t.equal(gunzipSync(gzipped.bytes).toString(), text);
 });
-
-/** Sends a request, and reads nothing until what it gives is called: that resolves to whether `expected` has come. */
-function slowReader(t: Test, port: number) {
-  const socket = connect({ port, host: '127.0.0.1' });
-  t.teardown(() => socket.destroy());
-  socket.on('error', () => {});
-  socket.write('GET /large HTTP/1.1\r\nHost: slow\r\n\r\n');
-  socket.pause();
-  return async (expected: Buffer) => {
-    const parts: Buffer[] = [];
-    socket.on('data', (data) => parts.push(data));
-    socket.resume();
-    const hasCome = () => {
-      const bytes = Buffer.concat(parts);
-      return bytes.subarray(bytes.indexOf('\r\n\r\n') + 4).equals(expected);
-    };
-    await until('all of it has come', hasCome);
-    return true;
-  };
-}
-
-/** A server with one answer, which is larger than all buffers on its way. */
-async function listenWithLarge(asText: boolean, readMs = 60_000) {
-  const large = randomBytes(24 * 1024 * 1024);
-  if (asText) large.fill(large.toString('hex')); // any text
-  const operation: Operation = {
-    method: 'get',
-    path: '/large',
-    accessGroup: 'open',
-    maxBody: 0,
-    doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
-    handle: () => ({ type: 'application/octet-stream', body: asText ? large.toString('latin1') : large }),
-  };
-  return { large, server: await listen([operation], { readMs }) };
-}
-
-for (const asText of [false, true]) {
-  const kind = asText ? 'a text' : 'a file';
-  t.test(`closing waits for slow readers of ${kind}, to whom it comes whole`, async (t) => {
-    const { large, server } = await listenWithLarge(asText);
-    const before = slowReader(t, server.port);
-    await until('it is not taken whole', () => server.pending.readers === 1);
-    server.closesConnections = true;
-    const told = slowReader(t, server.port);
-    await until('both read', () => server.pending.readers === 2);
-    const closing = server.close();
-    t.same(await Promise.all([before(large), told(large)]), [true, true], 'also who was told that it closes');
-    await closing;
-  });
-}
-
-t.test(
-  'closing waits neither for ever for a reader that reads no more, nor for one that has left',
-  async (t) => {
-    const { server } = await listenWithLarge(false, 100);
-    slowReader(t, server.port);
-    await until('it reads', () => server.pending.readers === 1);
-    await server.close();
-
-    const { server: other } = await listenWithLarge(false);
-    t.teardown(() => other.close());
-    const socket = connect({ port: other.port, host: '127.0.0.1' });
-    socket.on('error', () => {});
-    socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
-    socket.pause();
-    await until('it reads', () => other.pending.readers === 1);
-    socket.destroy();
-    await until('it does not any more', () => other.pending.readers === 0);
-    t.equal(other.openRequests, 0);
-  },
-);
 
 /** The body as it is sent. */
 function bytesOf(path: string, acceptEncoding: string, { port } = app) {
