@@ -9,8 +9,6 @@ import type { LinkKind } from '../visits/visit-batch.js';
 import { type Found, type Link, type Links, linkHome, linkIn, linkTo } from './links.js';
 import type { Append, Merger, Target } from './merge.js';
 
-export type FinishErasure = (profileId: string, generation: string) => Promise<void>;
-
 export interface State extends Found {
   readonly owner: string | undefined;
 }
@@ -20,7 +18,7 @@ export interface RedirectsParts {
   readonly links: Links;
   readonly merger: Merger;
   readonly append: Append;
-  readonly finishErasure: FinishErasure;
+  readonly finishErasure: (profileId: string, generation: string) => Promise<void>;
 }
 
 export class Redirects {

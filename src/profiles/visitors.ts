@@ -20,8 +20,7 @@ import type { Ask, Done, LocatedRequest, Locations } from './locations.js';
 import type { Redirects } from './redirects.js';
 
 // Rounds until a request fails. Each failed round means that another request has changed a link or the profile.
-const READ_ROUNDS = 8;
-const LINK_ROUNDS = 8;
+const ROUNDS = 8;
 
 /** Throws to refuse a change before ids are linked for it. @param locations profiles that the link would join */
 export type Check = (locations: readonly Location[]) => Promise<void>;
@@ -84,7 +83,7 @@ export class Visitors {
     handles: readonly string[],
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
     const { visits, locations } = this.parts;
-    for (let round = 0; round < READ_ROUNDS; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
       const read = await Promise.all(
         handles.map((handle) => locations.run(name, false, countAt(visits, 'read', handle, null))),
@@ -101,7 +100,7 @@ export class Visitors {
     const { links, linker, redirects } = this.parts;
     if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).link.profileId;
     const name = onlyName(who);
-    for (let round = 0; round < LINK_ROUNDS; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const { link, exists, home } = await redirects.stateOf(
         name,
         who.customerId === null ? 'resolve' : 'peek',
@@ -218,7 +217,7 @@ export class Visitors {
     const done = pair && (await locations.runAt(pair, session, ask));
     if (done !== undefined) return done;
     if (check !== undefined) await check(await linker.preview(customer, session));
-    for (let round = 0; round < LINK_ROUNDS; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const { link } = await linker.link(customer, session);
       const made = await locations.runAt(link, '', ask);
       if (made !== undefined) return made;
