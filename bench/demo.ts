@@ -41,9 +41,8 @@ async function main(): Promise<boolean> {
   const analyst = createClickHouse(service.clickhouseUrl, service.database);
   try {
     out.write(`${VISITORS.toLocaleString('en')} visitors come to the shop at ${service.url}\n\n`);
-    const address = { url: service.url, key: service.key, run: String(Math.floor(Date.now() / 1_000)) };
     const say = (line: string) => void out.write(`${line}\n`);
-    const findings = await runAfternoon(address, VISITORS, analyst, say);
+    const findings = await runAfternoon(service, VISITORS, analyst, say);
     await showTables(analyst);
     const isRight = report(findings);
     code = isRight ? 0 : 1;

@@ -1,16 +1,12 @@
 // The shop's operations as HTTP calls, and a book of how they were answered. Every operation resolves once it is
 // acknowledged, and rejects if it was not.
 //
-// Orders come as Shopify sends them: REST JSON, ids as numbers, a customer also for a guest, the session in a note. Two of three
-// are delivered twice under one webhook id, some at the same time, some when the visitors have left.
+// Orders come as Shopify sends them: REST JSON, ids as numbers, a customer also for a guest, the session in a note.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Currency, Product } from './catalogue.js';
 import type { Channel, Listed, OrderLine, Shopper, Source, Wish, Wishlist } from './shop.js';
-
-/** How deliveries go, in turn. */
-const DELIVERIES = ['once', 'twice at once', 'again later'] as const;
 
 /** Of a request that is answered with Retry-After; the last answer is what counts. */
 const TRIES = 10;
@@ -20,8 +16,6 @@ export interface Book {
   /** How often one was sent again, as Retry-After asked for. */
   retries: number;
   orders: number;
-  /** Orders that were delivered twice. */
-  repeated: number;
   /** What was answered with anything but 200, or not at all: sentence -> how often. */
   readonly refusals: Map<string, number>;
 }
@@ -30,14 +24,12 @@ export interface ShopAddress {
   readonly url: string;
   /** Secret key: customers are named and linked, orders are delivered. */
   readonly key: string;
-  /** Ten digits that begin every id of the demo, so that demos on one database do not mix. */
-  readonly run: string;
 }
 
 export type Shop = ReturnType<typeof createHttpShop>['shop'];
 
-export function createHttpShop({ url, key, run }: ShopAddress) {
-  const book: Book = { requests: 0, retries: 0, orders: 0, repeated: 0, refusals: new Map() };
+export function createHttpShop({ url, key }: ShopAddress) {
+  const book: Book = { requests: 0, retries: 0, orders: 0, refusals: new Map() };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {
@@ -64,7 +56,6 @@ export function createHttpShop({ url, key, run }: ShopAddress) {
     }
   };
 
-  const toRepeat: (() => Promise<unknown>)[] = [];
   const shop = {
     /** Counts a visit; resolves to the count after it. */
     async visit(who: Shopper, product: Product) {
@@ -104,37 +95,23 @@ export function createHttpShop({ url, key, run }: ShopAddress) {
     async signIn(who: Shopper & { readonly customerId: string }) {
       return (await call('POST', '/profile/merge', { identity: who }))['merged'] === true;
     },
-    /** Orders and pays. */
-    async buy(who: Shopper, currency: Currency, lines: readonly OrderLine[]) {
-      const id = Number(`${run}${String(++book.orders).padStart(5, '0')}`);
-      const [, , visitor = ''] = who.sessionId.split('-');
-      const customer = Number(who.customerId ?? run + visitor.padStart(5, '0'));
-      const order = orderOf({ id, customer, sessionId: who.sessionId, currency, lines });
-      const webhookId = randomUUID();
-      const deliver = () => call('POST', '/webhook/purchase', order, { 'x-shopify-webhook-id': webhookId });
-      const delivery = DELIVERIES[book.orders % DELIVERIES.length];
-      if (delivery !== 'once') book.repeated += 1;
-      await Promise.all(delivery === 'twice at once' ? [deliver(), deliver()] : [deliver()]);
-      if (delivery === 'again later') toRepeat.push(deliver);
+    /** Orders and pays; the function that comes back delivers the order, and does so again if it is called again. */
+    order(who: Shopper, customer: string, currency: Currency, lines: readonly OrderLine[]) {
+      const order = orderOf({
+        id: ++book.orders,
+        customer: Number(customer),
+        sessionId: who.sessionId,
+        currency,
+        lines,
+      });
+      const headers = { 'x-shopify-webhook-id': randomUUID() };
+      return () => call('POST', '/webhook/purchase', order, headers);
     },
   };
 
-  const owner = {
-    /** Has purchased items leave wishlists. Returns what puts the setting back. */
-    async switchOn() {
-      const before = await call('GET', '/settings');
-      await call('PUT', '/settings', { autoRemoveAfterPurchase: true });
-      return async () => void (await call('PUT', '/settings', before));
-    },
-    /** Delivers again what is still to be repeated. */
-    async repeatDeliveries() {
-      for (const deliver of toRepeat.splice(0)) {
-        // Refused, it is in the book.
-        await deliver().catch(() => {});
-      }
-    },
-  };
-  return { shop, owner, book };
+  /** Has purchased items leave wishlists. */
+  const open = () => call('PUT', '/settings', { autoRemoveAfterPurchase: true });
+  return { shop, open, book };
 }
 
 /** The product and the variant, as Shopify's storefront names them. */

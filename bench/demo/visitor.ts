@@ -18,6 +18,9 @@ function currencyOf(visitor: number): Currency {
   return visitor % 20 < 17 ? 'USD' : 'JPY';
 }
 
+/** The customer's id: stored.ts finds the visitor by either id. */
+const customerOf = (visitor: number) => String(1_000_000 + visitor);
+
 /** A visitor at one device. */
 interface Stay {
   readonly shop: Shop;
@@ -29,17 +32,13 @@ interface Stay {
   own: Belongings;
 }
 
-/**
- * Writes the diary while it goes on.
- * @param run ten digits, by which the visitors of one demo are told from another's
- * @throws what the shop throws
- */
-export async function spendAfternoon(shop: Shop, run: string, diary: Diary, checks: Checks): Promise<void> {
+/** Writes the diary while it goes on. @throws what the shop throws */
+export async function spendAfternoon(shop: Shop, diary: Diary, checks: Checks): Promise<void> {
   const { number } = diary;
   const random = createRandom(number);
-  const customerId = `${run}${String(number).padStart(5, '0')}`;
+  const customerId = customerOf(number);
   const guest: Shopper = {
-    sessionId: `demo-${run}-${number}`,
+    sessionId: `demo-${number}`,
     customerId: null,
     device: random.chance(0.65) ? 'mobile' : 'desktop',
     locale: random.pick(['en', 'en', 'en', 'de', 'fr']),
@@ -173,7 +172,8 @@ async function buy(stay: Stay): Promise<void> {
   const lines = [...products].map(
     (product): OrderLine => ({ product, quantity: random.chance(0.8) ? 1 : 3 }),
   );
-  await shop.buy(who, currency, lines);
+  const deliver = shop.order(who, customerOf(diary.number), currency, lines);
+  await deliver();
   for (const item of lines.flatMap(({ product }) => own.savedOf(product))) {
     own.takeOff(item);
     own.counts.delete(item.product);
@@ -182,5 +182,6 @@ async function buy(stay: Stay): Promise<void> {
   // Saved again for the next time: the same order, delivered once more, must leave it there.
   if (random.chance(0.5)) {
     await save(stay, wishFor((lines[0] as OrderLine).product, currency, random), 'pdp');
+    await deliver();
   }
 }

@@ -51,7 +51,7 @@ t.test('an event that is missing, doubled, changed or misplaced is told', async 
 t.test('what is refused for a while is sent again when Retry-After says, and is no fault', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { RATE_LIMIT: '10' } });
-  const address = { url: `http://127.0.0.1:${app.port}`, key: KEY, run: '1700000000' };
+  const address = { url: `http://127.0.0.1:${app.port}`, key: KEY };
   const { shop, book } = createHttpShop(address);
   const counts = await Promise.all(Array.from({ length: 15 }, () => shop.visit(who, product)));
   t.same(
@@ -80,7 +80,7 @@ t.test('a real service', async (t) => {
   await t.test('a small afternoon is all true', async (t) => {
     const lines: string[] = [];
     const findings = await runAfternoon(
-      { url: service.url, key: service.key, run: '1700000000' },
+      service,
       VISITORS,
       connectToClickHouse(t, service.clickhouseUrl, service.database),
       (line) => lines.push(line),
