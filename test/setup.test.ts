@@ -119,14 +119,6 @@ t.test('a release needs a clean tree, a changelog and a new version', needsProgr
   t.match(release(), { status: 1, stderr: 'v7.0.0 is there already' });
 });
 
-t.test('the version of package.json is in the changelog', async (t) => {
-  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
-  t.match(
-    await readFile(join(ROOT, 'CHANGELOG.md'), 'utf8'),
-    new RegExp(`^## ${version.replaceAll('.', '\\.')}$`, 'm'),
-  );
-});
-
 t.test(
   'make sql asks the demo while that is open, and what DATA_DIR names before it',
   needsPrograms('make'),

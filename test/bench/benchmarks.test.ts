@@ -1,42 +1,18 @@
-// What the benchmarks compute: cases and goals fit each other, and disturbed slices are left out. And the floor, which answers
-// every visit, and whose proof notices one visit too few.
+// What the benchmarks compute: cases and goals fit each other, and disturbed slices are left out. (Each run proves by itself what
+// its servers have done: bench/proofs.)
 
-import { once } from 'node:events';
-import { connect } from 'node:net';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { GROUPS, type Group, type GroupName } from '../../bench/cases.js';
 import type { Disturbance } from '../../bench/cpu.js';
 import { GOALS, measuredFigures } from '../../bench/figures.js';
-import { PROOFS } from '../../bench/proofs/proofs.js';
 import { replaced } from '../../bench/report/readme.js';
 import { summary } from '../../bench/report/summary.js';
 import { tables } from '../../bench/report/tables.js';
 import type { Results } from '../../bench/results.js';
-import { wantedCases } from '../../bench/sections/slices.js';
-import { startTarget } from '../../bench/servers/start.js';
 import { readSettings } from '../../bench/settings.js';
 import { isDisturbed, medianOf } from '../../bench/slice.js';
-import type { Pool } from '../../bench/traffic/pools.js';
-import { postVisit } from '../../bench/traffic/requests.js';
 
 const names = Object.keys(GROUPS) as GroupName[];
-
-/** What ONLY chooses, by group. */
-function wanted(only: string): Record<string, string[]> {
-  const bench = { settings: readSettings({ ONLY: only }) };
-  const chosen = names.map((group) => [group, wantedCases(bench, group).map(({ name }) => name)] as const);
-  return Object.fromEntries(chosen.filter(([, cases]) => cases.length > 0));
-}
-
-t.test('ONLY is a case with what it is compared with, once, or a group with all of its cases', async (t) => {
-  t.same(wanted('visit'), { visits: ['bare', 'floor', 'visit'] });
-  t.same(wanted('event'), { wishlist: ['visit', 'event'] });
-  t.same(wanted('cluster'), { cluster: GROUPS.cluster.cases.map(({ name }) => name) });
-  t.same(Object.keys(wanted('')), names, 'all of them without it');
-  t.same(wanted('visi'), {}, 'and a part of a name is none');
-});
 
 /** A run in which every measurement is 1. */
 function allOnes(): Results {
@@ -115,41 +91,3 @@ t.test('if fewer than a third are undisturbed, all are taken and the figure is m
     { value: 5.5, isDisturbed: true },
   );
 });
-
-const PAIRS = 200;
-/** Microseconds that the second of a pair comes later, at most: about as long as a visit takes. */
-const LATEST_US = 400;
-const HANG_MS = 30_000;
-
-t.test(
-  'the floor answers both of two visits that come shortly after each other, and its proof counts them',
-  async (t) => {
-    const target = await startTarget({ server: 'floor', dir: join(t.testdir(), 'floor') });
-    const { port } = target;
-    t.teardown(() => target.stop());
-    const sockets = await Promise.all(
-      [0, 1].map(async () => {
-        const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-        t.teardown(() => socket.destroy());
-        await once(socket, 'connect');
-        return socket;
-      }),
-    );
-    const request = postVisit({ sessionId: 's-1', productHandle: 'red-shoe' });
-    let answered = 0;
-    for (let pair = 0; pair < PAIRS; pair++) {
-      const answers = sockets.map((socket) => once(socket, 'data').then(() => answered++));
-      const due = performance.now() + ((pair % 50) * LATEST_US) / 50_000;
-      for (const [n, socket] of sockets.entries()) {
-        while (n > 0 && performance.now() < due);
-        socket.write(request);
-      }
-      await Promise.race([Promise.all(answers), sleep(HANG_MS, undefined, { ref: false })]);
-      if (answered < 2 * (pair + 1)) break;
-    }
-    t.equal(answered, 2 * PAIRS);
-    const pool = { writes: true, perRequest: 1 } as Pool;
-    await PROOFS.floor.after(target, [{ pool, count: 2 * PAIRS }], 0);
-    await t.rejects(PROOFS.floor.after(target, [{ pool, count: 2 * PAIRS + 1 }], 0), /400, not 401/);
-  },
-);
