@@ -9,7 +9,7 @@ import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/com
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
 import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
-import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
+import { EVERY_PROFILE, type Identity, identityName } from '../../src/identity-rules.js';
 import { queueRows } from '../../src/profiles/queued-rows.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
@@ -333,6 +333,36 @@ eachRedis(t, async (t, redis) => {
       t.same(await server.emails.find(digest), []);
     },
   );
+
+  t.test(
+    "a login that is overtaken by the customer's erasure links the session with a new profile",
+    async (t) => {
+      const { server, other } = await open(t);
+      await visit(server, { customerId: '7' });
+      const { links } = server;
+      const join = links.join.bind(links);
+      links.join = async (...call) => {
+        links.join = join;
+        await other.eraser.erase('c:7');
+        return join(...call);
+      };
+      await server.visitors.link({ customerId: '7', sessionId: 'new' });
+      const [ofCustomer, ofSession] = [{ customerId: '7' }, { sessionId: 'new' }].map(identityOf);
+      const found = await other.visitors.find(ofCustomer as Identity, true);
+      t.ok(found.exists);
+      t.same(await other.visitors.find(ofSession as Identity, true), found);
+    },
+  );
+
+  t.test('a customer whose first write comes again after an erasure stays erased', async (t) => {
+    const { server, other } = await open(t);
+    const home = server.links.defaultProfile('c:7');
+    const own = () => server.links.own('c:7', home, 'c:7', 'generation');
+    t.match(await own(), { profileId: home, generation: 'generation' });
+    await other.eraser.erase('c:7');
+    t.equal(await own(), undefined);
+    t.match(await other.visitors.find(identityOf({ customerId: '7' }), true), { exists: false });
+  });
 
   for (const exists of [false, true])
     t.test(

@@ -132,6 +132,15 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
+  /** The customers' nodes forget which profiles they have. */
+  const loseCustomers = async (prefix: string) => {
+    for (const url of redis.urls) {
+      const client = openRedis(url);
+      for (const key of await client.keys(`${prefix}:*:v:c*`)) await client.del(key);
+      client.disconnect();
+    }
+  };
+
   t.test(
     'a profile that others were merged into is merged, after a failover: analysts are told of all',
     async (t) => {
@@ -148,13 +157,7 @@ eachRedis(t, async (t, redis) => {
         link: { profileId: linked },
       } = await link('s1');
       t.match(await link('s2'), { link: { profileId: linked }, merged: true });
-      // The customer's node forgets where it belongs, and it comes back.
-      for (const url of redis.urls) {
-        const client = openRedis(url);
-        for (const key of await client.keys(`${prefix}:*:ids`)) await client.hdel(key, 'c:c');
-        for (const key of await client.keys(`${prefix}:*:v:c*`)) await client.del(key);
-        client.disconnect();
-      }
+      await loseCustomers(prefix);
       await server.visitors.enter('visit', VISITOR.customer, true, 'x');
       const { profileId: own } = await server.visitors.find(VISITOR.customer, true);
       t.not(own, linked);
@@ -166,4 +169,48 @@ eachRedis(t, async (t, redis) => {
       );
     },
   );
+
+  t.test('a merge after a failover leaves a session alone that another customer has by then', async (t) => {
+    const prefix = 'taken-over';
+    const server = await startServer(t, redis, prefix);
+    const [first, second] = ['s1', 's2'].map((sessionId) => identityOf({ sessionId })) as [
+      Identity,
+      Identity,
+    ];
+    const link = (sessionId: string, customerId = 'c') => server.visitors.link({ customerId, sessionId });
+    await server.visitors.enter('visit', first, true, 'x');
+    await link('s1');
+    await link('s2');
+    await loseCustomers(prefix);
+    await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+    const { link: others } = await link('s1', 'd');
+    t.match(await link('s2'), { merged: true });
+    t.match(await server.visitors.find(first, true), { profileId: others.profileId, exists: true });
+    t.equal(await countOf(server, first, 'x'), 0);
+    t.equal(await countOf(server, second, 'x'), 2);
+  });
+
+  t.test('an erasure after a failover erases a profile that a login has listed, too', async (t) => {
+    let listed = 0;
+    for (let steps = 1, wasGone = true; wasGone; steps++) {
+      const prefix = `listed-${steps}`;
+      const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+      await server.visitors.enter('visit', VISITOR.guest, true, 'x');
+      const { link: former } = await server.visitors.link(VISITOR.ids);
+      await loseCustomers(prefix);
+      await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+      const { profileId } = await other.visitors.find(VISITOR.customer, true);
+      server.crashAfter(steps, true);
+      await server.visitors.link(VISITOR.ids).catch(() => {});
+      wasGone = server.recover();
+      const members = other.store.keys.members(profileId);
+      const isListed = await other.store.call((client) => client.hexists(members, former.profileId));
+      t.equal(await other.eraser.erase('c:c'), true);
+      if (isListed === 0) continue;
+      listed++;
+      t.equal(await countOf(other, VISITOR.guest, 'x'), 0, `after step ${steps}`);
+      t.match(await other.visitors.find(VISITOR.guest, true), { exists: false }, `after step ${steps}`);
+    }
+    t.ok(listed > 5);
+  });
 });
