@@ -2,6 +2,7 @@
 // command, a key, a piece of a script, or another visitor.
 
 import { parse } from 'node:querystring';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
 import { parseQuery } from '../../src/http/query.js';
@@ -172,14 +173,11 @@ t.test('a query is read as node:querystring reads it', async (t) => {
   fc.assert(
     fc.property(query, (raw) => {
       // node:querystring answers what it can't decode as it can; what the service makes of that is below.
-      if (/%(?!20)/.test(raw)) return;
-      const query = parseQuery(raw);
-      for (const name of [...names, ...Object.keys(parse(raw))])
-        t.same(
-          query.get(name),
-          Object.hasOwn(parse(raw), name) ? parse(raw)[name] : undefined,
-          `${name} of ${raw}`,
-        );
+      if (/%(?!20)/.test(raw)) return true;
+      const [ours, theirs] = [parseQuery(raw), parse(raw)];
+      return [...names, ...Object.keys(theirs)].every((name) =>
+        isDeepStrictEqual(ours.get(name), Object.hasOwn(theirs, name) ? theirs[name] : undefined),
+      );
     }),
     { numRuns: 1_000 },
   );
