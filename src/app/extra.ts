@@ -3,7 +3,7 @@
 
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { ErasedUntil } from '../clickhouse/erased-rows.js';
+import type { Erasures } from '../clickhouse/erased-rows.js';
 import type { Append } from '../events/appender.js';
 import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
@@ -81,7 +81,7 @@ export interface FlushHost {
 export interface HandOver {
   /** Gets a batch before the batch leaves its stream, and again after a crash. */
   handOver(...batch: HandedOver): Promise<void>;
-  erase(erased: ErasedUntil): Promise<void>;
+  erase(erased: Erasures): Promise<void>;
 }
 
 /** If the hand-over to an extra fails, the stream waits. */

@@ -6,7 +6,7 @@ import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
 import { keepDaysTotalled } from '../clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/deployment.js';
-import type { ErasedUntil } from '../clickhouse/erased-rows.js';
+import type { Erasures } from '../clickhouse/erased-rows.js';
 import {
   type KeptSettings,
   keepSettings,
@@ -106,7 +106,7 @@ export function flush(
     onClose(() => flusher.close());
     const erasing = {
       ...{ ...streams, cluster },
-      async eraseDeliveries(erased: ErasedUntil) {
+      async eraseDeliveries(erased: Erasures) {
         for (const one of handOvers) await one.erase(erased);
       },
     };

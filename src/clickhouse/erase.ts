@@ -6,7 +6,7 @@ import { EVERY_PROFILE } from '../identity-rules.js';
 import { select } from './client.js';
 import { localTable, onCluster } from './cluster.js';
 import {
-  type ErasedUntil,
+  type Erasures,
   futureFrom,
   isErasedRow,
   isIdentityName,
@@ -14,6 +14,7 @@ import {
   namedParams,
   type OwnedRow,
   type Until,
+  untilOf,
 } from './erased-rows.js';
 
 export const VISITOR_TABLES: readonly {
@@ -39,7 +40,7 @@ const NAMES_PER_STATEMENT = 500;
 const EVENTS_PER_STATEMENT = 5_000;
 
 /** Resolves when no query sees the rows and no active part has them. */
-export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, cluster = ''): Promise<void> {
+export async function eraseRows(client: ClickHouseClient, erased: Erasures, cluster = ''): Promise<void> {
   const erase: Erase = async (table, condition) => {
     await client.command({
       query: `ALTER TABLE ${localTable(table, cluster)}${onCluster(cluster)} DELETE WHERE ${condition}`,
@@ -52,7 +53,7 @@ export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, c
     for (const { name, time, clock } of VISITOR_TABLES)
       await erase(
         name,
-        `${inMs(time)} <= ${Math.floor(all.until[clock])} OR ${inMs(time)} > ${futureFrom()}`,
+        `${inMs(time)} <= ${Math.floor(untilOf(all)[clock])} OR ${inMs(time)} > ${futureFrom()}`,
       );
   const keys = [...erased.keys()].filter((key) => key !== EVERY_PROFILE);
   const profiles = keys.filter((key) => !isIdentityName(key));
@@ -69,14 +70,14 @@ type Erase = (table: string, condition: string) => Promise<void>;
 async function eraseProfiles(
   client: ClickHouseClient,
   erase: Erase,
-  erased: ErasedUntil,
+  erased: Erasures,
   profiles: readonly string[],
 ): Promise<void> {
   const texts = profiles.map(literal);
   const hashes = await hashesOf(client, texts);
   for (const { name, profile, isHash = false, time, clock } of VISITOR_TABLES) {
     const ids = (isHash ? hashes : texts).join(',');
-    const untils = profiles.map((id) => Math.floor(erased.get(id)?.until[clock] ?? 0)).join(',');
+    const untils = profiles.map((id) => Math.floor(untilOf(erased.get(id) as string)[clock])).join(',');
     await erase(
       name,
       `${profile} IN (${ids}) AND (${inMs(time)} > ${futureFrom()} OR
@@ -89,7 +90,7 @@ async function eraseProfiles(
 async function eraseNaming(
   client: ClickHouseClient,
   erase: Erase,
-  erased: ErasedUntil,
+  erased: Erasures,
   names: readonly string[],
 ): Promise<void> {
   const query = `SELECT DISTINCT toString(event_id) AS id, toString(sipHash64(event_id)) AS hash,

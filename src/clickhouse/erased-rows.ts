@@ -6,8 +6,8 @@ import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rul
 /** Milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** A key is a profile id, an identity's name or EVERY_PROFILE. */
-export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
+/** Queued erasures as Redis has them: a profile id, an identity's name or EVERY_PROFILE -> see `untilOf`. */
+export type Erasures = ReadonlyMap<string, string>;
 
 /** Correct clocks differ by less than this. */
 const AHEAD_MS = 60_000;
@@ -22,16 +22,16 @@ export interface OwnedRow {
   readonly session_id?: unknown;
 }
 
-/** @param held `<server's time> <Redis's time>` */
-export function untilOf(held: string): Until {
-  const [server, redis] = held.split(' ').map(Number) as [number, number];
+/** @param erasure `<server's time> <Redis's time>` */
+export function untilOf(erasure: string): Until {
+  const [server, redis] = erasure.split(' ').map(Number) as [number, number];
   return { server, redis };
 }
 
-export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erased: ErasedUntil): boolean {
+export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erasures: Erasures): boolean {
   return erasedUnder(row).some((key) => {
-    const until = erased.get(key)?.until[clock];
-    return until !== undefined && (at <= until || at > futureFrom());
+    const erasure = erasures.get(key);
+    return erasure !== undefined && (at <= untilOf(erasure)[clock] || at > futureFrom());
   });
 }
 

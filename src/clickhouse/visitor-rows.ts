@@ -5,7 +5,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import {
-  type ErasedUntil,
+  type Erasures,
   erasedUnder,
   isErasedRow,
   NAMES_IDENTITY,
@@ -23,7 +23,7 @@ export interface Owners {
   /** Names of identities, as identityName makes them. */
   readonly names: readonly string[];
   /** Erasures that ClickHouse may not have executed yet. */
-  readonly erased: ErasedUntil;
+  readonly erased: Erasures;
 }
 
 const BEGIN_MS = 30_000;

@@ -2,49 +2,30 @@
 // before it forgets the erasure, so a batch inserted again brings nothing back.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type ErasedUntil,
-  isErasedRow,
-  type OwnedRow,
-  type Until,
-  untilOf,
-} from '../clickhouse/erased-rows.js';
+import { type Erasures, isErasedRow, type OwnedRow } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
-
-export interface Erasure {
-  /** The stored value, for a compare-and-delete. */
-  readonly held: string;
-  readonly until: Until;
-}
 
 const PAGE = 1_000;
 const PATIENCE_MS = 1_000;
 const NEWLINE = 0x0a;
 
-export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
-  const erasures = new Map<string, Erasure>();
-  let cursor = '0';
-  do {
-    const [next, fields] = await redis.hscan(keys.erasures, cursor, 'COUNT', PAGE);
-    cursor = next;
-    for (let i = 0; i < fields.length; i += 2) {
-      const held = fields[i + 1] as string;
-      erasures.set(fields[i] as string, { held, until: untilOf(held) });
-    }
-  } while (cursor !== '0');
+export async function readErasures(redis: RedisClient, keys: Keys): Promise<Erasures> {
+  const erasures = new Map<string, string>();
+  for await (const fields of redis.hscanStream(keys.erasures, { count: PAGE }))
+    for (let i = 0; i < fields.length; i += 2) erasures.set(fields[i], fields[i + 1]);
   return erasures;
 }
 
-export type ErasuresReader = () => Promise<ReadonlyMap<string, Erasure>>;
+export type ErasuresReader = () => Promise<Erasures>;
 
 /**
  * Concurrent batches share one read. If Redis doesn't answer soon, a batch uses the erasures read before. Rows of newer
  * erasures then reach ClickHouse, where row-eraser.ts deletes them.
  */
 export function erasuresReader(redis: RedisClient, keys: Keys): ErasuresReader {
-  let known: ReadonlyMap<string, Erasure> = new Map();
+  let known: Erasures = new Map();
   let reading: Promise<unknown> | undefined;
   return async () => {
     reading ??= readErasures(redis, keys)
@@ -61,19 +42,18 @@ export function erasuresReader(redis: RedisClient, keys: Keys): ErasuresReader {
 }
 
 /** @param names profile ids, identity names, EVERY_PROFILE */
-export async function findErasures(store: Store, names: readonly string[]): Promise<Map<string, Erasure>> {
-  const found = new Map<string, Erasure>();
+export async function findErasures(store: Store, names: readonly string[]): Promise<Erasures> {
+  const found = new Map<string, string>();
   for (let i = 0; i < names.length; i += PAGE) {
     const page = names.slice(i, i + PAGE);
     const all = await store.call((client) => client.hmget(store.keys.erasures, ...page));
-    for (const [at, held] of all.entries())
-      if (held !== null) found.set(page[at] as string, { held, until: untilOf(held) });
+    for (const [at, erasure] of all.entries()) if (erasure !== null) found.set(page[at] as string, erasure);
   }
   return found;
 }
 
 /** @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, line number, profile, …) */
-export function isErased(line: string, erasures: ErasedUntil): boolean {
+export function isErased(line: string, erasures: Erasures): boolean {
   if (!line.startsWith('{')) {
     const [seconds, , , , profile_id] = line.split('\t', 5);
     return isErasedRow({ profile_id }, Math.round(Number(seconds) * 1_000), 'redis', erasures);
@@ -86,7 +66,7 @@ export function isErased(line: string, erasures: ErasedUntil): boolean {
   }
 }
 
-export function withoutErased(lines: Buffer, erasures: ReadonlyMap<string, Erasure>): Buffer {
+export function withoutErased(lines: Buffer, erasures: Erasures): Buffer {
   if (erasures.size === 0) return lines;
   const kept: Buffer[] = [];
   let from = 0;

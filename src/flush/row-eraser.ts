@@ -8,14 +8,14 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { pause } from '../backoff.js';
 import { eraseRows } from '../clickhouse/erase.js';
-import { isIdentityName } from '../clickhouse/erased-rows.js';
+import { type Erasures, isIdentityName } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 import { repeat } from '../repeat.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
-import { type Erasure, isErased, readErasures } from './erasures.js';
+import { isErased, readErasures } from './erasures.js';
 import { erasureMetrics } from './metrics.js';
 
 const FORGET = loadScript('redis/changeField');
@@ -31,11 +31,10 @@ export interface EraserSpec {
   readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
   readonly cluster?: string;
-  readonly eraseDeliveries?: ((erasures: ReadonlyMap<string, Erasure>) => Promise<void>) | undefined;
+  readonly eraseDeliveries?: ((erasures: Erasures) => Promise<void>) | undefined;
   readonly signal?: AbortSignal;
 }
 
-type Erasures = ReadonlyMap<string, Erasure>;
 type Stream = readonly [keys: StreamKeys, number: number];
 
 /** @returns finished erasures, by name @throws the first error, after all other parts were tried */
@@ -56,7 +55,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
       await eraseRows(clickhouse, page, cluster);
       if (failures.length > 0) continue;
       // Keeps erasures that have changed since they were read.
-      for (const [what, { held }] of page)
+      for (const [what, held] of page)
         await runScript(redis, FORGET, [keys.erasures], [NO_LIMIT, what, held, '', NO_LIMIT]);
       done.push(...page.keys());
     } catch (error) {
@@ -69,7 +68,7 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
 
 /** Identities come first, because forgetting the profiles closes a compliance request. */
 function* pagesOf(erasures: Erasures): Generator<Erasures> {
-  const isProfile = ([what]: readonly [string, Erasure]) => Number(!isIdentityName(what));
+  const isProfile = ([what]: readonly [string, string]) => Number(!isIdentityName(what));
   const ordered = [...erasures].toSorted((a, b) => isProfile(a) - isProfile(b));
   for (let i = 0; i < ordered.length; i += ERASURES_PER_PAGE)
     yield new Map(ordered.slice(i, i + ERASURES_PER_PAGE));

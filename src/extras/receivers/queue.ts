@@ -1,6 +1,6 @@
 // The delivery queue of one receiver: events in the order they came, when each is due, and stats. Scripts are atomic.
 
-import type { ErasedUntil } from '../../clickhouse/erased-rows.js';
+import type { Erasures } from '../../clickhouse/erased-rows.js';
 import { isErased } from '../../flush/erasures.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
@@ -106,7 +106,7 @@ export class DeliveryQueue {
     await this.redis.unlink(...Object.values(this.#keys));
   }
 
-  async erase(erased: ErasedUntil): Promise<void> {
+  async erase(erased: Erasures): Promise<void> {
     for (let from = '-'; ; ) {
       const page = await this.redis.xrange(this.#keys.queue, from, '+', 'COUNT', PAGE);
       for (const [id, [, line = '']] of page)

@@ -452,6 +452,7 @@ t.test(
     // One beside it goes on with the rest.
     const other = deliveries.deliverer();
     await until('the rest has come', () => held.length === 20);
+    await sleep(600);
     t.notOk(isClosed);
     for (const res of held.splice(0)) res.end();
     await closed;
