@@ -3,14 +3,16 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { createKeys } from '../../src/redis/keys.js';
+import { createKeys, GUEST_KINDS } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, startTestCluster, type TestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
 import { ITEM } from '../harness/shop.js';
 import { slotsOf } from '../harness/slots.js';
 import { loggedVisits, rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
+import { add, startServer } from '../wishlist/fixtures.js';
 
 const SLOTS = 16_384;
 const VISITORS = 60;
@@ -119,4 +121,36 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
   }
   await expectAll(t, app, cluster, round);
   t.notMatch(await app.stats(), /visits_not_logged_total [1-9]/);
+});
+
+t.test('facts of a guest of whose keys one has moved are stored once all have', async (t) => {
+  const cluster = await startTestCluster(t);
+  const nodes = connectToEach(t, cluster.urls);
+  const slots = await slotsOf(nodes, cluster.urls);
+  const server = await startServer(t, cluster, 'facts', { guestsS: 3_600 });
+  const { keys } = server.store;
+  const who = identityOf({ sessionId: 's', email: 'a@b.example' });
+  await server.visitors.enter('visit', who, true, 'x');
+  await add(server, who);
+  const profileId = await server.profiles.keep(who, true, true);
+  const slot = slotOf(keys.identity(profileId));
+  const from = Math.floor((slot * nodes.length) / SLOTS);
+  const to = (from + 1) % nodes.length;
+  const ofGuest = GUEST_KINDS.map((kind) => keys.ofKind(kind, profileId));
+  // They end soon, so that the next write sets another end.
+  for (const key of ofGuest) t.equal(await nodes[from]?.pexpire(key, 600_000), 1);
+  await slots.start(slot, from, to);
+  const { port } = new URL(cluster.urls[to] as string);
+  await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.items(profileId), 0, 5_000);
+  const kept = server.profiles.keep(who, true, true).then(
+    () => 'kept',
+    (error) => `${error}`,
+  );
+  await sleep(WHILE_MOVING_MS);
+  await slots.moveKeys(slot, from, to);
+  await slots.end(slot, to);
+  await slots.settled();
+  t.equal(await kept, 'kept');
+  const ends = await Promise.all(ofGuest.map((key) => nodes[to]?.pexpiretime(key)));
+  t.equal(new Set(ends).size, 1, 'all end together');
 });
