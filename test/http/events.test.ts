@@ -238,10 +238,11 @@ eachRedis(t, async (t, redis) => {
   // Those of orders: orders.test.ts.
   t.test('an address that a server gives leads to its visitor, for whatever operation', async (t) => {
     const given = {
-      event: (identity: object) => app.shop.event(identity),
+      event,
       item: add,
       share,
       guest: (identity: object) => app.post('/profile/guest', identity, TRUSTED),
+      login: (identity: { sessionId: string }) => login({ ...identity, customerId: 'by-login' }),
     };
     for (const [how, give] of Object.entries(given)) {
       const identity = { sessionId: `by-${how}`, email: `${how}@given.example` };

@@ -129,6 +129,7 @@ const SENTENCES: readonly (readonly [operation: string, place: string, value: un
   ['POST /product/visit', '/identity/device', 'x'.repeat(65), /^must have at most 64 bytes$/],
   ['POST /product/visit', '/identity/email', 'none', /^must be an e-mail address$/],
   ['POST /product/visit', '/identity', undefined, /^is required$/],
+  ['POST /product/visit', '/identity', {}, /customerId or sessionId/],
   ['POST /item/add', '/productId', 'gid://shopify/ProductVariant/1', /than Product$/],
   ['POST /item/add', '/productId', 0, />= 1/],
   ['POST /item/add', '/productId', -1.5, /^must be string or integer$/],
