@@ -1,7 +1,6 @@
 // The machine and the versions of a run.
 
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { loadUws } from '../src/http/uws.js';
 
@@ -10,17 +9,11 @@ export interface Machine {
   readonly cores: number;
   readonly memoryGb: number;
   readonly kernel: string;
-  /** Program or package -> version. */
+  /** Of programs; the commit's package-lock.json has those of packages. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
-const PACKAGES = ['ioredis', 'fastify', '@clickhouse/client', 'chdb'];
-
 export async function describeMachine(): Promise<Machine> {
-  const packages = PACKAGES.map((name) => {
-    const file = new URL(`../../node_modules/${name}/package.json`, import.meta.url);
-    return [name, (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version] as const;
-  });
   const version = (pattern: RegExp, ...command: readonly [file: string, ...args: string[]]) =>
     pattern.exec(output(...command))?.[1] ?? 'missing';
   return {
@@ -35,7 +28,6 @@ export async function describeMachine(): Promise<Machine> {
       webdis: version(/Version: (\S+)/, 'dpkg', '--status', 'webdis'),
       nginx: version(/nginx\/(\S+)/, 'sh', '-c', 'PATH=$PATH:/usr/sbin nginx -v 2>&1'),
       'uWebSockets.js': (await loadUws()).from,
-      ...Object.fromEntries(packages),
     },
   };
 }

@@ -1,8 +1,4 @@
-// Means, medians and percentiles.
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
+// Medians and percentiles.
 
 /** @throws if there is none */
 export function median(values: readonly number[]): number {
@@ -16,15 +12,4 @@ export function median(values: readonly number[]): number {
 /** The smallest value that at least this share of all values does not exceed. @param sorted ascending */
 export function percentile(sorted: ArrayLike<number>, share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
-}
-
-/**
- * How far from 1 the median of ratios of equal things may be by chance: three of its standard errors (1.25 σ / √n, as for
- * a normal distribution).
- * @param independent samples: the ratios of one process share their deviation
- */
-export function noiseOfMedian(ratios: readonly number[], independent: number): number {
-  const logs = ratios.map(Math.log);
-  const square = mean(logs.map((log) => log * log)); // their mean is 0
-  return 3 * 1.2533 * Math.sqrt(square / independent);
 }
