@@ -1,4 +1,4 @@
-// What the programs here (main, compare, profile, scaling) have in common: a scratch folder that goes with the process,
+// What the programs here (main and compare) have in common: a scratch folder that goes with the process,
 // one sentence on stderr where something fails, and an exit code.
 
 import { mkdtempSync, rmSync } from 'node:fs';

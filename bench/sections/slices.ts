@@ -37,7 +37,7 @@ export function inOneStart({ settings, say }: Pick<Bench, 'settings' | 'say'>) {
 }
 
 /** @param enter makes the entrants of one start. @throws if one of them fails a proof */
-export async function runStarts(bench: Bench, enter: () => readonly Entrant[]): Promise<GroupResult> {
+async function runStarts(bench: Bench, enter: () => readonly Entrant[]): Promise<GroupResult> {
   const runs: GroupResult[] = [];
   for (let start = 0; start < bench.settings.starts; start++) runs.push(await runSlices(bench, enter()));
   return joined(runs);
