@@ -11,12 +11,15 @@ import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { before } from '../../src/redis/deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
+import { RequestStore } from '../../src/redis/requests.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { isSilent, SilentConnectionError, silenceOf } from '../../src/redis/silence.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { writeKey } from '../../src/redis/write.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
+import { openStore } from '../harness/store.js';
+import { until } from '../harness/until.js';
 
 const WRITE = loadScript('redis/writeKey');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
@@ -156,6 +159,21 @@ t.test('a change', async (t) => {
     await direct.hset('s:{x}:hash', 'a', '1');
     await t.rejects(store.run(GET, ['s:{x}:hash'], []), { message: /^WRONGTYPE/ });
   });
+});
+t.test("of two tries of a request, the first recorded answer is everyone's", async (t) => {
+  const store = await openStore(t, await startTestRedis(t));
+  const requests = new RequestStore(store, 20);
+  const key = { scope: 's', key: 'k', fingerprint: '' };
+  let endSlow = (_answer: string) => {};
+  const slow = new Promise<string>((resolve) => {
+    endSlow = resolve;
+  });
+  const first = requests.run(key, '', () => slow);
+  await until('it is in flight', async () => (await store.client.dbsize()) > 1);
+  t.equal(await requests.run(key, '', async () => 'of the second'), 'of the second');
+  endSlow('of the first');
+  t.equal(await first, 'of the second');
+  t.equal(await requests.run(key, '', async () => 'of the third'), 'of the second');
 });
 t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
   const redis = await startTestRedis(t);
