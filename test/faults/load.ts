@@ -3,19 +3,13 @@
 // acknowledged: of those the books say exactly one. Every answer is judged as it comes; reconcile.ts judges
 // what is there in the end.
 
-import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
-import { ask } from '../cli/client.js';
 import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
+import { Caller, type CallerSpec } from './caller.js';
 
-export interface LoadSpec {
-  /** Of the service, on this machine. */
-  readonly port: number;
-  /** A secret key. */
-  readonly key: string;
-  readonly connections: number;
+export interface LoadSpec extends CallerSpec {
   readonly seed: number;
   /** Milliseconds that each connection rests after an answer. */
   readonly restMs?: number;
@@ -37,15 +31,10 @@ export class Load {
   readonly events = new Map<string, Entry>();
   /** By session and handle, with a space between them. */
   readonly visits = new Map<string, Entry>();
-  /** Answers by status; `none` where the connection broke. */
-  readonly answers: Record<string, number> = {};
-  /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, and counts that can't be. */
-  readonly faults: string[] = [];
+  readonly caller: Caller;
 
   readonly #spec: LoadSpec;
   readonly #random: Random;
-  // In turn: a connection that rests might be closed by the server at the moment of its next request.
-  readonly #agent: Agent;
   readonly #name: string;
   #ids = 0;
   #running = true;
@@ -55,8 +44,18 @@ export class Load {
     this.#spec = spec;
     this.#name = spec.name ?? '';
     this.#random = createRandom(spec.seed);
-    this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections, scheduling: 'fifo' });
+    this.caller = new Caller(spec);
     this.#done = Promise.all(Array.from({ length: spec.connections }, () => this.#connection()));
+  }
+
+  /** By status; `none` where the connection broke. */
+  get answers(): Readonly<Record<string, number>> {
+    return this.caller.answers;
+  }
+
+  /** What must not be: see Caller; and counts that can't be. */
+  get faults(): readonly string[] {
+    return this.caller.faults;
   }
 
   get acknowledged(): number {
@@ -67,7 +66,7 @@ export class Load {
   async stop(): Promise<void> {
     this.#running = false;
     await this.#done;
-    this.#agent.destroy();
+    this.caller.close();
   }
 
   /** Resolves when so many more requests are acknowledged. */
@@ -86,7 +85,7 @@ export class Load {
   /** What one line says of it. */
   toString(): string {
     const answers = Object.entries(this.answers).map(([status, n]) => `${n} × ${status}`);
-    return answers.join(', ');
+    return `${answers.join(', ')}; longest ${Math.round(this.caller.longestMs)} ms`;
   }
 
   async #connection(): Promise<void> {
@@ -111,7 +110,7 @@ export class Load {
     const { entry, key, body } = this.#pick();
     const before = entry.acknowledged;
     entry.sent++;
-    const answer = await this.#call('POST', `/product/visit${wantsCount ? '?count=true' : ''}`, body);
+    const answer = await this.caller.call('POST', `/product/visit${wantsCount ? '?count=true' : ''}`, body);
     if (answer?.status !== 200) return;
     entry.acknowledged++;
     if (wantsCount) this.#judgeCount(key, answer.body, before + 1, entry.sent);
@@ -124,13 +123,13 @@ export class Load {
       sessionId: body.identity.sessionId,
       productHandle: body.productHandle,
     });
-    const answer = await this.#call('GET', `/product/visit?${query}`);
+    const answer = await this.caller.call('GET', `/product/visit?${query}`);
     if (answer?.status === 200) this.#judgeCount(key, answer.body, least, entry.sent);
   }
 
   async #event(): Promise<void> {
     const { entry, body } = this.#newEvent();
-    const answer = await this.#call('POST', '/event', body);
+    const answer = await this.caller.call('POST', '/event', body);
     if (answer?.status === 200) entry.acknowledged++;
   }
 
@@ -138,11 +137,11 @@ export class Load {
   async #item(): Promise<void> {
     const { entry, body } = this.#newEvent();
     const { identity, payload } = body;
-    const answer = await this.#call('POST', '/item/add', { ...ITEM, identity, ...payload });
+    const answer = await this.caller.call('POST', '/item/add', { ...ITEM, identity, ...payload });
     if (answer?.status === 200) entry.acknowledged++;
     const removal: Entry = { sent: 1, acknowledged: 0 };
     this.events.set(`r${payload.productId}`, removal);
-    const removed = await this.#call('POST', '/item/remove', { identity, ...payload });
+    const removed = await this.caller.call('POST', '/item/remove', { identity, ...payload });
     if (removed?.status === 200 && removed.body.includes('"removed":true')) removal.acknowledged++;
   }
 
@@ -160,7 +159,7 @@ export class Load {
   async #untilAcknowledged(path: string, body: object): Promise<boolean> {
     const headers = { 'idempotency-key': `${this.#name}${this.#spec.seed}-${this.#ids++}` };
     while (this.#running) {
-      const answer = await this.#call('POST', path, body, headers);
+      const answer = await this.caller.call('POST', path, body, headers);
       if (answer?.status === 200) return true;
       await sleep(50);
     }
@@ -189,29 +188,7 @@ export class Load {
 
   #judgeCount(key: string, body: string, least: number, most: number): void {
     const { count } = JSON.parse(body) as { count: number };
-    if (!(count >= least && count <= most)) this.#fault(`${key}: counted ${count}, not ${least} to ${most}`);
-  }
-
-  #fault(what: string): void {
-    if (this.faults.length < 20) this.faults.push(what);
-  }
-
-  /** undefined where the connection broke before an answer. */
-  async #call(method: string, path: string, body?: object, more = {}) {
-    const headers = { 'content-type': 'application/json', 'x-api-key': this.#spec.key, ...more };
-    const text = body ? JSON.stringify(body) : '';
-    const { port } = this.#spec;
-    const answer = await ask(port, method, path, { headers, agent: this.#agent, body: text }).catch(
-      () => undefined,
-    );
-    const status = String(answer?.status ?? 'none');
-    this.answers[status] = (this.answers[status] ?? 0) + 1;
-    if (answer !== undefined && status !== '200' && status !== '503')
-      this.#fault(`${method} ${path}: ${status} ${answer.body}`);
-    if (status === '503' && answer?.headers['retry-after'] === undefined)
-      this.#fault(`${method} ${path}: 503 without Retry-After`);
-    // Clients whose request failed do not come back at once.
-    if (status !== '200') await sleep(20);
-    return answer;
+    if (!(count >= least && count <= most))
+      this.caller.fault(`${key}: counted ${count}, not ${least} to ${most}`);
   }
 }

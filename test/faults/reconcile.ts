@@ -1,6 +1,7 @@
 // The check at the end: what was acknowledged, what the service answers, what is in Redis, what is in ClickHouse. Every
 // acknowledged event is in `events` once, no event is there twice, nothing is there that was not sent, and nothing waits;
-// visits are at least what was acknowledged and at most what was sent.
+// visits are at least what was acknowledged and at most what was sent. Of people who log in every identity reaches its
+// profile and no other one, with all of this.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
@@ -9,6 +10,7 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { openRedis } from '../harness/redis.js';
 import type { Entry } from './load.js';
+import { type ExpectedProfile, HANDLES, type Identity } from './logins.js';
 
 export interface Places {
   readonly url: string;
@@ -31,6 +33,15 @@ export interface Reckoning {
   /** Rows stored beyond those shown: inserts that the table's window no longer knew. */
   readonly hidden: number;
   /** What is wrong, in words; empty where nothing is. */
+  readonly wrong: readonly string[];
+}
+
+export interface LoginsReport {
+  readonly identities: number;
+  readonly profiles: number;
+  readonly visits: { sent: number; acknowledged: number; counted: number };
+  readonly items: { sent: number; acknowledged: number; listed: number };
+  /** In words; empty where nothing is wrong. */
   readonly wrong: readonly string[];
 }
 
@@ -195,20 +206,89 @@ async function readEvents(clickhouseUrl: string): Promise<{ shown: Map<string, n
 }
 
 /**
- * Finds guests who can no longer read, list and visit. Counts visits of a handle of its own.
+ * Finds identities that can no longer read, list and visit. Counts visits of a handle of its own.
  * @returns what each of them was answered last, in words
  */
-export async function findLockedOut(loads: readonly Book[], places: Places): Promise<string[]> {
+export async function findLockedOut(identities: readonly Identity[], places: Places): Promise<string[]> {
   const lockedOut: string[] = [];
   const ask = asker(places);
-  const probe = async (sessionId: string) => {
-    await ask('GET', visitsPath({ sessionId }, 'probe'));
-    await ask('POST', '/item/list', { identity: { sessionId } });
-    await ask('POST', '/product/visit', { identity: { sessionId }, productHandle: 'probe' });
+  const probe = async (identity: Identity) => {
+    await ask('GET', visitsPath({ ...identity }, 'probe'));
+    await ask('POST', '/item/list', { identity });
+    await ask('POST', '/product/visit', { identity, productHandle: 'probe' });
   };
-  const guests = loads.flatMap(({ visits }) => Array.from(visits.keys(), (key) => key.split(' ')[0] ?? ''));
-  await each([...new Set(guests)], probe, (guest, { message }) =>
-    lockedOut.push(`${guest} is locked out: ${message}`),
+  await each(identities, probe, (identity, { message }) =>
+    lockedOut.push(`${JSON.stringify(identity)} is locked out: ${message}`),
   );
   return lockedOut;
+}
+
+/** Compares what LoginTraffic expects. Call when nothing waits in the stream any more, and no visitor is locked out. */
+export async function checkLogins(
+  profiles: readonly ExpectedProfile[],
+  places: Places,
+): Promise<LoginsReport> {
+  const wrong: string[] = [];
+  const tell = (what: string) => wrong.length < MOST_TOLD && wrong.push(what);
+  const ask = asker(places);
+  const visits = { sent: 0, acknowledged: 0, counted: 0 };
+  const items = { sent: 0, acknowledged: 0, listed: 0 };
+  const profileIds = new Map<string, string>();
+  const profileOfItem = new Map<string, string>();
+  let identities = 0;
+
+  const check = async (profile: ExpectedProfile) => {
+    const names = profile.identities.map((who) => Object.values(who).join());
+    const name = names.join(' = ');
+    const [one] = profile.identities;
+    // All sessions of an unknown customer's profile may have moved on: then no identity names it any more.
+    if (one === undefined) return;
+    identities += profile.identities.length;
+    const read = (who: Identity, productHandle: string) => ask('GET', visitsPath({ ...who }, productHandle));
+
+    const ids = await Promise.all(
+      profile.identities.map(async (who) => String((await read(who, 'h0'))['profileId'])),
+    );
+    const [profileId = ''] = ids;
+    if (new Set(ids).size !== 1) tell(`${name} are of several profiles: ${ids.join(' ')}`);
+    const other = profileIds.get(profileId);
+    if (other !== undefined) tell(`${name} has the profile of ${other}`);
+    profileIds.set(profileId, name);
+
+    for (const handle of HANDLES) {
+      const { sent, acknowledged } = profile.visits.get(handle) ?? { sent: 0, acknowledged: 0 };
+      const count = Number((await read(one, handle))['count']);
+      visits.sent += sent;
+      visits.acknowledged += acknowledged;
+      visits.counted += count;
+      if (!(count >= acknowledged && count <= sent))
+        tell(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
+    }
+
+    const list = (await ask('POST', '/item/list', { identity: one }))['items'] as { productId: string }[];
+    const listed = new Set(list.map(({ productId }) => productId));
+    items.listed += listed.size;
+    for (const productId of listed)
+      if (!profile.items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
+    for (const [productId, { sent, acknowledged }] of profile.items) {
+      items.sent += sent;
+      items.acknowledged += acknowledged;
+      if (acknowledged > 0) profileOfItem.set(productId, profileId);
+      if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
+    }
+  };
+  await each(profiles, check, ({ identities }, { message }) =>
+    tell(`${JSON.stringify(identities)} can't be checked: ${message}`),
+  );
+
+  const eventsByVisitor = await rowsOf<[string, string]>(
+    places.clickhouseUrl,
+    "SELECT product_id, profile_id FROM events_by_visitor WHERE product_id LIKE 'home%'",
+  );
+  for (const [productId, profileId] of eventsByVisitor) {
+    const expected = profileOfItem.get(productId);
+    if (expected !== undefined && expected !== profileId)
+      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
+  }
+  return { identities, profiles: profileIds.size, visits, items, wrong };
 }

@@ -1,5 +1,5 @@
-// `make soak MINUTES=n SEED=s CLUSTER=1`: a shop's traffic, and random faults of all kinds; at the end the
-// check: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. CLUSTER=1: three
+// `make soak MINUTES=n SEED=s CLUSTER=1`: a shop's traffic, people who log in, and random faults of all kinds; at the
+// end the check: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. CLUSTER=1: three
 // masters with a replica each, which take over from each other.
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,8 @@ import { createRandom } from '../../bench/demo/random.js';
 import { tempDir } from '../cli/wishmeter.js';
 import type { Scope } from '../harness/redis.js';
 import { CLUSTER_FAULTS, type Fault, openTargets, SERVER_FAULTS } from './faults.js';
-import { findLockedOut, reconcile } from './reconcile.js';
+import { type Identity, LoginTraffic } from './logins.js';
+import { checkLogins, findLockedOut, reconcile } from './reconcile.js';
 import { redisCluster } from './redis-cluster.js';
 
 /** Two things at once go wrong this often. */
@@ -33,6 +34,7 @@ const { service } = targets;
 
 const end = performance.now() + minutes * 60_000;
 const load = service.load({ seed, connections: 24, restMs: 10 });
+const logins = new LoginTraffic({ caller: load.caller, seed, groups: 12, restMs: 10 });
 const faults = isCluster ? CLUSTER_FAULTS : SERVER_FAULTS;
 const times = new Map<string, number>();
 let exitCode = 1;
@@ -56,17 +58,23 @@ try {
     await load.untilServed();
   }
   await sleep(2_000);
+  await logins.stop();
   await load.stop();
-  const lockedOut = await findLockedOut([load], service);
-  const { wrong, ...reckoning } = await reconcile([load], service);
+  const guests = [...new Set(Array.from(load.visits.keys(), (key) => key.split(' ')[0] as string))];
+  const everybody: Identity[] = guests.map((sessionId) => ({ sessionId }));
+  for (const { identities } of logins.profiles) everybody.push(...identities);
+  const lockedOut = await findLockedOut(everybody, service);
+  const { wrong, ...reckoning } = await reconcile([load, logins], service);
+  const { wrong: wrongLogins, ...loginsReport } = await checkLogins(logins.profiles, service);
   say(`requests  ${load}`);
   for (const [name, n] of [...times].sort()) say(`fault     ${n} × ${name}`);
-  say(JSON.stringify(reckoning));
-  const all = [load.faults, wrong, lockedOut].flat();
+  for (const found of [reckoning, logins.logins, loginsReport]) say(JSON.stringify(found));
+  const all = [load.faults, wrong, wrongLogins, lockedOut].flat();
   for (const what of all) say(`WRONG     ${what}`);
   say(all.length === 0 ? 'Nothing lost, nothing twice, no visitor locked out.' : `${all.length} are wrong.`);
   exitCode = all.length === 0 ? 0 : 1;
 } finally {
+  await logins.stop();
   await load.stop();
   for (const close of closers) await close();
 }

@@ -1,0 +1,108 @@
+// HTTP requests of the fault tests' loads: each answer is counted and judged as it comes.
+
+import { Agent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface CallerSpec {
+  /** Of the service, on this machine. */
+  readonly port: number;
+  /** A secret key. */
+  readonly key: string;
+  readonly connections: number;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly body: string;
+}
+
+type Method = 'GET' | 'POST';
+
+/** A request without an answer for this long counts as hanging. */
+const HANG_MS = 60_000;
+
+export class Caller {
+  /** Answers by status; `none` where the connection broke. */
+  readonly answers: Record<string, number> = {};
+  /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, no answer at all. */
+  readonly faults: string[] = [];
+  /** Milliseconds of the longest wait for an answer. */
+  longestMs = 0;
+
+  readonly #spec: CallerSpec;
+  readonly #agent: Agent;
+
+  constructor(spec: CallerSpec) {
+    this.#spec = spec;
+    // In turn: a connection that rests might be closed by the server at the moment of its next request.
+    this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections, scheduling: 'fifo' });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  fault(what: string): void {
+    if (this.faults.length < 20) this.faults.push(what);
+  }
+
+  /** undefined where the connection broke before an answer. */
+  async call(method: Method, path: string, body?: object, headers = {}): Promise<Answer | undefined> {
+    const began = performance.now();
+    const answer = await this.#exchange(method, path, body, headers);
+    const ms = performance.now() - began;
+    this.longestMs = Math.max(this.longestMs, ms);
+    if (ms > HANG_MS) this.fault(`${method} ${path}: no answer in ${Math.round(ms)} ms`);
+
+    const status = String(answer?.status ?? 'none');
+    this.answers[status] = (this.answers[status] ?? 0) + 1;
+    if (answer !== undefined && answer.status !== 200 && answer.status !== 503)
+      this.fault(`${method} ${path}: ${answer.status} ${answer.body}`);
+    if (answer?.status === 503 && answer.retryAfter === undefined)
+      this.fault(`${method} ${path}: 503 without Retry-After`);
+    // Clients whose request failed do not come back at once.
+    if (status !== '200') await sleep(20);
+    return answer;
+  }
+
+  #exchange(
+    method: Method,
+    path: string,
+    body: object | undefined,
+    headers: object,
+  ): Promise<Answer | undefined> {
+    return new Promise((resolve) => {
+      const failed = () => resolve(undefined);
+      const req = request(
+        `http://127.0.0.1:${this.#spec.port}${path}`,
+        {
+          method,
+          agent: this.#agent,
+          timeout: HANG_MS,
+          headers: { 'content-type': 'application/json', 'x-api-key': this.#spec.key, ...headers },
+        },
+        (res) => {
+          let text = '';
+          res
+            .setEncoding('utf8')
+            .on('data', (part: string) => {
+              text += part;
+            })
+            .on('end', () =>
+              resolve({
+                status: res.statusCode as number,
+                retryAfter: res.headers['retry-after'],
+                body: text,
+              }),
+            )
+            .on('error', failed);
+        },
+      );
+      req
+        .on('error', failed)
+        .on('timeout', () => req.destroy())
+        .end(body && JSON.stringify(body));
+    });
+  }
+}
