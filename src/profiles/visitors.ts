@@ -45,13 +45,15 @@ export class Visitors {
 
   count(request: CountRequest, who: Identity, mayLink: boolean): void {
     request.batch = this.parts.visits;
-    this.#send(request, who, mayLink, () => {
-      const { kind, handle, device } = request;
-      const ask = countAt(this.parts.visits, kind, handle, device);
-      return kind === 'read'
-        ? this.peek(who, mayLink, ask)
-        : this.#enter(who, mayLink, { kind, handle }, ask);
-    });
+    if (!mustLink(who, mayLink)) {
+      this.parts.locations.send(request, onlyName(who));
+      return;
+    }
+    const { kind, handle, device } = request;
+    const ask = countAt(this.parts.visits, kind, handle, device);
+    const counted =
+      kind === 'read' ? this.peek(who, mayLink, ask) : this.#enter(who, mayLink, { kind, handle }, ask);
+    answer(request, counted);
   }
 
   async enter(
@@ -125,32 +127,12 @@ export class Visitors {
   submit(request: EventRequest, who: Identity, mayLink: boolean): void {
     const { recordings } = this.parts;
     request.batch = recordings;
-    this.#send(request, who, mayLink, () =>
-      this.change(
-        who,
-        mayLink,
-        recordAt(recordings, (profileId) => request.encode(profileId)),
-      ),
-    );
-  }
-
-  #send<Answer>(
-    request: LocatedRequest<Answer>,
-    who: Identity,
-    mayLink: boolean,
-    linked: () => Promise<Done<Answer>>,
-  ): void {
     if (!mustLink(who, mayLink)) {
       this.parts.locations.send(request, onlyName(who));
       return;
     }
-    linked().then(
-      ({ profileId, answer }) => {
-        request.profileId = profileId;
-        request.succeeded(answer);
-      },
-      (error) => request.failed(error),
-    );
+    const ask = recordAt(recordings, (profileId) => request.encode(profileId));
+    answer(request, this.change(who, mayLink, ask));
   }
 
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
@@ -245,4 +227,14 @@ export function namesOf({ customerId, sessionId }: BothIds): [customer: string, 
 
 function onlyName({ customerId, sessionId }: Identity): string {
   return customerId !== null ? identityName('c', customerId) : identityName('s', sessionId as string);
+}
+
+function answer<Answer>(request: LocatedRequest<Answer>, done: Promise<Done<Answer>>): void {
+  done.then(
+    ({ profileId, answer }) => {
+      request.profileId = profileId;
+      request.succeeded(answer);
+    },
+    (error) => request.failed(error),
+  );
 }
