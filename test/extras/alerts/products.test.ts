@@ -126,6 +126,21 @@ t.test('with Redis', async (t) => {
     t.equal((await app.send('PUT', '/products', productOf('1', { price: '1.00' }))).status, 401);
   });
 
+  t.test('blank fields are as null, a title is one line, and an item grows by its alert', async (t) => {
+    const who = { sessionId: 'blank' };
+    await app.shop.add(who, { productId: '12', price: '80.00' });
+    const blank = { variantId: '', price: '70.00', compareAt: ' ', currencyCode: '' };
+    const body = { ...productOf('12', blank), productTitle: 'Red\nshoe' };
+    t.match((await app.send('PUT', '/products', body, TRUSTED)).json, { priceDrops: 1 });
+    const row = (await alertsOf(redis, app)).find(({ product_id }) => product_id === '12');
+    t.match(JSON.parse(String(row?.['payload'])), { variantId: null, productTitle: 'Red shoe' });
+    const { profileId } = await app.shop.exported(who);
+    const node = connectTo(t, redis.url);
+    const keys = createKeys(app.prefix);
+    const [item = ''] = await node.hvals(keys.items(profileId));
+    t.equal(await node.hget(keys.profile(profileId), 'itemBytes'), String(Buffer.byteLength(item)));
+  });
+
   t.test('under an Idempotency-Key a repeat is answered as the first time', async (t) => {
     await app.shop.add({ sessionId: 'key' }, { productId: '10', price: '80.00' });
     const ask = (price: string) =>
