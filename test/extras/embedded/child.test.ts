@@ -2,7 +2,7 @@
 // kind of end, and that it does not outlive its parent.
 
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -104,7 +104,7 @@ t.test('a child that dies is started again, and told what it was when it was rea
       return sh(WAIT);
     },
   });
-  const first = child.pid ?? 0;
+  const first = child.pid as number;
   process.kill(first, 'SIGKILL');
   await until('it is ready again', () => child.ready === 2);
   t.not(child.pid, first);
@@ -141,7 +141,7 @@ t.test('stop is SIGKILL after the deadline of that child', async (t) => {
   await child.stop();
   t.match(states.at(-1), { state: 'stopped', killed: true });
   t.notOk(isPatientStopped, 'one with a later deadline runs on');
-  process.kill(patient.pid ?? 0, 'SIGKILL');
+  process.kill(patient.pid as number, 'SIGKILL'); // 0 would be this test and all around it
   await stopping;
 });
 
@@ -210,11 +210,13 @@ t.test('kill -9 of the parent leaves no ClickHouse running after the last query'
   await ask(url, 'CREATE DATABASE wishmeter');
   const last = ask(url, 'SELECT sum(sleepEachRow(1)) FROM numbers(2) SETTINGS max_block_size = 1');
   await until('it runs', async () => (await ask(url, RUNNING)) === '2');
+  await writeFile(join(dir, 'bodies', 'left'), 'rows of a visitor');
   await kill9(parent);
   const next = await startClickHouse({ dir });
   t.equal(await last, '0');
   t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
   await until('it is gone', () => !groupIsAlive(pid));
+  t.same(await readdir(join(dir, 'bodies')), [], 'nor rows of an insert');
   await next.stop();
 });
 
