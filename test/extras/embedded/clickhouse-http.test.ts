@@ -20,6 +20,13 @@ t.test('parameters of requests at the same time are not mixed up', async (t) => 
   );
 });
 
+t.test('parameters arrive as they were', async (t) => {
+  const query_params = { s: "tab\tnewline\nquote'back\\slash {x}", a: ['x', "y'\t"], i: 'system' };
+  const query = 'SELECT {s:String} AS s, {a:Array(String)} AS a, count() > 0 AS i FROM {i:Identifier}.one';
+  const result = await client.query({ query, query_params, format: 'JSONEachRow' });
+  t.strictSame(await result.json(), [{ ...query_params, i: 1 }]);
+});
+
 t.test('a setting counts for its query only', async (t) => {
   const read = "SELECT getSetting('max_block_size'), getSetting('extremes') FORMAT TSV";
   const before = await one(read);
