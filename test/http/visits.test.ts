@@ -225,6 +225,7 @@ eachRedis(t, async (t, redis) => {
     t.ok(bytes <= 200 && bytes > 150, `${bytes} bytes wait`);
     for (const read of ['once', 'and again'])
       t.equal(await app.figure('visits_not_logged_total'), 41 - visits.length, read);
+    t.equal(await app.figure('visits_logged_total'), visits.length);
     t.equal(await app.figure('visit_stream_high_water_bytes'), 200);
     const waiting = (await app.stats()).matchAll(
       /^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm,
