@@ -127,6 +127,19 @@ t.test('one server has nothing of a cluster', (t) => {
   t.end();
 });
 
+t.test('every local table is replicated, and feeds go from local table to local table', (t) => {
+  const [local, feeds] = [/^CREATE TABLE IF NOT EXISTS shop\.\w+_local /, /^CREATE MATERIALIZED/].map(
+    (kind) => all.filter((statement) => kind.test(statement)),
+  ) as [string[], string[]];
+  t.ok(local.length > 5 && feeds.length > 2);
+  for (const statement of local) t.match(statement, /ENGINE = Replicated\w+\('\/clickhouse\/tables\//);
+  for (const feed of feeds) {
+    t.match(feed, / TO shop\.\w+_local AS\b/);
+    t.match(feed, /\nFROM shop\.\w+_local AS /);
+  }
+  t.end();
+});
+
 t.test('rows are spread by what repeats of them have in common', (t) => {
   const keyOf = (table: string) =>
     new RegExp(`Distributed\\(many, shop, ${table}_local, (.*)\\)$`, 'm').exec(all.join('\n'))?.[1];
