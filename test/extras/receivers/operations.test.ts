@@ -103,6 +103,21 @@ t.test(
     t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
   },
 );
+t.test('under an idempotency key a receiver is tested once, and removed once', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const tool = await startTool(t);
+  const { id, secret } = (await app.post('/receivers', { url: tool.url, types: ['add'] }, TRUSTED)).json;
+  tool.secret = secret;
+  const twice = async (method: string, path: string) => {
+    const send = () => app.send(method, path, undefined, { ...TRUSTED, 'idempotency-key': method });
+    const first = await send();
+    t.equal(first.status, 200);
+    t.same((await send()).json, first.json);
+  };
+  await twice('POST', `/receivers/${id}/test`);
+  t.equal(tool.delivered.length, 1);
+  await twice('DELETE', `/receivers/${id}`);
+});
 t.test('at its maxmemory a receiver can be removed, which makes room, and paused', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const deliveries = await openDeliveries(t, redis, app.prefix);
