@@ -96,8 +96,11 @@ eachRedis(t, async (t, redis) => {
     return { locale, identities, shares, visits, items, settings, events: await rowsOfSession(sessionId) };
   }
 
-  for (const { name, method, path, query, body: example, takesKey } of await operationsOf(app)) {
-    if (!takesKey || /^\/(receivers|products)/.test(path)) continue;
+  const keyed = (await operationsOf(app)).filter(
+    ({ path, takesKey }) => takesKey && !/^\/(receivers|products)/.test(path),
+  );
+  t.same(keyed.map(({ name }) => name).sort(), Object.keys(WRITES).sort(), 'all that take a key');
+  for (const { name, method, path, query, body: example } of keyed) {
     const { other: another, meanwhile, crashes } = WRITES[name] as Write;
     /** The example, of a visitor who has visited a product twice, and wishes for it where something is removed. */
     const send = (by: TestApp, sessionId: string, text: string, changes = {}): Promise<Answer> => {
