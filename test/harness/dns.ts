@@ -1,4 +1,4 @@
-// A name server on UDP loopback that knows some names, is silent about others, and says of all else that it does not exist.
+// A name server on UDP loopback that knows some names, is silent about others or fails at them, and says of all else that it does not exist.
 
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -12,9 +12,10 @@ export interface NameServer {
 }
 
 const HEADER = 12;
-const [A, NO_SUCH_NAME] = [1, 3];
+const [A, FAILED, NO_SUCH_NAME] = [1, 2, 3];
+export const SERVFAIL = 'SERVFAIL';
 
-/** @param answers names -> IPv4 address, or null: no answer at all */
+/** @param answers names -> IPv4 address, SERVFAIL, or null: no answer at all */
 export async function startNameServer(
   t: Scope,
   answers: Readonly<Record<string, string | null>>,
@@ -26,9 +27,10 @@ export async function startNameServer(
     asked.push(name);
     const known = answers[name];
     if (known === null) return;
-    const isAddress = known !== undefined && query.readUInt16BE(end) === A;
+    const isAddress = known !== undefined && known !== SERVFAIL && query.readUInt16BE(end) === A;
+    const code = known === undefined ? NO_SUCH_NAME : known === SERVFAIL ? FAILED : 0;
     const reply = Buffer.concat([query.subarray(0, end + 4), isAddress ? addressRecord(known) : Buffer.of()]);
-    reply.writeUInt16BE(0x8180 + (known === undefined ? NO_SUCH_NAME : 0), 2);
+    reply.writeUInt16BE(0x8180 + code, 2);
     reply.writeUInt16BE(isAddress ? 1 : 0, 6);
     // The records that follow the question (EDNS) are not repeated.
     reply.writeUInt32BE(0, 8);

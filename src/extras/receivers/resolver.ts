@@ -24,6 +24,8 @@ const LIMIT_MS = 10_000;
 const QUESTION_MS = 2_000;
 const TRIES = 2;
 const ABSENT = ['ENOTFOUND', 'ENODATA'];
+/** The server of a search domain may fail, while that of the next one answers. */
+const PASSED_OVER = [...ABSENT, 'ESERVFAIL'];
 
 export function createResolve(options: ResolverOptions = {}): Resolve {
   const { hostsFile = '/etc/hosts', resolvConf = '/etc/resolv.conf', servers } = options;
@@ -46,7 +48,8 @@ export function createResolve(options: ResolverOptions = {}): Resolve {
 }
 
 async function firstOf(resolver: Resolver, names: readonly string[]): Promise<LookupAddress[]> {
-  for (const [i, name] of names.entries()) {
+  const failures: NodeJS.ErrnoException[] = [];
+  for (const name of names) {
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
     const found = answers.flatMap((answer, n) =>
       answer.status === 'fulfilled'
@@ -54,12 +57,11 @@ async function firstOf(resolver: Resolver, names: readonly string[]): Promise<Lo
         : [],
     );
     if (found.length > 0) return found;
-    const failure = answers.find((one) => one.status === 'rejected' && !ABSENT.includes(one.reason.code));
-    const isLast = i === names.length - 1;
-    if (failure?.status === 'rejected') throw failure.reason;
-    if (isLast && answers[0].status === 'rejected') throw answers[0].reason;
+    const reasons = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
+    failures.push(...reasons);
+    if (reasons.some(({ code }) => !PASSED_OVER.includes(code))) break;
   }
-  return [];
+  throw failures.find(({ code = '' }) => !ABSENT.includes(code)) ?? failures[0];
 }
 
 function read(file: string): string[] {

@@ -9,7 +9,7 @@ import { Addresses, isPublic } from '../../../src/extras/receivers/address.js';
 import { deliver, openReceivers } from '../../../src/extras/receivers/deliver.js';
 import { post } from '../../../src/extras/receivers/post.js';
 import { createResolve, type Resolve } from '../../../src/extras/receivers/resolver.js';
-import { startNameServer } from '../../harness/dns.js';
+import { SERVFAIL, startNameServer } from '../../harness/dns.js';
 import { startTestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
 import { openDeliveries, startTool } from './fixtures.js';
@@ -182,6 +182,8 @@ t.test('short names are asked for under the search list, long ones first as they
     'n8n.tools.svc': '127.0.0.1',
     'a.b': '127.0.0.2',
     'a.b.tools.svc': '127.0.0.3',
+    'a.b.corp': SERVFAIL,
+    'broken.corp': SERVFAIL,
   });
   const found = async (conf: string, name: string) => {
     dns.asked.length = 0;
@@ -197,6 +199,13 @@ t.test('short names are asked for under the search list, long ones first as they
     ['a.b.svc', 'a.b.tools.svc'],
   ]);
   t.same(await found(search, 'a.b.'), ['127.0.0.2', ['a.b']]);
+  const corp = 'search corp\noptions ndots:5\n';
+  t.same(
+    await found(corp, 'a.b'),
+    ['127.0.0.2', ['a.b.corp', 'a.b']],
+    'a domain whose server fails is passed over',
+  );
+  await t.rejects(found(corp, 'broken'), { code: 'ESERVFAIL' });
   await t.rejects(found(search, 'nobody'), { code: 'ENOTFOUND' });
   await t.rejects(found('', 'n8n'), { code: 'ENOTFOUND' });
 });
