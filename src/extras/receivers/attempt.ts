@@ -33,12 +33,15 @@ export interface AttemptSpec {
 
 const NOT_AN_EVENT: Resolution = { outcome: 'dead', why: 'not the line of an event' };
 
-/** @throws Redis's errors: the delivery is due again when its lease ends */
+/**
+ * @returns why the receiver must be disabled, or undefined
+ * @throws Redis's errors: the delivery is due again when its lease ends
+ */
 export async function attempt(
   spec: AttemptSpec,
   receiver: Receiver,
   { id, attempts, line: text }: Taken,
-): Promise<void> {
+): Promise<string | undefined> {
   const line = parseLine(text);
   const outcome = line && (await send(spec, receiver, line));
   const resolution = line ? resolutionOf(outcome, attempts + 1, spec.retriesMs) : NOT_AN_EVENT;
@@ -48,14 +51,10 @@ export async function attempt(
       { receiver: receiver.id, event: line?.event_id, why: resolution.why },
       'a delivery failed for good and is a dead letter',
     );
-  if (outcome?.status === GONE) await disable(spec, receiver, 'it answered 410');
-  else if (failingSince > 0 && Date.now() - failingSince > FAILING_MS)
-    await disable(spec, receiver, 'no delivery succeeded for five days');
-}
-
-async function disable({ receivers, log }: AttemptSpec, { id }: Receiver, why: string): Promise<void> {
-  await receivers.change(id, { isEnabled: false, disabledWhy: why });
-  log.error({ receiver: id, why }, 'a receiver is disabled: it is sent nothing until it is resumed');
+  if (outcome?.status === GONE) return 'it answered 410';
+  if (failingSince > 0 && Date.now() - failingSince > FAILING_MS)
+    return 'no delivery succeeded for five days';
+  return undefined;
 }
 
 /** @returns undefined if the visitor was erased */

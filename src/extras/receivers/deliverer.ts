@@ -48,12 +48,16 @@ async function deliverTo(spec: AttemptSpec, id: string, closing: AbortSignal): P
   const { receivers } = spec;
   const log = spec.log.child({ receiver: id });
   const inFlight = new Set<Promise<void>>();
+  let disabledWhy: string | undefined;
   try {
-    while (!closing.aborted) {
+    while (!closing.aborted && disabledWhy === undefined) {
       const receiver = await receivers.find(id);
       if (!receiver?.isEnabled) break;
       for (const taken of await receivers.queue(id).take(MAX_CONCURRENT - inFlight.size, LEASE_MS)) {
         const sent = attempt(spec, receiver, taken)
+          .then((why) => {
+            disabledWhy ??= why;
+          })
           .catch((error) => {
             log.warn({ err: error }, 'Redis failed: a delivery is due again when its lease ends');
           })
@@ -62,9 +66,12 @@ async function deliverTo(spec: AttemptSpec, id: string, closing: AbortSignal): P
       }
       await Promise.race([...inFlight, sleep(POLL_MS)]);
     }
+    await Promise.all(inFlight);
+    if (disabledWhy === undefined || (await receivers.find(id)) === undefined) return;
+    await receivers.change(id, { isEnabled: false, disabledWhy });
+    log.error({ why: disabledWhy }, 'a receiver is disabled: it is sent nothing until it is resumed');
   } catch (error) {
     log.warn({ err: error }, 'deliveries to a receiver stopped and will go on');
-    await pause(RETRY_MS, closing);
+    await Promise.all([...inFlight, pause(RETRY_MS, closing)]);
   }
-  await Promise.all(inFlight);
 }

@@ -600,6 +600,29 @@ t.test('what is logged has no secret, no signature and no visitor', async (t) =>
   t.notMatch(lines.join(''), /v1,|sLogged|s-1/);
 });
 
+t.test('many answers of 410 disable a receiver once, and none after it is resumed', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const { receivers } = deliveries;
+  const answers: (() => void)[] = [];
+  tool.answer = (res) => void answers.push(() => res.writeHead(410).end());
+  const disabled: string[] = [];
+  const log = pino({}, { write: (line) => void (line.includes('is disabled') && disabled.push(line)) });
+  await deliveries.send(...Array.from({ length: 8 }, () => ({})));
+  deliveries.deliverer({ log });
+  await until('all are under way', () => answers.length === 8);
+  for (const answer of answers.slice(0, 7)) answer();
+  await until('seven are answered', async () => (await deliveries.status()).failures === 7);
+  await receivers.change(id, { isEnabled: true });
+  tool.answer = (res) => void res.end();
+  answers[7]?.();
+  await until('it is disabled', () => disabled.length > 0);
+  await receivers.change(id, { isEnabled: true });
+  await deliveries.settled();
+  t.equal(disabled.length, 1);
+  t.ok((await receivers.get(id)).isEnabled);
+});
+
 t.test('that Redis is away is logged once, and once that it is back', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   await deliveries.receiver(tool);
