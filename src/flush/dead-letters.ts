@@ -51,23 +51,18 @@ export async function retryDeadLetters(
   stream: number,
   ids: readonly string[],
 ): Promise<number> {
-  const found: { readonly id: string; readonly line: Buffer }[] = [];
+  const [events, state] = [keys.events(stream), keys.eventsState(stream)];
+  let retried = 0;
+  // One at a time, because an erasure may drop a letter at any moment.
   for (const id of ids) {
     const [[, fields] = []] = await redis.xrangeBuffer(keys.eventsDead(stream), id, id);
     const line = fields && field(fields, 'line');
-    if (line !== undefined) found.push({ id, line });
+    if (line === undefined) continue;
+    const args = [...UNNUMBERED, NO_LIMIT, 1, Buffer.concat([line, NEWLINE])];
+    await runScript(redis, APPEND, [events, events, state], args);
+    retried += await dropDeadLetters(redis, keys, stream, [id]);
   }
-  if (found.length === 0) return 0;
-  const lines = found.flatMap(({ line }) => [line, NEWLINE]);
-  const [events, state] = [keys.events(stream), keys.eventsState(stream)];
-  const args = [...UNNUMBERED, NO_LIMIT, found.length, Buffer.concat(lines)];
-  await runScript(redis, APPEND, [events, events, state], args);
-  return dropDeadLetters(
-    redis,
-    keys,
-    stream,
-    found.map(({ id }) => id),
-  );
+  return retried;
 }
 
 export async function dropDeadLetters(

@@ -5,7 +5,6 @@ import { randomUUID } from 'node:crypto';
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
-import { repeat } from '../repeat.js';
 import type { Refused } from './insert-lines.js';
 import { type Batch, type Bounds, collectBatch, PAGE_BYTES, type StreamEntry } from './reader.js';
 
@@ -102,8 +101,8 @@ export class StreamGroup {
       return undefined;
     }
     this.#batches++;
-    const stopTouching = repeat(this.#abandonedMs / 4, () => this.#touch(consumer));
-    const release = () => void stopTouching();
+    const touching = setInterval(() => this.#touch(consumer), this.#abandonedMs / 4).unref();
+    const release = () => clearInterval(touching);
     return { ...batch, consumer, wasAbandoned, isFull: batch.isFull || wasAbandoned, release };
   }
 

@@ -14,6 +14,7 @@ import type { Keys, StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 import { repeat } from '../repeat.js';
+import { together } from '../together.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
 import { isErased, readErasures } from './erasures.js';
 import { erasureMetrics } from './metrics.js';
@@ -55,8 +56,9 @@ export async function eraseWaiting(spec: EraserSpec, inFlightMs = IN_FLIGHT_MS):
       await eraseRows(clickhouse, page, cluster);
       if (failures.length > 0) continue;
       // Keeps erasures that have changed since they were read.
-      for (const [what, held] of page)
-        await runScript(redis, FORGET, [keys.erasures], [NO_LIMIT, what, held, '', NO_LIMIT]);
+      const forget = ([what, held]: readonly [string, string]) =>
+        runScript(redis, FORGET, [keys.erasures], [NO_LIMIT, what, held, '', NO_LIMIT]);
+      await together([...page].map(forget));
       done.push(...page.keys());
     } catch (error) {
       failures.push(error);

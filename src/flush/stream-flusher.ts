@@ -55,7 +55,7 @@ export async function flushStream(stream: FlushedStream, { drain, abort }: EndSi
     await pause(intervalMs - (performance.now() - began), drain);
     next = read();
   }
-  (await next)?.release();
+  void next.then((batch) => batch?.release());
 }
 
 /** Never throws: a batch that fails for good stays pending. */
@@ -99,10 +99,11 @@ async function insert(
     const fault = blame(error);
     stream.metrics.insertErrors.inc({ blame: fault });
     const code = errorCode(error);
+    const reason = (error as Error).message.slice(0, REASON_LENGTH);
     // ClickHouse reads all lines before it stores any.
-    if (fault === 'data') return { code, reason: (error as Error).message.slice(0, REASON_LENGTH) };
-    // Its text may quote a line.
-    throw code === 0 ? error : new Error(`ClickHouse failed with code ${code}`);
+    if (fault === 'data') return { code, reason };
+    // A text with a code may quote a line.
+    throw new Error(`ClickHouse failed: ${code === 0 ? reason : `code ${code}`}`);
   }
 }
 

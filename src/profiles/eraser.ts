@@ -13,7 +13,7 @@ import type { Emails } from './emails.js';
 import type { LinkedEraser, OnErasing } from './linked-eraser.js';
 import { type Link, type Links, linkTo } from './links.js';
 import type { NamedVisitor } from './named-visitor.js';
-import { queueRows } from './queued-rows.js';
+import { queueRows, untilLaterRows } from './queued-rows.js';
 import type { Redirects } from './redirects.js';
 
 const ERASE_GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
@@ -60,6 +60,8 @@ export class Eraser {
       // Also erases rows under this id, unless it was linked concurrently: then it is another visitor's.
       if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
     }
+    // What the visitor sends after the answer stays.
+    await untilLaterRows(this.parts.store);
     return erased;
   }
 

@@ -6,7 +6,6 @@ import type { Store } from '../redis/store.js';
 
 const ERASURES = loadScript('profiles/queueErasures');
 const PAGE_SIZE = 100;
-/** Limits the wait if this server's clock is far behind Redis's. */
 const MAX_WAIT_MS = 100;
 
 /**
@@ -22,7 +21,11 @@ export async function queueRows(store: Store, what: readonly string[], at?: numb
     const args = [until, ageMs, ...what.slice(i, i + PAGE_SIZE)];
     await store.change(ERASURES, [store.keys.erasures], args);
   }
-  // A visitor who returns after this call has later rows, which stay.
-  const limit = performance.now() + MAX_WAIT_MS;
-  while (Date.now() <= until && performance.now() < limit) await sleep(1);
+}
+
+/** Waits until new rows are later than those queued before, unless this server's clock is behind by MAX_WAIT_MS. */
+export async function untilLaterRows(store: Store): Promise<void> {
+  const now = performance.now();
+  const queued = Math.max(Math.ceil(store.timeAt(undefined, now)), Date.now());
+  while (Date.now() <= queued && performance.now() < now + MAX_WAIT_MS) await sleep(1);
 }
