@@ -112,7 +112,9 @@ t.test('with Redis', async (t) => {
       '/variants/1/price',
       '/variants/1/variantId',
     );
-    const fitting = { variantId: '1', price: '1.00', inventoryAvailable: true };
+    const variantId = 'gid://shopify/ProductVariant/50000000000001';
+    const prices = { price: '10000.00', compareAt: '10000.00', currencyCode: 'EUR' };
+    const fitting = { variantId, ...prices, inventoryAvailable: true };
     for (const [body, paths] of [
       [wrong, faults],
       [{ ...productOf('1'), variants: [] }, ['/variants']],
