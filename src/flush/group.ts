@@ -1,5 +1,5 @@
 // The consumer group of one stream. Each batch has a consumer of its own, which its flusher touches. Any flusher claims
-// the entries of a consumer that was idle. So holding a batch takes one command at a time, not one for each entry.
+// the entries of a consumer that was idle.
 
 import { randomUUID } from 'node:crypto';
 import type { RedisClient } from '../redis/client.js';

@@ -19,7 +19,7 @@ export class ProductLimit {
     const products = new Set<string>();
     for (const key of counts)
       for (const product of (await readHash(this.store, key)).keys()) products.add(product);
-    // If the identity was linked meanwhile, this field has the link.
+    // If the identity has been linked since, this field has the link.
     products.delete('');
     if (!products.has(handle) && products.size >= this.maxProducts)
       throw new ServiceError('too_many_products');

@@ -24,8 +24,7 @@ export function banner(facts: BannerFacts): string {
   const visit = '{"identity":{"sessionId":"s-1","device":"desktop"},"productHandle":"red-shoe"}';
   const event =
     '{"identity":{"sessionId":"s-1","device":"desktop"},"type":"add","payload":{"productId":"1001","source":"pdp"}}';
-  // The printed `sql` command has DATA_DIR unless it is the default, else CLICKHOUSE_PORT unless that is the default:
-  // other users may not read the data folder.
+  // `sql` finds the service by DATA_DIR, or by the port if the folder is the default. Defaults are left out.
   const ports = [undefined, Number(CLICKHOUSE_PORT.fallback)];
   const port = ports.includes(clickhousePort) ? '' : `CLICKHOUSE_PORT=${clickhousePort} `;
   const where = folder === DATA_DIR.fallback ? port : `DATA_DIR=${quoted(resolve(folder))} `;
