@@ -40,8 +40,8 @@ export async function listDeadLetters(
 }
 
 /**
- * Appends lines again, also above the high-water mark, because they were accepted before. A letter is dropped after its
- * line is appended, so an interrupted retry may append the line twice.
+ * Appends lines again, also above the high-water mark, because they were accepted before. An interrupted retry may
+ * append a line twice.
  *
  * @returns the number of lines
  */
