@@ -51,27 +51,24 @@ const SHOWN = [
   { day: two, product_handle: 'shoe', n: '1' },
 ];
 
-t.test(
-  'a day is totalled once it is over and quiet, and its totals stay when its visits are gone',
-  async (t) => {
-    const { own } = await emptied(t);
-    await insertVisits(own, THREE);
-    await own.insert({
-      table: 'visits_stored',
-      values: [{ occurred_at: Date.now() + 2 * 86_400_000, profile_id: 'a', product_handle: 'young' }],
-      format: 'JSONEachRow',
-    });
-    t.same(await totalDays(own, Date.now()), [], 'visits came in just now');
-    const shown = await perDay(own);
-    t.same(shown.slice(0, 2), SHOWN);
-    t.equal(shown.length, 3);
-    t.same(await totalDays(own, Date.now() + QUIET_MS + 1_000), [one, two], 'the third day is not over');
-    t.same(await perDay(own), shown);
-    t.same(await totalDays(own, Date.now() + QUIET_MS + 1_000), [], 'once');
-    await own.command({ query: `TRUNCATE TABLE visits_stored` });
-    t.same(await perDay(own), SHOWN, 'those of closed days');
-  },
-);
+t.test('a day is totalled once it is over and quiet; its totals outlive its visits', async (t) => {
+  const { own } = await emptied(t);
+  await insertVisits(own, THREE);
+  await own.insert({
+    table: 'visits_stored',
+    values: [{ occurred_at: Date.now() + 2 * 86_400_000, profile_id: 'a', product_handle: 'young' }],
+    format: 'JSONEachRow',
+  });
+  t.same(await totalDays(own, Date.now()), [], 'visits came in just now');
+  const shown = await perDay(own);
+  t.same(shown.slice(0, 2), SHOWN);
+  t.equal(shown.length, 3);
+  t.same(await totalDays(own, Date.now() + QUIET_MS + 1_000), [one, two], 'the third day is not over');
+  t.same(await perDay(own), shown);
+  t.same(await totalDays(own, Date.now() + QUIET_MS + 1_000), [], 'once');
+  await own.command({ query: `TRUNCATE TABLE visits_stored` });
+  t.same(await perDay(own), SHOWN, 'those of closed days');
+});
 
 t.test('the sum of visits is the same in every daily view, of open and of closed days', async (t) => {
   const { own } = await emptied(t);
@@ -129,20 +126,17 @@ t.test('a late visit is in the answer at once, and one that comes twice counts o
   t.same(await visitors(own), '3');
 });
 
-t.test(
-  'totals of two processes, and those that broke off before the day was closed, count nothing twice',
-  async (t) => {
-    const { own } = await emptied(t);
-    await insertVisits(own, THREE);
-    const now = later();
-    await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
-    t.same(await perDay(own), SHOWN);
-    t.same(await visitors(own), '2');
-    await touchDays(own, 'now64(3)');
-    t.same(await perDay(own), SHOWN);
-    t.same(await visitors(own), '2');
-  },
-);
+t.test('totals of two processes, and those that broke off, count nothing twice', async (t) => {
+  const { own } = await emptied(t);
+  await insertVisits(own, THREE);
+  const now = later();
+  await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
+  t.same(await perDay(own), SHOWN);
+  t.same(await visitors(own), '2');
+  await touchDays(own, 'now64(3)');
+  t.same(await perDay(own), SHOWN);
+  t.same(await visitors(own), '2');
+});
 
 t.test('visitors who sign in within a week become one with the guest that they were', async (t) => {
   const { own } = await emptied(t);
@@ -248,50 +242,47 @@ t.test('another SHOP_TIMEZONE and a lower VISIT_RETENTION_DAYS at once lose no t
 
 const DAY_MS = 86_400_000;
 
-t.test(
-  'days are those of SHOP_TIMEZONE, open and closed, and totals of another zone are not used',
-  async (t) => {
-    const { own } = await emptied(t);
-    const visit = (time: string, line: number) => ({
-      ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, line },
-      ...{ profile_id: 'a', product_handle: 'hat', device: '' },
-    });
-    // In Berlin a day of 23 hours begins at 23:00 of the 29th, and the day after it at 22:00.
-    // In India one begins at 18:30.
-    const times = [
-      ...['29 22:59:59.999', '29 23:00:00.000', '30 21:59:59.999', '30 22:00:00.000'],
-      '31 18:45:00.000',
-    ];
-    await own.insert({ table: 'visits_stored', values: times.map(visit), format: 'JSONEachRow' });
-    const days = async (expected: Readonly<Record<string, string>>, state: string) => {
-      for (const view of ['visits_per_day', 'visitors_per_day', 'shop_visitors_per_day']) {
-        const query = `SELECT toString(day) AS day, sum(visits) AS n FROM ${view} GROUP BY day ORDER BY day`;
-        const rows = await ask<{ day: string; n: string }>(query, own);
-        t.same(Object.fromEntries(rows.map(({ day, n }) => [day, n])), expected, `${view}, ${state}`);
-      }
-    };
-    const ofUtc = { '2025-03-29': '2', '2025-03-30': '2', '2025-03-31': '1' };
-    const ofBerlin = { '2025-03-29': '1', '2025-03-30': '2', '2025-03-31': '2' };
-    const ofIndia = { '2025-03-30': '2', '2025-03-31': '2', '2025-04-01': '1' };
-    const within = (timeZone: string) => inTimeZone(t, own, timeZone, PER_DAY);
-    await totalDays(own, later());
-    await days(ofUtc, 'closed in UTC');
-    await within('Europe/Berlin');
-    await days(ofBerlin, 'open');
-    t.same(await totalDays(own, later(), { timeZone: 'Europe/Berlin' }), Object.keys(ofBerlin));
-    await days(ofBerlin, 'closed in Berlin');
-    await within('Asia/Kolkata');
-    await days(ofIndia, 'open');
-    t.same(await totalDays(own, later(), { timeZone: 'Asia/Kolkata' }), Object.keys(ofIndia));
-    await days(ofIndia, 'closed in India');
-    await within('Europe/Berlin');
-    await days(ofBerlin, 'closed in Berlin before');
-    await totalDays(own, later(), { timeZone: 'Europe/Berlin', keptDays: 40 });
-    await own.command({ query: 'TRUNCATE TABLE visits_stored' });
-    await within('UTC');
-    await days(ofBerlin, 'sealed in Berlin: its visits are gone');
-  },
-);
+t.test('days are those of SHOP_TIMEZONE; totals of another zone are not used', async (t) => {
+  const { own } = await emptied(t);
+  const visit = (time: string, line: number) => ({
+    ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, line },
+    ...{ profile_id: 'a', product_handle: 'hat', device: '' },
+  });
+  // In Berlin a day of 23 hours begins at 23:00 of the 29th, and the day after it at 22:00.
+  // In India one begins at 18:30.
+  const times = [
+    ...['29 22:59:59.999', '29 23:00:00.000', '30 21:59:59.999', '30 22:00:00.000'],
+    '31 18:45:00.000',
+  ];
+  await own.insert({ table: 'visits_stored', values: times.map(visit), format: 'JSONEachRow' });
+  const days = async (expected: Readonly<Record<string, string>>, state: string) => {
+    for (const view of ['visits_per_day', 'visitors_per_day', 'shop_visitors_per_day']) {
+      const query = `SELECT toString(day) AS day, sum(visits) AS n FROM ${view} GROUP BY day ORDER BY day`;
+      const rows = await ask<{ day: string; n: string }>(query, own);
+      t.same(Object.fromEntries(rows.map(({ day, n }) => [day, n])), expected, `${view}, ${state}`);
+    }
+  };
+  const ofUtc = { '2025-03-29': '2', '2025-03-30': '2', '2025-03-31': '1' };
+  const ofBerlin = { '2025-03-29': '1', '2025-03-30': '2', '2025-03-31': '2' };
+  const ofIndia = { '2025-03-30': '2', '2025-03-31': '2', '2025-04-01': '1' };
+  const within = (timeZone: string) => inTimeZone(t, own, timeZone, PER_DAY);
+  await totalDays(own, later());
+  await days(ofUtc, 'closed in UTC');
+  await within('Europe/Berlin');
+  await days(ofBerlin, 'open');
+  t.same(await totalDays(own, later(), { timeZone: 'Europe/Berlin' }), Object.keys(ofBerlin));
+  await days(ofBerlin, 'closed in Berlin');
+  await within('Asia/Kolkata');
+  await days(ofIndia, 'open');
+  t.same(await totalDays(own, later(), { timeZone: 'Asia/Kolkata' }), Object.keys(ofIndia));
+  await days(ofIndia, 'closed in India');
+  await within('Europe/Berlin');
+  await days(ofBerlin, 'closed in Berlin before');
+  await totalDays(own, later(), { timeZone: 'Europe/Berlin', keptDays: 40 });
+  await own.command({ query: 'TRUNCATE TABLE visits_stored' });
+  await within('UTC');
+  await days(ofBerlin, 'sealed in Berlin: its visits are gone');
+});
 
 t.test('VISIT_RETENTION_DAYS takes what is older, also when it gets shorter; totals stay', async (t) => {
   const { own } = await emptied(t);

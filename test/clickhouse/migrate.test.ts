@@ -24,39 +24,30 @@ t.test('a migration that broke off is finished by the next start', async (t) => 
   t.same(await migrate(client, database, { given: [first, ...others] }), names);
 });
 
-t.test(
-  'a database that is newer than the program, or has another text of a migration, is refused',
-  async (t) => {
-    const { database } = await emptied(t);
-    const all = loadMigrations();
-    for (const [given, message] of [
-      [all.slice(0, -1), /has schema \d+, and this program knows \d+/],
-      [
-        all.map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m)),
-        /001_schema has changed/,
-      ],
-    ] as const)
-      await t.rejects(migrate(client, database, { given }), { constructor: StartupError, message });
-  },
-);
+t.test('a database newer than the program, or with a changed migration, is refused', async (t) => {
+  const { database } = await emptied(t);
+  const all = loadMigrations();
+  for (const [given, message] of [
+    [all.slice(0, -1), /has schema \d+, and this program knows \d+/],
+    [all.map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m)), /001_schema has changed/],
+  ] as const)
+    await t.rejects(migrate(client, database, { given }), { constructor: StartupError, message });
+});
 
-t.test(
-  'a view that is missing or was changed by hand is put back, and one of a user is left alone',
-  async (t) => {
-    const { database, own } = await emptied(t);
-    const shown = () =>
-      ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name", own);
-    const before = await shown();
-    await own.command({ query: 'DROP VIEW most_wished' });
-    await own.command({ query: 'CREATE OR REPLACE VIEW visits AS SELECT 1 AS mine' });
-    await own.command({ query: 'CREATE OR REPLACE VIEW events AS SELECT * FROM events_stored' });
-    await own.command({ query: 'CREATE VIEW my_own AS SELECT count() AS n FROM events' });
-    t.same(await migrate(client, database), []);
-    t.same(await ask('SELECT * FROM my_own', own), [{ n: '0' }]);
-    await own.command({ query: 'DROP VIEW my_own' });
-    t.same(await shown(), before);
-  },
-);
+t.test("a missing or changed view is put back, and a user's own is left alone", async (t) => {
+  const { database, own } = await emptied(t);
+  const shown = () =>
+    ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name", own);
+  const before = await shown();
+  await own.command({ query: 'DROP VIEW most_wished' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW visits AS SELECT 1 AS mine' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW events AS SELECT * FROM events_stored' });
+  await own.command({ query: 'CREATE VIEW my_own AS SELECT count() AS n FROM events' });
+  t.same(await migrate(client, database), []);
+  t.same(await ask('SELECT * FROM my_own', own), [{ n: '0' }]);
+  await own.command({ query: 'DROP VIEW my_own' });
+  t.same(await shown(), before);
+});
 
 t.test('after an upgrade a view that has all columns of another one has the new ones, too', async (t) => {
   const { database, own } = await emptied(t);
@@ -105,20 +96,17 @@ t.test('every view says what it answers', async (t) => {
 const all = loadMigrations().flatMap(({ sql }) => statementsOf(sql, 'shop', 'many'));
 const views = loadViews().flatMap(({ sql }) => statementsOf(sql, 'shop', 'many'));
 
-t.test(
-  'ClickHouse parses each statement of the migrations and each view, and all are for the cluster',
-  async (t) => {
-    for (const statement of [...all, ...views]) {
-      const answer = await client.query({
-        query: 'SELECT formatQuery({statement: String}) AS parsed',
-        query_params: { statement },
-        format: 'JSONEachRow',
-      });
-      const [row] = await answer.json<{ parsed: string }>();
-      t.match(row?.parsed, /ON CLUSTER many/, statement);
-    }
-  },
-);
+t.test('ClickHouse parses every statement of the schema, each for the cluster', async (t) => {
+  for (const statement of [...all, ...views]) {
+    const answer = await client.query({
+      query: 'SELECT formatQuery({statement: String}) AS parsed',
+      query_params: { statement },
+      format: 'JSONEachRow',
+    });
+    const [row] = await answer.json<{ parsed: string }>();
+    t.match(row?.parsed, /ON CLUSTER many/, statement);
+  }
+});
 
 t.test('one server has nothing of a cluster', (t) => {
   for (const { sql } of [...loadMigrations(), ...loadViews()])
@@ -177,13 +165,10 @@ t.test('an insert is acknowledged when the shards have it', (t) => {
   t.end();
 });
 
-t.test(
-  '`start` with a ClickHouse of its own has no cluster, and says so before it starts anything',
-  async (t) => {
-    const config = readConfig({ CLICKHOUSE_CLUSTER: 'many' });
-    await t.rejects(startProcesses(config, {} as never, {} as never), {
-      constructor: StartupError,
-      message: /needs CLICKHOUSE_URL/,
-    });
-  },
-);
+t.test('`start` with its own ClickHouse refuses a cluster before it starts anything', async (t) => {
+  const config = readConfig({ CLICKHOUSE_CLUSTER: 'many' });
+  await t.rejects(startProcesses(config, {} as never, {} as never), {
+    constructor: StartupError,
+    message: /needs CLICKHOUSE_URL/,
+  });
+});

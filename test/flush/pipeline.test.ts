@@ -63,29 +63,26 @@ t.test("serve's clock is set back an hour: ids are unique, the order is that of 
   t.equal(new Set(lines.map(({ event_id }) => event_id)).size, times);
   t.ok(lines[times / 2].occurred_at < lines[times / 2 - 1].occurred_at, 'the clock was set back');
 });
-t.test(
-  "Redis's clock is set back an hour: entries go on after the last, and each is there once",
-  async (t) => {
-    const pipeline = await pipelines.fresh();
-    const stream = pipeline.keys.events(0);
-    await appendEvents(redis, pipeline.keys, 0, eventRows(1));
-    // What a clock that was an hour ahead leaves behind.
-    const ahead = Date.now() + HOUR_MS;
-    await redis.call('XSETID', stream, `${ahead}-0`);
-    for (let n = 0; n < 10; n++) await appendEvents(redis, pipeline.keys, 0, eventRows(1));
-    const ids = (await redis.xrange(stream, '-', '+')).map(([id]) => id);
-    t.same(
-      ids.slice(1),
-      Array.from({ length: 10 }, (_, n) => `${ahead}-${n + 1}`),
-    );
-    const flusher = pipeline.flusher();
-    await pipeline.drained();
-    await appendEvents(redis, pipeline.keys, 0, eventRows(1));
-    await pipeline.drained();
-    await flusher.close();
-    t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
-  },
-);
+t.test("Redis's clock is set back an hour: entries go on after the last, each once", async (t) => {
+  const pipeline = await pipelines.fresh();
+  const stream = pipeline.keys.events(0);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(1));
+  // What a clock that was an hour ahead leaves behind.
+  const ahead = Date.now() + HOUR_MS;
+  await redis.call('XSETID', stream, `${ahead}-0`);
+  for (let n = 0; n < 10; n++) await appendEvents(redis, pipeline.keys, 0, eventRows(1));
+  const ids = (await redis.xrange(stream, '-', '+')).map(([id]) => id);
+  t.same(
+    ids.slice(1),
+    Array.from({ length: 10 }, (_, n) => `${ahead}-${n + 1}`),
+  );
+  const flusher = pipeline.flusher();
+  await pipeline.drained();
+  await appendEvents(redis, pipeline.keys, 0, eventRows(1));
+  await pipeline.drained();
+  await flusher.close();
+  t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
+});
 t.test('an entry that is not ours leaves the stream as a dead letter and holds up nothing', async (t) => {
   const pipeline = await pipelines.fresh();
   await redis.xadd(pipeline.keys.events(0), '*', 'hello', 'world');
@@ -295,21 +292,18 @@ t.test('a bad line of a visit is the only dead letter, and sent again it keeps i
   ]);
 });
 for (const forward of [false, true])
-  t.test(
-    `visits: an insert whose answer is lost, ${forward ? 'and not its rows' : 'and its rows'}: each is shown once`,
-    async (t) => {
-      const pipeline = await pipelines.fresh();
-      const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
-      for (let i = 0; i < 10; i++) await appendVisits(pipeline, visitLines(20, i));
-      proxy.spoil({ forward, answer: 'nothing: the connection closes' });
-      const flusher = pipeline.flusher({ clickhouse });
-      await visitsDrained(pipeline);
-      await flusher.close();
-      t.equal(proxy.inserts, 2);
-      t.equal(await shown(pipeline), 200);
-    },
-  );
+  t.test(`visits: an answer is lost, rows ${forward ? 'stored' : 'lost'}: each is shown once`, async (t) => {
+    const pipeline = await pipelines.fresh();
+    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+    for (let i = 0; i < 10; i++) await appendVisits(pipeline, visitLines(20, i));
+    proxy.spoil({ forward, answer: 'nothing: the connection closes' });
+    const flusher = pipeline.flusher({ clickhouse });
+    await visitsDrained(pipeline);
+    await flusher.close();
+    t.equal(proxy.inserts, 2);
+    t.equal(await shown(pipeline), 200);
+  });
 t.test("an erased visitor's rows are left out of a batch that is tried again", async (t) => {
   const pipeline = await pipelines.fresh();
   await appendVisits(pipeline, visitLines(5));
@@ -365,65 +359,59 @@ t.test('both batches of a flusher that gave up are claimed, although its process
   await next.close();
   t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
 });
-t.test(
-  'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
-  async (t) => {
-    const pipeline = await pipelines.fresh();
-    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
-    for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
-    const env = { VISIT_LOG_HIGH_WATER: '20000' };
-    const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
-    const flusher = pipeline.flusher({ clickhouse });
-    let counted = 0;
-    while (proxy.waiting > 0) {
-      const visits = Array.from({ length: 100 }, (_, i) => ({
-        identity: { sessionId: `away${i}` },
-        productHandle: `p${counted % 100}`,
-      }));
-      const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
-      for (const { count } of json.results) t.ok(count > 0);
-      counted += json.results.length;
-    }
-    await visitsDrained(pipeline);
-    await flusher.close();
-    const missed = /^wishmeter_visits_not_logged_total (\d+)$/m.exec(await app.stats())?.[1];
-    t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
-    t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
-  },
-);
-t.test(
-  'a metric that can not be collected is a 500 that is logged, and the next scrape is answered',
-  async (t) => {
-    const registry = new Registry();
-    let fails = true;
-    new Gauge({
-      name: 'moody',
-      help: 'fails at first',
-      registers: [registry],
-      async collect() {
-        if (fails) throw new Error('not now');
-        this.set(1);
-      },
-    });
-    const lines: string[] = [];
-    const log = pino(new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }));
-    const server = await listenForMetrics({ host: '127.0.0.1', port: 0, token: '', registry: registry, log });
-    t.teardown(() => server.close());
-    const scrape = () => fetch(`http://127.0.0.1:${server.port}/metrics`);
+t.test('ClickHouse away under load: visits are counted, wait up to the mark, and arrive', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+  const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+  for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
+  const env = { VISIT_LOG_HIGH_WATER: '20000' };
+  const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
+  const flusher = pipeline.flusher({ clickhouse });
+  let counted = 0;
+  while (proxy.waiting > 0) {
+    const visits = Array.from({ length: 100 }, (_, i) => ({
+      identity: { sessionId: `away${i}` },
+      productHandle: `p${counted % 100}`,
+    }));
+    const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
+    for (const { count } of json.results) t.ok(count > 0);
+    counted += json.results.length;
+  }
+  await visitsDrained(pipeline);
+  await flusher.close();
+  const missed = /^wishmeter_visits_not_logged_total (\d+)$/m.exec(await app.stats())?.[1];
+  t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
+  t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
+});
+t.test('a metric that can not be collected is a logged 500; the next scrape is answered', async (t) => {
+  const registry = new Registry();
+  let fails = true;
+  new Gauge({
+    name: 'moody',
+    help: 'fails at first',
+    registers: [registry],
+    async collect() {
+      if (fails) throw new Error('not now');
+      this.set(1);
+    },
+  });
+  const lines: string[] = [];
+  const log = pino(new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }));
+  const server = await listenForMetrics({ host: '127.0.0.1', port: 0, token: '', registry: registry, log });
+  t.teardown(() => server.close());
+  const scrape = () => fetch(`http://127.0.0.1:${server.port}/metrics`);
 
-    t.equal((await scrape()).status, 500);
-    t.match(JSON.parse(lines.join('')), { level: 50, err: { message: 'not now' } });
-    fails = false;
-    const answer = await scrape();
-    t.equal(answer.status, 200);
-    t.match(await answer.text(), /^moody 1$/m);
-    for (const path of ['/metrics', '/healthz']) {
-      const head = await fetch(`http://127.0.0.1:${server.port}${path}`, { method: 'HEAD' });
-      t.match({ status: head.status, text: await head.text() }, { status: 200, text: '' }, `HEAD ${path}`);
-    }
-  },
-);
+  t.equal((await scrape()).status, 500);
+  t.match(JSON.parse(lines.join('')), { level: 50, err: { message: 'not now' } });
+  fails = false;
+  const answer = await scrape();
+  t.equal(answer.status, 200);
+  t.match(await answer.text(), /^moody 1$/m);
+  for (const path of ['/metrics', '/healthz']) {
+    const head = await fetch(`http://127.0.0.1:${server.port}${path}`, { method: 'HEAD' });
+    t.match({ status: head.status, text: await head.text() }, { status: 200, text: '' }, `HEAD ${path}`);
+  }
+});
 
 t.test('several flushers on a cluster', async (t) => {
   interface Row {
@@ -446,32 +434,29 @@ t.test('several flushers on a cluster', async (t) => {
         appendEvents(redis, pipeline.keys, stream, eventRows(events)),
       ),
     );
-  t.test(
-    'three flushers beside each other bring each event once, and new streams are found without a restart',
-    async (t) => {
-      const pipeline = await pipelines.fresh(6);
-      await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `marker:${number}`));
-      const brought = [0, 0, 0];
-      const flushers = brought.map((_, i) =>
-        flusherOf(t, pipeline, {
-          async handOver() {
-            brought[i] = (brought[i] as number) + 1;
-          },
-        }),
-      );
-      for (let round = 0; round < 20; round++) {
-        if (round === 10) await nameStreams(redis, pipeline.keys, 6);
-        await fill(pipeline);
-      }
-      await pipeline.drained();
-      await Promise.all(flushers.map((flusher) => flusher.close()));
-      t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 }, 'nothing was inserted twice');
-      t.ok(
-        brought.every((batches) => batches > 0),
-        `batches of each: ${brought}`,
-      );
-    },
-  );
+  t.test('three flushers bring each event once, and find new streams without a restart', async (t) => {
+    const pipeline = await pipelines.fresh(6);
+    await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `marker:${number}`));
+    const brought = [0, 0, 0];
+    const flushers = brought.map((_, i) =>
+      flusherOf(t, pipeline, {
+        async handOver() {
+          brought[i] = (brought[i] as number) + 1;
+        },
+      }),
+    );
+    for (let round = 0; round < 20; round++) {
+      if (round === 10) await nameStreams(redis, pipeline.keys, 6);
+      await fill(pipeline);
+    }
+    await pipeline.drained();
+    await Promise.all(flushers.map((flusher) => flusher.close()));
+    t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 }, 'nothing was inserted twice');
+    t.ok(
+      brought.every((batches) => batches > 0),
+      `batches of each: ${brought}`,
+    );
+  });
   t.test('visits are stored once, as the service counted them', async (t) => {
     const pipeline = await pipelines.fresh();
     const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });

@@ -84,23 +84,20 @@ t.test('entries of several dead flushers are claimed in pages, and their consume
   t.ok((await consumersOf(stream)) <= 1, 'the reader that found nothing');
 });
 
-t.test(
-  'visits have different names after a clock that was set back, and a wrong count is foreign',
-  async (t) => {
-    const { visits } = createKeys(`t${++prefixes}`);
-    const stream = visits.events(0);
-    const at = 1_767_225_600_007;
-    const add = (id: string, count: number) =>
-      redis.xadd(stream, id, 'n', count, 't', at, 'v', '7.a\that\ttv\n');
-    await add(`${at}-5`, 1);
-    await add(`${at}-6`, 2);
-    await add(`${at + 3_600_000}-5`, 1);
-    const batch = await peekBatch(redis, { stream, visits: 3 });
-    const names = String(batch?.lines).split('7.a\that\ttv\n');
-    t.same(names, ['1767225600.007\t3\t5\t0\t', `1767225600.007\t3\t${2 ** 31 + 5}\t0\t`, '']);
-    t.match(batch, { rows: 2, foreignEntries: [new RegExp(`${at}-6`)] });
-  },
-);
+t.test('visits have other names after a clock was set back, and a wrong count is foreign', async (t) => {
+  const { visits } = createKeys(`t${++prefixes}`);
+  const stream = visits.events(0);
+  const at = 1_767_225_600_007;
+  const add = (id: string, count: number) =>
+    redis.xadd(stream, id, 'n', count, 't', at, 'v', '7.a\that\ttv\n');
+  await add(`${at}-5`, 1);
+  await add(`${at}-6`, 2);
+  await add(`${at + 3_600_000}-5`, 1);
+  const batch = await peekBatch(redis, { stream, visits: 3 });
+  const names = String(batch?.lines).split('7.a\that\ttv\n');
+  t.same(names, ['1767225600.007\t3\t5\t0\t', `1767225600.007\t3\t${2 ** 31 + 5}\t0\t`, '']);
+  t.match(batch, { rows: 2, foreignEntries: [new RegExp(`${at}-6`)] });
+});
 
 t.test('a claim that has passed by the entries of a dead flusher leaves them to the next one', async (t) => {
   const { keys, flusher, read, stream } = freshStream();

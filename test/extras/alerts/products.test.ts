@@ -202,39 +202,36 @@ t.test('with Redis', async (t) => {
     t.same(await delivered(t, shopifyProduct(id, {}, { id: 1, inventory_quantity: 4 })), BACK, 'no restock');
   });
 
-  t.test(
-    'of a product that is not published nobody is told; published again, it is compared with what was told',
-    async (t) => {
-      const UNPUBLISHED = [{ status: 'draft' }, { status: 'archived' }, { published_at: null }];
-      for (const [i, changes] of UNPUBLISHED.entries()) {
-        const id = 1_200 + i;
-        const wish = { productId: String(id), variantId: '1', price: '79.90', inventoryAvailable: false };
-        await app.shop.add({ sessionId: 'draft' }, wish);
-        const sold = { id: 1, inventory_quantity: 0 };
-        t.same(await delivered(t, shopifyProduct(id, changes, { id: 1, price: '10.00' })), []);
-        t.same(await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })), ['priceDrop']);
-        t.same(await delivered(t, shopifyProduct(id, changes, { ...sold, price: '75.00' })), ['priceDrop']);
-        t.same(
-          await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })),
-          ['priceDrop'],
-          'as it was told',
-        );
-        const back = { published_at: '2026-11-18T12:06:40+01:00' };
-        t.same((await delivered(t, shopifyProduct(id, back, { id: 1, price: '70.00' }))).sort(), [
-          'backInStock',
-          'priceDrop',
-        ]);
-      }
-      await app.shop.add({ sessionId: 'hidden' }, { productId: '1210', price: '80.00' });
-      const ask = async (isPublished: unknown) => {
-        const body = { ...productOf('1210', { price: '70.00' }), isPublished };
-        return (await app.send('PUT', '/products', body, TRUSTED)).json;
-      };
-      t.match(await ask(false), { productId: '1210', priceDrops: 0, backInStock: 0 });
-      t.match(await ask('no'), { issues: [{ path: '/isPublished' }] });
-      t.match(await ask(null), { priceDrops: 1 });
-    },
-  );
+  t.test('an unpublished product causes no alert; published again, it is compared as it was', async (t) => {
+    const UNPUBLISHED = [{ status: 'draft' }, { status: 'archived' }, { published_at: null }];
+    for (const [i, changes] of UNPUBLISHED.entries()) {
+      const id = 1_200 + i;
+      const wish = { productId: String(id), variantId: '1', price: '79.90', inventoryAvailable: false };
+      await app.shop.add({ sessionId: 'draft' }, wish);
+      const sold = { id: 1, inventory_quantity: 0 };
+      t.same(await delivered(t, shopifyProduct(id, changes, { id: 1, price: '10.00' })), []);
+      t.same(await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })), ['priceDrop']);
+      t.same(await delivered(t, shopifyProduct(id, changes, { ...sold, price: '75.00' })), ['priceDrop']);
+      t.same(
+        await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })),
+        ['priceDrop'],
+        'as it was told',
+      );
+      const back = { published_at: '2026-11-18T12:06:40+01:00' };
+      t.same((await delivered(t, shopifyProduct(id, back, { id: 1, price: '70.00' }))).sort(), [
+        'backInStock',
+        'priceDrop',
+      ]);
+    }
+    await app.shop.add({ sessionId: 'hidden' }, { productId: '1210', price: '80.00' });
+    const ask = async (isPublished: unknown) => {
+      const body = { ...productOf('1210', { price: '70.00' }), isPublished };
+      return (await app.send('PUT', '/products', body, TRUSTED)).json;
+    };
+    t.match(await ask(false), { productId: '1210', priceDrops: 0, backInStock: 0 });
+    t.match(await ask('no'), { issues: [{ path: '/isPublished' }] });
+    t.match(await ask(null), { priceDrops: 1 });
+  });
 
   t.test('of a part of a product only the variants shown are judged', async (t) => {
     const [id, productId] = [1_220, '1220'];
@@ -260,35 +257,32 @@ t.test('with Redis', async (t) => {
     ]);
   });
 
-  t.test(
-    'a price is compared within one currency; without SHOP_CURRENCY an unknown one is none',
-    async (t) => {
-      const unknown = await startApp(t, redis, { env: { ...SIGNED, SHOP_CURRENCY: '' } });
-      for (const [i, [ours, wished, offered, drops]] of (
-        [
-          [app, 'JPY', undefined, 0],
-          [app, 'eur', undefined, 1],
-          [app, undefined, 'EUR', 1],
-          [app, undefined, 'USD', 0],
-          [app, undefined, undefined, 1],
-          [unknown, 'EUR', undefined, 0],
-          [unknown, undefined, 'EUR', 0],
-          [unknown, undefined, undefined, 0],
-          [unknown, 'eur', 'Eur', 1],
-        ] as const
-      ).entries()) {
-        const productId = String(1_230 + i);
-        const wish = { productId, price: '3000.00', currencyCode: wished, inventoryAvailable: false };
-        await ours.shop.add({ sessionId: 'currency' }, wish);
-        const name = `wished in ${wished}, offered in ${offered}`;
-        t.same(await put(ours, productId, { price: '19.99', currencyCode: offered }), [drops, 1], name);
-      }
-      const items = (await app.shop.items({ sessionId: 'currency' })) as {
-        currencyCode: string | null;
-      }[];
-      t.same([...new Set(items.map(({ currencyCode }) => currencyCode))].sort(), ['EUR', 'JPY', null]);
-    },
-  );
+  t.test('a price is compared within one currency; without SHOP_CURRENCY none is assumed', async (t) => {
+    const unknown = await startApp(t, redis, { env: { ...SIGNED, SHOP_CURRENCY: '' } });
+    for (const [i, [ours, wished, offered, drops]] of (
+      [
+        [app, 'JPY', undefined, 0],
+        [app, 'eur', undefined, 1],
+        [app, undefined, 'EUR', 1],
+        [app, undefined, 'USD', 0],
+        [app, undefined, undefined, 1],
+        [unknown, 'EUR', undefined, 0],
+        [unknown, undefined, 'EUR', 0],
+        [unknown, undefined, undefined, 0],
+        [unknown, 'eur', 'Eur', 1],
+      ] as const
+    ).entries()) {
+      const productId = String(1_230 + i);
+      const wish = { productId, price: '3000.00', currencyCode: wished, inventoryAvailable: false };
+      await ours.shop.add({ sessionId: 'currency' }, wish);
+      const name = `wished in ${wished}, offered in ${offered}`;
+      t.same(await put(ours, productId, { price: '19.99', currencyCode: offered }), [drops, 1], name);
+    }
+    const items = (await app.shop.items({ sessionId: 'currency' })) as {
+      currencyCode: string | null;
+    }[];
+    t.same([...new Set(items.map(({ currencyCode }) => currencyCode))].sort(), ['EUR', 'JPY', null]);
+  });
 
   t.test('an updated_at of the future does not outrank what comes later', async (t) => {
     await app.shop.add({ sessionId: 'future' }, { productId: '1240', variantId: '1', price: '80.00' });
@@ -303,24 +297,21 @@ t.test('with Redis', async (t) => {
     ]);
   });
 
-  t.test(
-    'of two deliveries the one that was updated earlier does nothing, and a repeat nothing more',
-    async (t) => {
-      await app.shop.add({ sessionId: 'late' }, { productId: '13', variantId: '1', price: '80.00' });
-      const at = (minute: number, price: string) =>
-        shopifyProduct(13, { updated_at: `2026-11-18T12:${minute}:00+01:00` }, { id: 1, price });
-      t.same(await delivered(t, at(20, '80.00')), []);
-      t.same(await delivered(t, at(10, '70.00')), [], 'an older one, of which nobody was told');
-      t.same(await delivered(t, at(20, '70.00')), ['priceDrop']);
-      t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'a repeat');
-      t.same(await delivered(t, at(10, '75.00')), ['priceDrop'], 'an older one');
-      t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'what the older one would have changed');
-      t.same(await delivered(t, at(30, '60.00')), ['priceDrop', 'priceDrop']);
-      t.same(await delivered(t, shopifyProduct(13, { updated_at: 'soon' }, { id: 1, price: '50.00' })), [
-        ...['priceDrop', 'priceDrop', 'priceDrop'],
-      ]);
-    },
-  );
+  t.test('of two deliveries the one updated earlier does nothing, and a repeat nothing more', async (t) => {
+    await app.shop.add({ sessionId: 'late' }, { productId: '13', variantId: '1', price: '80.00' });
+    const at = (minute: number, price: string) =>
+      shopifyProduct(13, { updated_at: `2026-11-18T12:${minute}:00+01:00` }, { id: 1, price });
+    t.same(await delivered(t, at(20, '80.00')), []);
+    t.same(await delivered(t, at(10, '70.00')), [], 'an older one, of which nobody was told');
+    t.same(await delivered(t, at(20, '70.00')), ['priceDrop']);
+    t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'a repeat');
+    t.same(await delivered(t, at(10, '75.00')), ['priceDrop'], 'an older one');
+    t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'what the older one would have changed');
+    t.same(await delivered(t, at(30, '60.00')), ['priceDrop', 'priceDrop']);
+    t.same(await delivered(t, shopifyProduct(13, { updated_at: 'soon' }, { id: 1, price: '50.00' })), [
+      ...['priceDrop', 'priceDrop', 'priceDrop'],
+    ]);
+  });
 
   t.test('ids of more digits than a number has stay as they are', async (t) => {
     const productId = '820982911946154508';

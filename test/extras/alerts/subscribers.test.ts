@@ -127,30 +127,27 @@ eachRedis(t, async (t, redis) => {
     t.ok(Math.max(...left) > 0 && Math.max(...left) <= 1_000_000);
   });
 
-  t.test(
-    'two servers put other prices at once: each is told at most once, and the last one stays',
-    async (t) => {
-      const { app, guest } = await start();
-      const other = await startApp(t, redis, { env: ALERTS, prefix: app.prefix });
-      const names = Array.from({ length: 60 }, (_, i) => `at-once-${i}`);
-      await Promise.all([guest.sessionId, ...names].map((sessionId) => add(app, { sessionId })));
-      const prices = ['70.00', '60.00', '75.00', '50.00', '65.00'];
-      await Promise.all(prices.map((price, i) => putAt(i % 2 === 0 ? app : other, '1', price)));
-      const rows = await alertsOf(redis, app);
-      for (const sessionId of names) {
-        const of = rows.filter((row) => row['session_id'] === sessionId).map(({ price }) => price);
-        t.equal(new Set(of).size, of.length, `${sessionId}: ${of}`);
-      }
-      // What was put last is in every item: nobody is told of it again, and of a lower one each is.
-      const items = Object.entries(await dumpRedis(redis, app.prefix)).filter(([key]) => key.includes(':i:'));
-      const last = items.map(([, all]) =>
-        Object.values(all as Record<string, string>)[0]
-          ?.split('\n')[1]
-          ?.split(' ')
-          .slice(2),
-      );
-      t.equal(new Set(last.map(String)).size, 1, String([...new Set(last.map(String))]));
-      t.same(await putAt(app, '1', '40.00'), [names.length + 1, 0]);
-    },
-  );
+  t.test('two servers put prices at once: each is told at most once, and the last one stays', async (t) => {
+    const { app, guest } = await start();
+    const other = await startApp(t, redis, { env: ALERTS, prefix: app.prefix });
+    const names = Array.from({ length: 60 }, (_, i) => `at-once-${i}`);
+    await Promise.all([guest.sessionId, ...names].map((sessionId) => add(app, { sessionId })));
+    const prices = ['70.00', '60.00', '75.00', '50.00', '65.00'];
+    await Promise.all(prices.map((price, i) => putAt(i % 2 === 0 ? app : other, '1', price)));
+    const rows = await alertsOf(redis, app);
+    for (const sessionId of names) {
+      const of = rows.filter((row) => row['session_id'] === sessionId).map(({ price }) => price);
+      t.equal(new Set(of).size, of.length, `${sessionId}: ${of}`);
+    }
+    // What was put last is in every item: nobody is told of it again, and of a lower one each is.
+    const items = Object.entries(await dumpRedis(redis, app.prefix)).filter(([key]) => key.includes(':i:'));
+    const last = items.map(([, all]) =>
+      Object.values(all as Record<string, string>)[0]
+        ?.split('\n')[1]
+        ?.split(' ')
+        .slice(2),
+    );
+    t.equal(new Set(last.map(String)).size, 1, String([...new Set(last.map(String))]));
+    t.same(await putAt(app, '1', '40.00'), [names.length + 1, 0]);
+  });
 });

@@ -252,28 +252,25 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     }
   });
 
-  t.test(
-    'a range is two real days in order, of at most three years, and what is refused has its reason',
-    (t) => {
-      t.same(readRange('2026-02-28', '2026-03-01'), { from: '2026-02-28', to: '2026-03-01' });
-      t.same(readRange('2026-03-01', '2026-03-01'), { from: '2026-03-01', to: '2026-03-01' });
-      t.same(readRange('2023-01-01', '2026-01-04'), { from: '2023-01-01', to: '2026-01-04' }, '1,100 days');
-      for (const [from, to, why] of [
-        ['2026-03-02', '2026-03-01', /first day is after/],
-        ['2026-02-30', '2026-03-01', /days like/],
-        ['2026-02-01', '2026-13-01', /days like/],
-        ['', '2026-03-01', /days like/],
-        ["2026-03-01' OR 1", '2026-03-01', /days like/],
-        ['2026-03-01', '2026-03-01 ', /days like/],
-        ['1969-12-31', '1970-01-01', /from 1975-01-01 to 2147-12-31/],
-        ['2020-01-01', '2026-01-01', /^2,193 days are too many at once: 1,100 is the limit/],
-        ['2023-01-01', '2026-01-05', /^1,101 days/],
-        ['2148-12-31', '2149-01-01', /from 1975-01-01 to 2147-12-31/],
-      ] as const)
-        t.match(readRange(from, to), why, `${from} ${to}`);
-      t.end();
-    },
-  );
+  t.test('a range is two real days in order, of at most three years; a refusal has a reason', (t) => {
+    t.same(readRange('2026-02-28', '2026-03-01'), { from: '2026-02-28', to: '2026-03-01' });
+    t.same(readRange('2026-03-01', '2026-03-01'), { from: '2026-03-01', to: '2026-03-01' });
+    t.same(readRange('2023-01-01', '2026-01-04'), { from: '2023-01-01', to: '2026-01-04' }, '1,100 days');
+    for (const [from, to, why] of [
+      ['2026-03-02', '2026-03-01', /first day is after/],
+      ['2026-02-30', '2026-03-01', /days like/],
+      ['2026-02-01', '2026-13-01', /days like/],
+      ['', '2026-03-01', /days like/],
+      ["2026-03-01' OR 1", '2026-03-01', /days like/],
+      ['2026-03-01', '2026-03-01 ', /days like/],
+      ['1969-12-31', '1970-01-01', /from 1975-01-01 to 2147-12-31/],
+      ['2020-01-01', '2026-01-01', /^2,193 days are too many at once: 1,100 is the limit/],
+      ['2023-01-01', '2026-01-05', /^1,101 days/],
+      ['2148-12-31', '2149-01-01', /from 1975-01-01 to 2147-12-31/],
+    ] as const)
+      t.match(readRange(from, to), why, `${from} ${to}`);
+    t.end();
+  });
 
   t.test('momentum ends with a day that is over, in the zone of the shop', (t) => {
     const products = PANELS.find(({ name }) => name === 'products');

@@ -69,21 +69,18 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
       );
     });
 
-  await t.test(
-    'a long table shows its first ten rows whole, and all of them when it is asked to',
-    async (t) => {
-      const page = desk;
-      t.equal((await cells(page, 'products', 1)).length, 10);
-      const scroll = page.locator('[data-panel="products"] .scroll');
-      t.equal(
-        await scroll.evaluate((element) => element.scrollHeight - element.clientHeight),
-        0,
-        'no row is cut',
-      );
-      await page.locator('[data-panel="products"] .more', { hasText: 'Show all 18' }).click();
-      t.equal((await cells(page, 'products', 1)).length, 18);
-    },
-  );
+  await t.test('a long table shows its first ten rows whole, and all of them when asked to', async (t) => {
+    const page = desk;
+    t.equal((await cells(page, 'products', 1)).length, 10);
+    const scroll = page.locator('[data-panel="products"] .scroll');
+    t.equal(
+      await scroll.evaluate((element) => element.scrollHeight - element.clientHeight),
+      0,
+      'no row is cut',
+    );
+    await page.locator('[data-panel="products"] .more', { hasText: 'Show all 18' }).click();
+    t.equal((await cells(page, 'products', 1)).length, 18);
+  });
 
   await t.test('more wishers than visitors, as after an import, are no share of them', async (t) => {
     const page = desk;
@@ -113,24 +110,21 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
     t.same(await leavingOf(page, '.panel'), []);
   });
 
-  await t.test(
-    'days without a figure lead back to the last ones; an empty shop says how its first comes',
-    async (t) => {
-      const { page, said } = await openDrawn(t, browser, url, PHONE, 'from=2024-01-01&to=2024-01-31');
-      t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
-      await page.locator('#to-last-days').click();
-      const notice = page.locator('#no-figures');
-      await notice.waitFor(WAIT_LIMIT);
-      const tag =
-        '<script defer src="http://127.0.0.1:9123/api/beacon.js" data-product-handle="red-shoe"></script>';
-      t.match(await notice.textContent(), tag, 'with the real address');
-      t.notMatch(await notice.textContent(), /curl|POST|localhost:8080/);
-      t.equal(await page.locator('.panel:visible').count(), 0, 'and no panels without a row');
-      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
-      t.same(said, []);
-      t.notOk(await desk.locator('.notice').first().isVisible(), 'days with figures have no notice');
-    },
-  );
+  await t.test('days without figures lead to the last ones; an empty shop says what to do', async (t) => {
+    const { page, said } = await openDrawn(t, browser, url, PHONE, 'from=2024-01-01&to=2024-01-31');
+    t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
+    await page.locator('#to-last-days').click();
+    const notice = page.locator('#no-figures');
+    await notice.waitFor(WAIT_LIMIT);
+    const tag =
+      '<script defer src="http://127.0.0.1:9123/api/beacon.js" data-product-handle="red-shoe"></script>';
+    t.match(await notice.textContent(), tag, 'with the real address');
+    t.notMatch(await notice.textContent(), /curl|POST|localhost:8080/);
+    t.equal(await page.locator('.panel:visible').count(), 0, 'and no panels without a row');
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+    t.same(said, []);
+    t.notOk(await desk.locator('.notice').first().isVisible(), 'days with figures have no notice');
+  });
 }
 
 export async function shares(t: Test, { url, client, session }: Fixtures): Promise<void> {

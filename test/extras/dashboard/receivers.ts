@@ -79,29 +79,26 @@ export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<v
         t.notMatch(text, one);
     t.same(JSON.parse(sent), { status: 200 });
   });
-  t.test(
-    'a test is sent by a POST of the own page, after a login, and what it came to is said',
-    async (t) => {
-      const { url, cookie, receiver, receivers, sendTest } = await open(t, redis);
-      const tool = await startTool(t);
-      const { id } = await receiver(tool);
-      t.equal((await fetch(`${url}/receivers/${id}/test`, { headers: { cookie } })).status, 404);
-      t.equal((await fetch(`${url}/receivers.json`)).status, 401);
-      t.equal((await sendTest(id, {})).status, 401);
-      for (const headers of foreignHeaders(url))
-        t.equal((await sendTest(id, { ...headers, cookie })).status, 403, JSON.stringify(headers));
-      t.same(tool.delivered, []);
-      t.same(await (await sendTest(id)).json(), { status: 200 });
-      t.same(
-        tool.delivered.map(({ body }) => body.type),
-        ['test'],
-      );
-      t.same(tool.faults, [], 'it was signed');
-      t.equal((await sendTest('00000000-0000-4000-8000-000000000000')).status, 404);
-      await receivers.change(id, { url: 'http://127.0.0.1:1/' });
-      t.same(await (await sendTest(id)).json(), { error: 'ECONNREFUSED' });
-    },
-  );
+  t.test('a test is sent by a POST of the own page, after a login, and its outcome is said', async (t) => {
+    const { url, cookie, receiver, receivers, sendTest } = await open(t, redis);
+    const tool = await startTool(t);
+    const { id } = await receiver(tool);
+    t.equal((await fetch(`${url}/receivers/${id}/test`, { headers: { cookie } })).status, 404);
+    t.equal((await fetch(`${url}/receivers.json`)).status, 401);
+    t.equal((await sendTest(id, {})).status, 401);
+    for (const headers of foreignHeaders(url))
+      t.equal((await sendTest(id, { ...headers, cookie })).status, 403, JSON.stringify(headers));
+    t.same(tool.delivered, []);
+    t.same(await (await sendTest(id)).json(), { status: 200 });
+    t.same(
+      tool.delivered.map(({ body }) => body.type),
+      ['test'],
+    );
+    t.same(tool.faults, [], 'it was signed');
+    t.equal((await sendTest('00000000-0000-4000-8000-000000000000')).status, 404);
+    await receivers.change(id, { url: 'http://127.0.0.1:1/' });
+    t.same(await (await sendTest(id)).json(), { error: 'ECONNREFUSED' });
+  });
   t.test('without a Redis that answers the page says so, and Redis is asked again', async (t) => {
     const log = pino({ level: 'silent' });
     const start = async (env: Record<string, string>) => {

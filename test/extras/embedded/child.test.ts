@@ -183,26 +183,23 @@ t.test('ClickHouse listens on loopback only, and ends its query before it stops'
   await t.rejects(ask(clickhouse.url, 'SELECT 1'), 'a new query is not taken');
 });
 
-t.test(
-  'ClickHouse: a folder that it can not use, and a taken port, are refused with the reason',
-  async (t) => {
-    const dir = freshDir();
-    await mkdir(dir);
-    await writeFile(join(dir, 'config'), 'a file where a folder has to be');
-    await t.rejects(startClickHouse({ dir }), {
-      name: 'StartupError',
-      message: `ClickHouse did not start: exit code 1: EEXIST: file already exists, mkdir '${dir}/config'.`,
-    });
-    const other = createServer().listen(0, '127.0.0.1');
-    t.teardown(() => other.close());
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
-    await t.rejects(startClickHouse({ dir: freshDir(), port }), {
-      name: 'StartupError',
-      message: `Port ${port} of 127.0.0.1 is taken; set another CLICKHOUSE_PORT.`,
-    });
-  },
-);
+t.test('ClickHouse: an unusable folder and a taken port are refused with the reason', async (t) => {
+  const dir = freshDir();
+  await mkdir(dir);
+  await writeFile(join(dir, 'config'), 'a file where a folder has to be');
+  await t.rejects(startClickHouse({ dir }), {
+    name: 'StartupError',
+    message: `ClickHouse did not start: exit code 1: EEXIST: file already exists, mkdir '${dir}/config'.`,
+  });
+  const other = createServer().listen(0, '127.0.0.1');
+  t.teardown(() => other.close());
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  await t.rejects(startClickHouse({ dir: freshDir(), port }), {
+    name: 'StartupError',
+    message: `Port ${port} of 127.0.0.1 is taken; set another CLICKHOUSE_PORT.`,
+  });
+});
 
 t.test('kill -9 of the parent leaves no ClickHouse running after the last query', async (t) => {
   const dir = freshDir();

@@ -49,20 +49,17 @@ async function interrupted(
 
 for (const isAnswered of [false, true])
   for (const nth of FULL ? [1, 2, 7, 16, 17, 40] : [17])
-    t.test(
-      `killed when it has ${isAnswered ? 'an answer to' : 'sent'} its ${nth}th: each event arrives`,
-      async (t) => {
-        const one = await interrupted(t, `k${nth}${isAnswered}`, nth, isAnswered, 'SIGKILL');
-        await once(one.child, 'exit');
-        const { tool, sent } = one;
-        t.not(missing(tool, sent).length, 0, 'it was killed before the end');
-        await one.makeDue(one.id);
-        one.deliverer();
-        await until('all have arrived', () => missing(tool, sent).length === 0);
-        t.ok(tool.delivered.length <= 100 + MAX_CONCURRENT_DELIVERIES, `${tool.delivered.length} in all`);
-        t.same(tool.faults, []);
-      },
-    );
+    t.test(`killed with ${nth} ${isAnswered ? 'answered' : 'sent'}: each event arrives`, async (t) => {
+      const one = await interrupted(t, `k${nth}${isAnswered}`, nth, isAnswered, 'SIGKILL');
+      await once(one.child, 'exit');
+      const { tool, sent } = one;
+      t.not(missing(tool, sent).length, 0, 'it was killed before the end');
+      await one.makeDue(one.id);
+      one.deliverer();
+      await until('all have arrived', () => missing(tool, sent).length === 0);
+      t.ok(tool.delivered.length <= 100 + MAX_CONCURRENT_DELIVERIES, `${tool.delivered.length} in all`);
+      t.same(tool.faults, []);
+    });
 
 t.test('frozen, it wakes up once another had its work, and goes on', async (t) => {
   const one = await interrupted(t, 'frozen', 30, false, 'SIGSTOP');
@@ -79,27 +76,24 @@ t.test('frozen, it wakes up once another had its work, and goes on', async (t) =
   t.same(tool.faults, []);
 });
 
-t.test(
-  'a failover that forgot what was taken and resolved: it is taken again, and nothing is left out',
-  async (t) => {
-    const deliveries = await openDeliveries(t, server, 'failover');
-    const { id } = await deliveries.receiver(await startTool(t));
-    const queue = deliveries.receivers.queue(id);
-    const { client, keys } = deliveries.store;
-    const touched = Object.values(keys.deliveries(id));
-    const take = (count = 9) => queue.take(count, 600_000);
-    await queue.add(['a', 'b', 'c']);
-    await take(1);
-    const before = await Promise.all(touched.map((key) => client.dumpBuffer(key)));
-    const [b, c] = (await take()).map((taken) => taken.id) as [string, string];
-    await queue.resolve(b, { outcome: 'done' });
-    await queue.resolve(c, { outcome: 'retry', attempts: 1, retryInMs: 600_000 });
-    await client.del(...touched);
-    for (const [i, key] of touched.entries()) await client.restore(key, 0, before[i] as Buffer);
-    await queue.add(['d']);
-    t.match(await take(), [{ line: 'b' }, { line: 'c' }, { line: 'd' }]);
-  },
-);
+t.test('what a failover forgot of takes and results is taken again, and nothing is left out', async (t) => {
+  const deliveries = await openDeliveries(t, server, 'failover');
+  const { id } = await deliveries.receiver(await startTool(t));
+  const queue = deliveries.receivers.queue(id);
+  const { client, keys } = deliveries.store;
+  const touched = Object.values(keys.deliveries(id));
+  const take = (count = 9) => queue.take(count, 600_000);
+  await queue.add(['a', 'b', 'c']);
+  await take(1);
+  const before = await Promise.all(touched.map((key) => client.dumpBuffer(key)));
+  const [b, c] = (await take()).map((taken) => taken.id) as [string, string];
+  await queue.resolve(b, { outcome: 'done' });
+  await queue.resolve(c, { outcome: 'retry', attempts: 1, retryInMs: 600_000 });
+  await client.del(...touched);
+  for (const [i, key] of touched.entries()) await client.restore(key, 0, before[i] as Buffer);
+  await queue.add(['d']);
+  t.match(await take(), [{ line: 'b' }, { line: 'c' }, { line: 'd' }]);
+});
 
 t.test('an erased visitor is in no delivery; what comes later is sent', async (t) => {
   const pipeline = await (await openPipelines(t, server)).fresh();

@@ -16,11 +16,19 @@ const WHO = { device: 'phone', locale: 'de', email: null, firstName: null, lastN
 const redis = await startTestRedis(t);
 let opened = 0;
 const open = (t: Test, on: TestRedis = redis) => openDeliveries(t, on, `d${opened++}`);
+/** One receiver, at a tool of its own. */
+const openOne = async (t: Test) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  return { deliveries, tool, ...(await deliveries.receiver(tool)) };
+};
+const lineOf = (profileId = '1.s', payload = {}) => {
+  const identity = { ...WHO, customerId: null, sessionId: 's' };
+  return encodeEvent({ type: 'add', origin: 'item', profileId, identity, payload });
+};
 const arrived = (tool: Tool, n: number) => until(`${n} deliveries`, () => tool.delivered.length >= n);
 const ids = (tool: Tool) => tool.delivered.map(({ id }) => id);
 t.test('an event arrives as analysts see it, under its own id, signed', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  await deliveries.receiver(tool);
+  const { deliveries, tool } = await openOne(t);
   const [id] = await deliveries.send({
     profileId: '1.sA',
     identity: { ...WHO, customerId: '7', sessionId: 's-1' },
@@ -52,8 +60,7 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
 });
 
 t.test('a purchase arrives as the row of purchases; a merge is no delivery', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  await deliveries.receiver(tool);
+  const { deliveries, tool } = await openOne(t);
   const line = {
     ...{ name: '1', productId: '1001', variantId: '2002', quantity: 2 },
     ...{ price: '10.00', discount: '1.50', amount: '18.50' },
@@ -103,31 +110,26 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
   );
 });
 
-t.test(
-  'a receiver is sent the types that it takes, from when it was made, and nothing that ClickHouse refused',
-  async (t) => {
-    const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
-    await deliveries.send({});
-    const { client, keys } = deliveries.store;
-    t.same(await client.keys(keys.deliveries('*').queue), [], 'without receivers nothing is written');
-    await deliveries.receiver(adds, { types: ['add'] });
-    await deliveries.receiver(all);
-    const [add, remove] = await deliveries.send({ type: 'add' }, { type: 'remove' });
-    const identity = { ...WHO, customerId: null, sessionId: 's' };
-    const refused = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
-    const letter = { line: Buffer.from(refused.slice(0, -1)), code: 1, reason: '' };
-    await deliveries.handOver.handOver(Buffer.from(refused), [letter]);
-    deliveries.deliverer();
-    await deliveries.settled();
-    await arrived(all, 2);
-    t.same(ids(adds), [add]);
-    t.same(ids(all), [add, remove]);
-  },
-);
+t.test('a receiver gets its types, since it was made, and nothing that ClickHouse refused', async (t) => {
+  const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
+  await deliveries.send({});
+  const { client, keys } = deliveries.store;
+  t.same(await client.keys(keys.deliveries('*').queue), [], 'without receivers nothing is written');
+  await deliveries.receiver(adds, { types: ['add'] });
+  await deliveries.receiver(all);
+  const [add, remove] = await deliveries.send({ type: 'add' }, { type: 'remove' });
+  const refused = lineOf();
+  const letter = { line: Buffer.from(refused.slice(0, -1)), code: 1, reason: '' };
+  await deliveries.handOver.handOver(Buffer.from(refused), [letter]);
+  deliveries.deliverer();
+  await deliveries.settled();
+  await arrived(all, 2);
+  t.same(ids(adds), [add]);
+  t.same(ids(all), [add, remove]);
+});
 
 t.test('no more than 16 are leased at once, each once, for longer than an answer may take', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id } = await deliveries.receiver(tool);
+  const { deliveries, tool, id } = await openOne(t);
   const { client, keys } = deliveries.store;
   const counts: number[] = [];
   tool.answer = async (res) => {
@@ -178,40 +180,33 @@ t.test('what is a failure, and after the last attempt a dead letter', async (t) 
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
 const WAITS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
-t.test(
-  'what fails comes again under one id after the times of the contract, and holds nothing else up',
-  async (t) => {
-    const [deliveries, tool] = [await open(t), await startTool(t)];
-    const { id } = await deliveries.receiver(tool);
-    tool.answer = (res, { body }) => void res.writeHead(body.data.payload.bad ? 500 : 204).end();
-    const [bad, good] = await deliveries.send({ payload: { bad: true } }, {});
-    const { due } = deliveries.store.keys.deliveries(id);
-    deliveries.deliverer({ retriesMs: undefined });
-    await arrived(tool, 2);
-    const jitters: number[] = [];
-    for (const [i, wait] of WAITS.entries()) {
-      const score = await until(`attempt ${i + 1} has failed`, async () => {
-        const [, score = 0] = (await deliveries.store.client.zrange(due, '-1', '-1', 'WITHSCORES')).map(
-          Number,
-        );
-        return score % 16 === i + 1 && score;
-      });
-      const { lastFailureAt } = await deliveries.status();
-      const jitter = (Math.floor(score / 16) - lastFailureAt) / wait - 1;
-      t.ok(jitter >= 0 && jitter <= 0.1 + 1 / wait, `${jitter} after attempt ${i + 1}`);
-      jitters.push(jitter);
-      await deliveries.makeDue(id);
-    }
-    t.ok(new Set(jitters).size > 1, 'not all the same');
-    await deliveries.settled();
-    t.match(await deliveries.status(), { delivered: 1, failures: 10, dead: 1, lastError: 'answered 500' });
-    t.same(ids(tool).sort(), [good, ...Array(10).fill(bad)].sort());
-  },
-);
+t.test('a failed delivery comes again at the times of the contract and holds up no other', async (t) => {
+  const { deliveries, tool, id } = await openOne(t);
+  tool.answer = (res, { body }) => void res.writeHead(body.data.payload.bad ? 500 : 204).end();
+  const [bad, good] = await deliveries.send({ payload: { bad: true } }, {});
+  const { due } = deliveries.store.keys.deliveries(id);
+  deliveries.deliverer({ retriesMs: undefined });
+  await arrived(tool, 2);
+  const jitters: number[] = [];
+  for (const [i, wait] of WAITS.entries()) {
+    const score = await until(`attempt ${i + 1} has failed`, async () => {
+      const [, score = 0] = (await deliveries.store.client.zrange(due, '-1', '-1', 'WITHSCORES')).map(Number);
+      return score % 16 === i + 1 && score;
+    });
+    const { lastFailureAt } = await deliveries.status();
+    const jitter = (Math.floor(score / 16) - lastFailureAt) / wait - 1;
+    t.ok(jitter >= 0 && jitter <= 0.1 + 1 / wait, `${jitter} after attempt ${i + 1}`);
+    jitters.push(jitter);
+    await deliveries.makeDue(id);
+  }
+  t.ok(new Set(jitters).size > 1, 'not all the same');
+  await deliveries.settled();
+  t.match(await deliveries.status(), { delivered: 1, failures: 10, dead: 1, lastError: 'answered 500' });
+  t.same(ids(tool).sort(), [good, ...Array(10).fill(bad)].sort());
+});
 
 t.test('a Retry-After of 429 or 503 is waited for, at most 24 h, and is no attempt', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id } = await deliveries.receiver(tool);
+  const { deliveries, tool, id } = await openOne(t);
   const inMs = (ms: number) => new Date(Date.now() + ms).toUTCString();
   const cases: [status: number, retryAfter: string, waitS: number][] = [
     [429, '0', 5],
@@ -245,37 +240,32 @@ t.test('a Retry-After of 429 or 503 is waited for, at most 24 h, and is no attem
   t.match(await deliveries.status(), { delivered: 6, failures: 6, dead: 0 });
 });
 
-t.test(
-  'an answer of 10 MB, or one that never ends, is a success of which no more than a little is read',
-  async (t) => {
-    const [deliveries, tool] = [await open(t), await startTool(t)];
-    await deliveries.receiver(tool);
-    let written = 0;
-    tool.answer = (res) => {
-      res.writeHead(200);
-      const chunk = Buffer.alloc(65_536);
-      const write = () => {
-        if (res.destroyed || written > 10_000_000) return void res.end();
-        written += chunk.length;
-        if (res.write(chunk)) setImmediate(write);
-        else res.once('drain', write);
-      };
-      write();
+t.test('an answer of 10 MB, or without an end, is a success, and only a little of it is read', async (t) => {
+  const { deliveries, tool } = await openOne(t);
+  let written = 0;
+  tool.answer = (res) => {
+    res.writeHead(200);
+    const chunk = Buffer.alloc(65_536);
+    const write = () => {
+      if (res.destroyed || written > 10_000_000) return void res.end();
+      written += chunk.length;
+      if (res.write(chunk)) setImmediate(write);
+      else res.once('drain', write);
     };
-    await deliveries.send({});
-    deliveries.deliverer({ answerMs: 1_000 });
-    await deliveries.settled();
-    tool.answer = (res) => void res.writeHead(200).write('x');
-    await deliveries.send({}, {});
-    await deliveries.settled();
-    t.ok(written < 9_000_000, `${written} bytes were written`);
-    t.match(await deliveries.status(), { delivered: 3, failures: 0 });
-  },
-);
+    write();
+  };
+  await deliveries.send({});
+  deliveries.deliverer({ answerMs: 1_000 });
+  await deliveries.settled();
+  tool.answer = (res) => void res.writeHead(200).write('x');
+  await deliveries.send({}, {});
+  await deliveries.settled();
+  t.ok(written < 9_000_000, `${written} bytes were written`);
+  t.match(await deliveries.status(), { delivered: 3, failures: 0 });
+});
 
 t.test('410 disables a receiver; what waits for it is sent once it is resumed', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id } = await deliveries.receiver(tool);
+  const { deliveries, tool, id } = await openOne(t);
   const { receivers } = deliveries;
   const isEnabled = async () => (await receivers.get(id)).isEnabled;
   const why = async () => (await receivers.get(id)).disabledWhy;
@@ -304,38 +294,34 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   t.match(await deliveries.status(), { pending: 0, dead: 1 }, 'at the last attempt it is a dead letter, too');
 });
 
-t.test(
-  'a receiver without a success for five days is disabled; a success or a resumption begins anew',
-  async (t) => {
-    const [deliveries, tool] = [await open(t), await startTool(t)];
-    const { id } = await deliveries.receiver(tool);
-    const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
-    const { state } = deliveries.store.keys.deliveries(id);
-    const DAY = 24 * 60 * 60_000;
-    const attemptAfter = async (failedForMs: number, status: number) => {
-      await deliveries.store.client.hset(state, 'failingSince', Date.now() - failedForMs);
-      tool.answer = (res) => void res.writeHead(status).end();
-      await deliveries.send({});
-      await deliveries.settled();
-      await sleep(300);
-      return isEnabled();
-    };
-    deliveries.deliverer({ retriesMs: [] });
-    t.ok(await attemptAfter(6 * DAY, 200), 'it has succeeded');
-    t.equal(await deliveries.store.client.hget(state, 'failingSince'), null);
-    t.ok(await attemptAfter(4.9 * DAY, 500), 'four days');
-    await attemptAfter(5.1 * DAY, 500);
-    await until('it is disabled', async () => !(await isEnabled()));
-    t.equal((await deliveries.receivers.get(id)).disabledWhy, 'no delivery succeeded for five days');
-    await deliveries.receivers.change(id, { isEnabled: true });
-    tool.delivered.length = 0;
+t.test('five days without success disable a receiver; a success or resumption begins anew', async (t) => {
+  const { deliveries, tool, id } = await openOne(t);
+  const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
+  const { state } = deliveries.store.keys.deliveries(id);
+  const DAY = 24 * 60 * 60_000;
+  const attemptAfter = async (failedForMs: number, status: number) => {
+    await deliveries.store.client.hset(state, 'failingSince', Date.now() - failedForMs);
+    tool.answer = (res) => void res.writeHead(status).end();
     await deliveries.send({});
-    await arrived(tool, 1);
     await deliveries.settled();
     await sleep(300);
-    t.ok(await isEnabled(), 'its five days begin anew');
-  },
-);
+    return isEnabled();
+  };
+  deliveries.deliverer({ retriesMs: [] });
+  t.ok(await attemptAfter(6 * DAY, 200), 'it has succeeded');
+  t.equal(await deliveries.store.client.hget(state, 'failingSince'), null);
+  t.ok(await attemptAfter(4.9 * DAY, 500), 'four days');
+  await attemptAfter(5.1 * DAY, 500);
+  await until('it is disabled', async () => !(await isEnabled()));
+  t.equal((await deliveries.receivers.get(id)).disabledWhy, 'no delivery succeeded for five days');
+  await deliveries.receivers.change(id, { isEnabled: true });
+  tool.delivered.length = 0;
+  await deliveries.send({});
+  await arrived(tool, 1);
+  await deliveries.settled();
+  await sleep(300);
+  t.ok(await isEnabled(), 'its five days begin anew');
+});
 
 t.test('beyond its bytes the oldest deliveries become dead letters', async (t) => {
   const deliveries = await open(t);
@@ -345,8 +331,7 @@ t.test('beyond its bytes the oldest deliveries become dead letters', async (t) =
   const { store } = deliveries;
   const small = openHandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
   for (let i = 0; i < 30; i++) {
-    const identity = { ...WHO, customerId: null, sessionId: 's' };
-    const line = encodeEvent({ type: 'add', origin: 'item', profileId: `1.s${i}`, identity, payload });
+    const line = lineOf(`1.s${i}`, payload);
     sent.push((JSON.parse(line) as { event_id: string }).event_id);
     await small.handOver(Buffer.from(line), []);
   }
@@ -362,111 +347,93 @@ t.test('beyond its bytes the oldest deliveries become dead letters', async (t) =
   t.equal(dead, 30 - waiting.length);
 });
 
-t.test(
-  'names and addresses are sent only to a receiver that was made for them, with the present profile',
-  async (t) => {
-    const app = await startApp(t, redis);
-    const deliveries = await openDeliveries(t, redis, app.prefix);
-    const [plain, personal] = [await startTool(t), await startTool(t)];
-    await deliveries.receiver(plain);
-    await deliveries.receiver(personal, { includePersonal: true });
-    const { profileId: guest } = await app.shop.event({ sessionId: 's-1' });
-    await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada', lastName: 'Byron' });
-    const { profileId } = await app.shop.login({ customerId: '7', sessionId: 's-1' });
-    t.not(guest, profileId);
-    await deliveries.send({ profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
-    deliveries.deliverer();
-    await arrived(plain, 1);
-    await arrived(personal, 1);
-    t.equal(plain.delivered[0]?.body.data.profileId, profileId);
-    t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|Byron|email/);
-    t.match(personal.delivered[0]?.body.data, {
-      profileId,
-      email: 'ada@shop.example',
-      firstName: 'Ada',
-      lastName: 'Byron',
-    });
-  },
-);
+t.test('names and addresses go only to a receiver made for them, with the present profile', async (t) => {
+  const app = await startApp(t, redis);
+  const deliveries = await openDeliveries(t, redis, app.prefix);
+  const [plain, personal] = [await startTool(t), await startTool(t)];
+  await deliveries.receiver(plain);
+  await deliveries.receiver(personal, { includePersonal: true });
+  const { profileId: guest } = await app.shop.event({ sessionId: 's-1' });
+  await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada', lastName: 'Byron' });
+  const { profileId } = await app.shop.login({ customerId: '7', sessionId: 's-1' });
+  t.not(guest, profileId);
+  await deliveries.send({ profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
+  deliveries.deliverer();
+  await arrived(plain, 1);
+  await arrived(personal, 1);
+  t.equal(plain.delivered[0]?.body.data.profileId, profileId);
+  t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|Byron|email/);
+  t.match(personal.delivered[0]?.body.data, {
+    profileId,
+    email: 'ada@shop.example',
+    firstName: 'Ada',
+    lastName: 'Byron',
+  });
+});
 
-t.test(
-  'while a queue takes nothing, the hand-over is repeated, and gives the others nothing twice',
-  async (t) => {
-    const deliveries = await open(t);
-    const { store, handOver } = deliveries;
-    const [one, other] = [await startTool(t), await startTool(t)];
-    const [taking, refusing] = [await deliveries.receiver(one), await deliveries.receiver(other)];
-    const { queue } = store.keys.deliveries(refusing.id);
-    await store.client.set(queue, 'of another type');
-    const identity = { ...WHO, customerId: null, sessionId: 's' };
-    const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
-    const batch = Buffer.from(line);
-    for (let i = 0; i < 3; i++) await t.rejects(handOver.handOver(batch, []));
-    await store.client.del(queue);
-    await handOver.handOver(batch, []);
-    for (const { id } of [taking, refusing]) t.equal((await deliveries.status(id)).pending, 1);
-  },
-);
+t.test('while a queue takes nothing, the hand-over is repeated; other queues get it once', async (t) => {
+  const deliveries = await open(t);
+  const { store, handOver } = deliveries;
+  const [one, other] = [await startTool(t), await startTool(t)];
+  const [taking, refusing] = [await deliveries.receiver(one), await deliveries.receiver(other)];
+  const { queue } = store.keys.deliveries(refusing.id);
+  await store.client.set(queue, 'of another type');
+  const batch = Buffer.from(lineOf());
+  for (let i = 0; i < 3; i++) await t.rejects(handOver.handOver(batch, []));
+  await store.client.del(queue);
+  await handOver.handOver(batch, []);
+  for (const { id } of [taking, refusing]) t.equal((await deliveries.status(id)).pending, 1);
+});
 
-t.test(
-  'a receiver that is removed has nothing waiting, also what is handed over in that moment',
-  async (t) => {
-    const [deliveries, tool] = [await open(t), await startTool(t)];
-    const { store, receivers } = deliveries;
-    const { id } = await deliveries.receiver(tool);
-    await deliveries.send({});
-    const removing = new Proxy(store.client, {
-      get(client, name) {
-        const own = Reflect.get(client, name);
-        if (name !== 'hvals') return typeof own === 'function' ? own.bind(client) : own;
-        return async (key: string) => {
-          const read = await client.hvals(key);
-          await receivers.remove(id);
-          return read;
-        };
-      },
-    });
-    const late = openHandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
-    const identity = { ...WHO, customerId: null, sessionId: 's' };
-    const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
-    await late.handOver(Buffer.from(line), []);
-    t.equal(await store.client.exists(...Object.values(store.keys.deliveries(id))), 0);
-    t.equal(await store.client.exists(store.keys.receivers), 0);
-  },
-);
+t.test('nothing waits for a removed receiver, nor what is handed over in that moment', async (t) => {
+  const { deliveries, id } = await openOne(t);
+  const { store, receivers } = deliveries;
+  await deliveries.send({});
+  const removing = new Proxy(store.client, {
+    get(client, name) {
+      const own = Reflect.get(client, name);
+      if (name !== 'hvals') return typeof own === 'function' ? own.bind(client) : own;
+      return async (key: string) => {
+        const read = await client.hvals(key);
+        await receivers.remove(id);
+        return read;
+      };
+    },
+  });
+  const late = openHandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
+  await late.handOver(Buffer.from(lineOf()), []);
+  t.equal(await store.client.exists(...Object.values(store.keys.deliveries(id))), 0);
+  t.equal(await store.client.exists(store.keys.receivers), 0);
+});
 
-t.test(
-  'one that stops waits for the answer that is due; one that is removed meanwhile leaves nothing',
-  async (t) => {
-    const [deliveries, tool] = [await open(t), await startTool(t)];
-    const { id } = await deliveries.receiver(tool);
-    const held: ServerResponse[] = [];
-    tool.answer = (res) => void held.push(res);
-    const sent = await deliveries.send(...Array(20).fill({}));
-    const deliverer = deliveries.deliverer();
-    await until('as many as may be are in flight', () => held.length === 16);
-    let isClosed = false;
-    const closed = deliverer.close().then(() => {
-      isClosed = true;
-    });
-    // One beside it goes on with the rest.
-    const other = deliveries.deliverer();
-    await until('the rest has come', () => held.length === 20);
-    await sleep(600);
-    t.notOk(isClosed);
-    for (const res of held.splice(0)) res.end();
-    await closed;
-    await deliveries.settled();
-    t.same(ids(tool).sort(), sent.sort());
+t.test('one that stops waits for due answers; a receiver removed meanwhile leaves nothing', async (t) => {
+  const { deliveries, tool, id } = await openOne(t);
+  const held: ServerResponse[] = [];
+  tool.answer = (res) => void held.push(res);
+  const sent = await deliveries.send(...Array(20).fill({}));
+  const deliverer = deliveries.deliverer();
+  await until('as many as may be are in flight', () => held.length === 16);
+  let isClosed = false;
+  const closed = deliverer.close().then(() => {
+    isClosed = true;
+  });
+  // One beside it goes on with the rest.
+  const other = deliveries.deliverer();
+  await until('the rest has come', () => held.length === 20);
+  await sleep(600);
+  t.notOk(isClosed);
+  for (const res of held.splice(0)) res.end();
+  await closed;
+  await deliveries.settled();
+  t.same(ids(tool).sort(), sent.sort());
 
-    await deliveries.send({});
-    await until('it is in flight', () => held.length === 1);
-    await deliveries.receivers.remove(id);
-    held[0]?.end();
-    await other.close();
-    t.equal(await deliveries.store.client.exists(...Object.values(deliveries.store.keys.deliveries(id))), 0);
-  },
-);
+  await deliveries.send({});
+  await until('it is in flight', () => held.length === 1);
+  await deliveries.receivers.remove(id);
+  held[0]?.end();
+  await other.close();
+  t.equal(await deliveries.store.client.exists(...Object.values(deliveries.store.keys.deliveries(id))), 0);
+});
 
 t.test('of twenty receivers some hang or fail: the others get all, and those once they answer', async (t) => {
   const deliveries = await open(t);
@@ -499,8 +466,7 @@ t.test('of twenty receivers some hang or fail: the others get all, and those onc
 });
 
 t.test('what another program queues or removes is not sent, and holds nothing up', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id } = await deliveries.receiver(tool);
+  const { deliveries, tool, id } = await openOne(t);
   const { queue, due } = deliveries.store.keys.deliveries(id);
   const { client } = deliveries.store;
   await deliveries.send(...Array(3).fill({}));
@@ -587,8 +553,7 @@ t.test('how long what is due has waited, and the counts of the last hour', async
 });
 
 t.test('what is logged has no secret, no signature and no visitor', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id, secret } = await deliveries.receiver(tool);
+  const { deliveries, tool, id, secret } = await openOne(t);
   tool.answer = (res) => void res.writeHead(410).end('no');
   const lines: string[] = [];
   const log = pino({ level: 'trace' }, { write: (line) => lines.push(line) });
@@ -601,8 +566,7 @@ t.test('what is logged has no secret, no signature and no visitor', async (t) =>
 });
 
 t.test('many answers of 410 disable a receiver once, and none after it is resumed', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  const { id } = await deliveries.receiver(tool);
+  const { deliveries, tool, id } = await openOne(t);
   const { receivers } = deliveries;
   const answers: (() => void)[] = [];
   tool.answer = (res) => void answers.push(() => res.writeHead(410).end());
@@ -624,8 +588,7 @@ t.test('many answers of 410 disable a receiver once, and none after it is resume
 });
 
 t.test('that Redis is away is logged once, and once that it is back', async (t) => {
-  const [deliveries, tool] = [await open(t), await startTool(t)];
-  await deliveries.receiver(tool);
+  const { deliveries } = await openOne(t);
   const { receivers } = deliveries;
   const list = receivers.list.bind(receivers);
   let asked = 0;
