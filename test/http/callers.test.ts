@@ -179,11 +179,7 @@ t.test('callers', async (t) => {
           t.same(shape(await request(operation, unknown)), shape(answer), name);
         }
       }
-      t.same(
-        await askedOfRedis(),
-        [],
-        'where it is refused Redis is not asked: nothing changes, no time tells',
-      );
+      t.same(await askedOfRedis(), [], 'if refused Redis is not asked: nothing changes, no time tells');
       // What is erased could not be asked for afterwards.
       const isErasure = ({ method }: DocumentedOperation) => Number(method === 'DELETE');
       for (const operation of allowed.sort((a, b) => isErasure(a) - isErasure(b))) {
@@ -243,11 +239,7 @@ t.test('callers', async (t) => {
     t.match((await list(known.customerId, {})).json.items, [{ productId: '1001' }]);
     t.same((await list('99', { identity: { sessionId: known.sessionId } })).json.items, []);
     for (const body of [[], [{}], null, 'text', 7])
-      t.match(
-        await list('71', body),
-        { status: 400, json: { code: 'invalid_request' } },
-        JSON.stringify(body),
-      );
+      t.equal((await list('71', body)).json.code, 'invalid_request', JSON.stringify(body));
     t.equal((await list('', {})).status, 400, 'nobody is logged in');
     t.equal((await app.post('/item/list', {}, TRUSTED)).status, 400, 'a key names no customer');
   });

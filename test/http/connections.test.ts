@@ -333,32 +333,29 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   for (const wire of wires) wire.socket.destroy();
   await until('nothing waits any more', async () => (await waiting()) === 0);
 });
-t.test(
-  'closing waits for slow readers, to whom it comes whole, and 5 s for one that reads no more',
-  async (t) => {
-    const [app, other] = [
-      await startApp(t, redis, { prefix: 'lists' }),
-      await startApp(t, redis, { prefix: 'lists' }),
-    ];
-    const told = await Wire.open(t, app.port);
-    told.sendHead('GET', '/healthz');
-    await told.next();
-    const before = await ask(t, app.port);
-    await ask(t, other.port);
-    await until('two wait', async () => (await waitingOf(app)) > 0 && (await waitingOf(other)) > 0);
-    const one = await waitingOf(app);
-    const closing = Promise.all([app.close(), other.close()]);
-    askOn(told);
-    await until('one more waits', async () => (await waitingOf(app)) > one);
-    for (const wire of [before, told]) {
-      wire.socket.resume();
-      const answer = await wire.next();
-      t.equal(answer?.headers['connection'], wire === told ? 'close' : undefined);
-      t.equal(JSON.parse(answer?.body ?? '{}').items?.length, ITEMS);
-    }
-    await closing;
-  },
-);
+t.test('closing waits for slow readers, and 5 s for one that reads no more', async (t) => {
+  const [app, other] = [
+    await startApp(t, redis, { prefix: 'lists' }),
+    await startApp(t, redis, { prefix: 'lists' }),
+  ];
+  const told = await Wire.open(t, app.port);
+  told.sendHead('GET', '/healthz');
+  await told.next();
+  const before = await ask(t, app.port);
+  await ask(t, other.port);
+  await until('two wait', async () => (await waitingOf(app)) > 0 && (await waitingOf(other)) > 0);
+  const one = await waitingOf(app);
+  const closing = Promise.all([app.close(), other.close()]);
+  askOn(told);
+  await until('one more waits', async () => (await waitingOf(app)) > one);
+  for (const wire of [before, told]) {
+    wire.socket.resume();
+    const answer = await wire.next();
+    t.equal(answer?.headers['connection'], wire === told ? 'close' : undefined);
+    t.equal(JSON.parse(answer?.body ?? '{}').items?.length, ITEMS);
+  }
+  await closing;
+});
 t.test('who sends requests and reads no answers is cut, also where no rate limit holds', async (t) => {
   const app = await startApp(t, redis);
   for (const [path, status] of [

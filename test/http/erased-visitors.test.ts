@@ -133,11 +133,8 @@ eachRedis(t, async (t, redis) => {
 
       const added = await postProxied(app, '/item/add', LOGGED_OUT, itemOf(session));
       t.equal(added.status, 200, 'its own wishlist');
-      t.match(
-        await other.shop.visit(session),
-        { count: 1, profileId: read.profileId },
-        'the id that was read',
-      );
+      const { profileId: next } = read;
+      t.match(await other.shop.visit(session), { count: 1, profileId: next }, 'the id that was read');
       const shared = await share(session);
       t.not(shared.code, code);
       t.equal((await app.get(`/share/${shared.code}/items`, TRUSTED)).json.items.length, 1);

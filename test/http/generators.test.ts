@@ -33,10 +33,8 @@ t.test('the document is valid OpenAPI 3.1', async (t) => {
 
 t.test('the harness notices an answer that is not as documented', async (t) => {
   const headers = { 'content-type': 'application/json', 'x-request-id': '1' };
-  t.match(
-    contract.fault('POST', '/product/visit', { status: 200, headers, text: '{"profileId":1}' }),
-    /must have required property/,
-  );
+  const visited = { status: 200, headers, text: '{"profileId":1}' };
+  t.match(contract.fault('POST', '/product/visit', visited), /must have required property/);
   t.match(contract.fault('POST', '/event', { status: 400, headers, text: '{"code":"x"}' }), /error/);
   t.match(contract.fault('POST', '/event', { status: 503, headers, text: ERROR }), /without Retry-After/);
   t.match(contract.fault('POST', '/event', { status: 400, headers, text: ERROR }), /allowed values/);
@@ -156,15 +154,9 @@ t.test("openapi-typescript's types fit every example of the document and of docs
     'wrong.ts': moduleOf(wrong),
   });
   const faults = faultsOf([join(folder, 'right.ts'), join(folder, 'wrong.ts')]);
-  t.same(
-    faults.filter(([file]) => file !== 'wrong.ts'),
-    [],
-  );
-  t.match(faults, [
-    ['wrong.ts', /"buy"/],
-    ['wrong.ts', /number/],
-    ['wrong.ts', /productHandle/],
-  ]);
+  t.same([...new Set(faults.map(([file]) => file))], ['wrong.ts']);
+  const said = faults.map(([, fault]) => fault);
+  t.match(said, [/"buy"/, /number/, /productHandle/]);
 });
 
 t.test('a client that @hey-api/openapi-ts generates works', async (t) => {

@@ -65,11 +65,8 @@ t.test('ids and handles have up to 255 bytes after trimming, and differ by the l
     t.equal(await app.shop.count({ sessionId: name }, name), 1);
   }
   const [name = ''] = full;
-  t.match(
-    await visit({ sessionId: `  ${name}\n` }, name),
-    { count: 2 },
-    'blanks around an id are not counted',
-  );
+  const spaced = await visit({ sessionId: `  ${name}\n` }, name);
+  t.equal(spaced.count, 2, 'blanks around an id are not counted');
   for (const end of ['a', 'b'])
     t.match(await visit({ sessionId: 'x'.repeat(254) + end }, 'long'), { count: 1 });
 });
@@ -251,11 +248,8 @@ t.test('injection', async (t) => {
       t.equal(counts[handle], String(count), shown([id, handle, read.text, counts]));
       await app.del(PATH, { identity, productHandle: handle }, TRUSTED);
       const facts = fieldsAt(await dumpRedis(redis, app.prefix), keys.profile(profileId));
-      t.match(
-        facts,
-        isCustomer ? { owner: String } : { registered: '1' },
-        'it stays registered when its count goes',
-      );
+      const fact = isCustomer ? { owner: String } : { registered: '1' };
+      t.match(facts, fact, 'it stays registered when its count goes');
     });
     await fc.assert(property, { numRuns: RUNS, examples: NASTY.map((nasty) => [nasty, nasty, false]) });
     t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);

@@ -183,11 +183,8 @@ eachRedis(t, async (t, redis) => {
       ['__proto__', 'constructor'],
     ];
     for (const [productId, variantId] of ids) await add(who, { productId, variantId });
-    t.same(
-      (await items(who)).map(({ productId, variantId }) => [productId, variantId]),
-      ids.toReversed(),
-      'newest first, also within a millisecond',
-    );
+    const found = (await items(who)).map(({ productId, variantId }) => [productId, variantId]);
+    t.same(found, ids.toReversed(), 'newest first, also within a millisecond');
     for (const [productId, variantId] of ids)
       t.match(await remove(who, { productId, variantId }), { removed: true });
     t.same(await listed(who), []);
@@ -304,11 +301,8 @@ eachRedis(t, async (t, redis) => {
     const products = Array.from({ length: 250 }, (_, i) => ({ productId: `p-${i + 600}`, variantId: 'v' }));
     const cost = await spent(async () => {
       const found = (await check(guest, products)) as { itemId: string | null }[];
-      t.equal(
-        found.findIndex(({ itemId }) => itemId === null),
-        100,
-      );
-      t.ok(found.slice(100).every(({ itemId }) => itemId === null));
+      const isThere = found.map(({ itemId }) => itemId !== null);
+      t.same([isThere.indexOf(false), isThere.lastIndexOf(true)], [100, 99]);
     });
     t.same(cost, [2, 0, 0], 'one HMGET for the profile, one for the items, no scan');
     const [, pages, wholes] = await spent(async () => {

@@ -277,9 +277,6 @@ t.test("an error that Redis or our code should not raise is logged with its requ
   await connectTo(t, redis.url).set(createKeys(app.prefix).items(profileId), 'not a hash');
   const answer = await app.post('/item/list', { identity }, { ...TRUSTED, 'x-request-id': 'its-id' });
   t.match(answer, { status: 500, json: { code: 'internal' } });
-  t.match(
-    lines.map((line) => JSON.parse(line)),
-    [{ requestId: 'its-id', err: { message: /./ } }],
-  );
   t.equal(lines.length, 1);
+  t.match(JSON.parse(`${lines}`), { requestId: 'its-id', err: { message: /./ } });
 });

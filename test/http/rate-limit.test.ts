@@ -51,14 +51,9 @@ t.test('rate limit', async (t) => {
     );
     const answers = await Promise.all(sent);
     t.equal(passed(answers), LIMIT);
-    t.match(
-      answers.find(({ status }) => status !== 200),
-      {
-        status: 429,
-        headers: { 'retry-after': '1', 'x-request-id': String, 'cache-control': 'no-store' },
-        json: { code: 'rate_limited', error: String },
-      },
-    );
+    const refused = answers.find(({ status }) => status !== 200);
+    t.match(refused, { status: 429, json: { code: 'rate_limited', error: String } });
+    t.match(refused?.headers, { 'retry-after': '1', 'x-request-id': String, 'cache-control': 'no-store' });
     const counted = passed(answers.filter((_, i) => requests[i % requests.length]?.[0] === PATH));
     now += 999;
     t.equal((await app.post(PATH, visit('s'), TRUSTED)).status, 429);
@@ -331,14 +326,11 @@ t.test('several workers', async (t) => {
   });
 });
 
-t.test(
-  'at most 100,000 callers are remembered: the memory of a flood from many addresses is bounded',
-  async (t) => {
-    const limit = new RateLimit(1, 1, () => 0);
-    limit.count('first');
-    t.throws(() => limit.count('first'), { code: 'rate_limited' });
-    for (let n = 0; n < 100_000; n++) limit.count(`address ${n}`);
-    t.doesNotThrow(() => limit.count('first'), 'the oldest is dropped');
-    t.throws(() => limit.count('address 99999'), { code: 'rate_limited' });
-  },
-);
+t.test('at most 100,000 callers are remembered, whatever a flood from many addresses', async (t) => {
+  const limit = new RateLimit(1, 1, () => 0);
+  limit.count('first');
+  t.throws(() => limit.count('first'), { code: 'rate_limited' });
+  for (let n = 0; n < 100_000; n++) limit.count(`address ${n}`);
+  t.doesNotThrow(() => limit.count('first'), 'the oldest is dropped');
+  t.throws(() => limit.count('address 99999'), { code: 'rate_limited' });
+});

@@ -162,11 +162,7 @@ eachRedis(t, async (t, redis) => {
     t.match(await app.shop.visit(who, 'first'), { profileId, count: 1 });
     await app.shop.add(who);
     t.not((await app.shop.share(who)).code, code);
-    t.equal(
-      (await app.get(`/wishlist/share/${code}`)).status,
-      404,
-      'an old link shows nothing of what comes later',
-    );
+    t.equal((await app.get(`/wishlist/share/${code}`)).status, 404, 'an old link shows nothing of it');
     t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
     t.same(await ages.names(/:\{share:/, code), [], 'what led to it is removed once it was used');
     t.same(await ages.names(/:\{email:/, ''), addresses);

@@ -51,11 +51,7 @@ eachRedis(t, async (t, redis) => {
     const identity = { sessionId: 'sharer' };
     const { code: empty } = await share(identity);
     const { profileId } = await visit(identity);
-    t.same(
-      (await shared(empty)).json,
-      { shareCode: empty, profileId, items: [] },
-      'it has a profile from then on',
-    );
+    t.same((await shared(empty)).json, { shareCode: empty, profileId, items: [] }, 'it has a profile then');
     await add(identity, { productId: '1' });
     await add(identity, { productId: '2' });
     const answer = await app.post('/share', { identity }, TRUSTED);
@@ -90,14 +86,9 @@ eachRedis(t, async (t, redis) => {
     const [{ code, shareLink } = { code: '', shareLink: '' }] = links;
     for (const link of links) t.same(link, { shareLink, code });
     const events = await eventsOf(redis, app, { customerId: '9' });
-    t.same(
-      events.map(gist),
-      channels.map((channel) => ({
-        type: 'share',
-        origin: 'share',
-        payload: { channel, shareCode: code, shareLink },
-      })),
-    );
+    const payloads = channels.map((channel) => ({ channel, shareCode: code, shareLink }));
+    const expected = payloads.map((payload) => ({ type: 'share', origin: 'share', payload }));
+    t.same(events.map(gist), expected);
     t.match(events[2], { channel: 'Email', share_code: code, device: 'mobile' });
   });
 
@@ -188,13 +179,8 @@ t.test('openings', async (t) => {
   t.test("where the page is the shop's own, its items are the opening", async (t) => {
     const env = { SHARE_PAGE_URL: 'https://shop.example/shared' };
     const other = await startApp(t, redis, { env, prefix: app.prefix });
-    t.equal(
-      await made(
-        async () => t.equal((await other.get(page, PERSON)).status, 302),
-        () => other.get(items, TRUSTED),
-      ),
-      1,
-    );
+    const openPage = async () => t.equal((await other.get(page, PERSON)).status, 302);
+    t.equal(await made(openPage, () => other.get(items, TRUSTED)), 1);
   });
 
   t.test('a stream that is half full takes no opening; the page is shown, and events go on', async (t) => {

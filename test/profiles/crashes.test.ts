@@ -148,46 +148,43 @@ t.test('crashes', async (t) => {
       t.same(await keysOf(redis, prefix, /:(x|j.|pending)(:|$)/), [], 'neither journals nor notes are left');
     });
 
-  t.test(
-    'a visit under a key counts once, though two tries end at any step, each at another customer',
-    async (t) => {
-      const [server, other] = await openTwo('keyed');
-      const visitOnce = (by: Server, { s, session }: ReturnType<typeof newNames>) =>
-        by.deliveries.run(
-          { scope: 'test', key: s, fingerprint: '' },
-          by.visitors.likelyProfile(session, true),
-          async (operation) => {
-            const { profileId, count } = await by.visitors.enterOnce(
-              session,
-              true,
-              { kind: 'visit', handle: 'x' },
-              operation,
-            );
-            return JSON.stringify({ profileId, count });
+  t.test('a visit under a key counts once, though two tries end, each at another customer', async (t) => {
+    const [server, other] = await openTwo('keyed');
+    const visitOnce = (by: Server, { s, session }: ReturnType<typeof newNames>) =>
+      by.deliveries.run(
+        { scope: 'test', key: s, fingerprint: '' },
+        by.visitors.likelyProfile(session, true),
+        async (operation) => {
+          const { profileId, count } = await by.visitors.enterOnce(
+            session,
+            true,
+            { kind: 'visit', handle: 'x' },
+            operation,
+          );
+          return JSON.stringify({ profileId, count });
+        },
+      );
+    for (const later of [2, 4, 6])
+      await atEachStep(server, async () => {
+        const names = newNames();
+        await other.visitors.link({ customerId: names.a, sessionId: names.s });
+        return [
+          () => visitOnce(server, names),
+          async (step) => {
+            await other.visitors.link({ customerId: names.b, sessionId: names.s });
+            server.crashAfter(later, true);
+            await visitOnce(server, names).catch(() => {});
+            server.recover();
+            await other.visitors.link({ customerId: names.a, sessionId: names.s });
+            const answer = await visitOnce(other, names);
+            t.match(JSON.parse(answer), { count: 1 });
+            t.equal(await visitOnce(other, names), answer);
+            const counts = [await count(other, names.first), await count(other, names.second)];
+            t.same(counts.sort(), [0, 1], `ended after step ${step}, and after ${later}`);
           },
-        );
-      for (const later of [2, 4, 6])
-        await atEachStep(server, async () => {
-          const names = newNames();
-          await other.visitors.link({ customerId: names.a, sessionId: names.s });
-          return [
-            () => visitOnce(server, names),
-            async (step) => {
-              await other.visitors.link({ customerId: names.b, sessionId: names.s });
-              server.crashAfter(later, true);
-              await visitOnce(server, names).catch(() => {});
-              server.recover();
-              await other.visitors.link({ customerId: names.a, sessionId: names.s });
-              const answer = await visitOnce(other, names);
-              t.match(JSON.parse(answer), { count: 1 });
-              t.equal(await visitOnce(other, names), answer);
-              const counts = [await count(other, names.first), await count(other, names.second)];
-              t.same(counts.sort(), [0, 1], `ended after step ${step}, and after ${later}`);
-            },
-          ];
-        });
-    },
-  );
+        ];
+      });
+  });
 
   t.test('what leads to a profile is among its members, whatever step a login ended at', async (t) => {
     const [server, other] = await openTwo('member');
@@ -211,38 +208,35 @@ t.test('crashes', async (t) => {
       });
   });
 
-  t.test(
-    'a session whose profile was about to be merged is erased with the customer, or goes to the next',
-    async (t) => {
-      const [server, other] = await openTwo('about');
-      let joined = 0;
-      for (const isNext of [false, true])
-        await atEachStep(server, async () => {
-          const names = newNames();
-          const { s, a, b, session, second } = names;
-          const { profileId, into } = await startOwnProfile(other, names);
-          return [
-            () => server.visitors.link({ customerId: a, sessionId: s }),
-            async (step) => {
-              if (isNext) {
-                await other.visitors.link({ customerId: b, sessionId: s });
-                await visit(other, second);
-                const before = await count(other, second);
-                await other.eraser.erase(`c:${a}`);
-                await resume(other);
-                return void t.equal(await count(other, second), before, `after step ${step}`);
-              }
-              const members = other.store.keys.members(into);
-              const wasJoined = await other.store.call((client) => client.hexists(members, profileId));
-              joined += wasJoined;
+  t.test('a session about to be merged is erased with the customer, or goes to the next', async (t) => {
+    const [server, other] = await openTwo('about');
+    let joined = 0;
+    for (const isNext of [false, true])
+      await atEachStep(server, async () => {
+        const names = newNames();
+        const { s, a, b, session, second } = names;
+        const { profileId, into } = await startOwnProfile(other, names);
+        return [
+          () => server.visitors.link({ customerId: a, sessionId: s }),
+          async (step) => {
+            if (isNext) {
+              await other.visitors.link({ customerId: b, sessionId: s });
+              await visit(other, second);
+              const before = await count(other, second);
               await other.eraser.erase(`c:${a}`);
-              t.equal(await count(other, session), wasJoined ? 0 : 1, `after step ${step}`);
-            },
-          ];
-        });
-      t.ok(joined > 1, `${joined} times it was about to be merged`);
-    },
-  );
+              await resume(other);
+              return void t.equal(await count(other, second), before, `after step ${step}`);
+            }
+            const members = other.store.keys.members(into);
+            const wasJoined = await other.store.call((client) => client.hexists(members, profileId));
+            joined += wasJoined;
+            await other.eraser.erase(`c:${a}`);
+            t.equal(await count(other, session), wasJoined ? 0 : 1, `after step ${step}`);
+          },
+        ];
+      });
+    t.ok(joined > 1, `${joined} times it was about to be merged`);
+  });
 
   for (const by of ['the next one of the visitor', 'a request of one of its sessions'] as const)
     t.test(`an erasure left half done is completed by ${by}`, async (t) => {
@@ -277,37 +271,34 @@ t.test('crashes', async (t) => {
       t.same(await keysOf(redis, prefix, /:pending$/), []);
     });
 
-  t.test(
-    'a merge is begun, its customer is erased, and the guest never comes back: the guest ends',
-    async (t) => {
-      const prefix = 'begun';
-      const [server, other] = [
-        await startServer(t, redis, prefix, { guestsS: GUESTS_S }),
-        await startServer(t, redis, prefix, { guestsS: GUESTS_S }),
-      ];
-      // As `wishmeter erase` and `deliver` open Redis: they are not told GUEST_RETENTION_DAYS.
-      const command = await startServer(t, redis, prefix);
-      for (const eraser of [other, command])
-        await atEachStep(server, async () => {
-          const { s, a, session, first } = newNames();
-          await visit(other, session);
-          await visit(other, first);
-          const link = () => server.visitors.link({ customerId: a, sessionId: s });
-          return [
-            link,
-            async (step) => {
-              await eraser.eraser.erase(`c:${a}`);
-              await resume(eraser);
-              const own = other.links.defaultProfile(`s:${s}`);
-              t.same(await staying(redis, prefix, own), [], `after step ${step}`);
-              const seen = await count(other, session);
-              t.ok(seen <= 1, `${seen} visits after step ${step}`);
-              if (seen === 0) t.ok(await isQueued(other, own), `its rows, after step ${step}`);
-            },
-          ];
-        });
-    },
-  );
+  t.test('the guest of a begun merge whose customer is erased ends, though no request comes', async (t) => {
+    const prefix = 'begun';
+    const [server, other] = [
+      await startServer(t, redis, prefix, { guestsS: GUESTS_S }),
+      await startServer(t, redis, prefix, { guestsS: GUESTS_S }),
+    ];
+    // As `wishmeter erase` and `deliver` open Redis: they are not told GUEST_RETENTION_DAYS.
+    const command = await startServer(t, redis, prefix);
+    for (const eraser of [other, command])
+      await atEachStep(server, async () => {
+        const { s, a, session, first } = newNames();
+        await visit(other, session);
+        await visit(other, first);
+        const link = () => server.visitors.link({ customerId: a, sessionId: s });
+        return [
+          link,
+          async (step) => {
+            await eraser.eraser.erase(`c:${a}`);
+            await resume(eraser);
+            const own = other.links.defaultProfile(`s:${s}`);
+            t.same(await staying(redis, prefix, own), [], `after step ${step}`);
+            const seen = await count(other, session);
+            t.ok(seen <= 1, `${seen} visits after step ${step}`);
+            if (seen === 0) t.ok(await isQueued(other, own), `its rows, after step ${step}`);
+          },
+        ];
+      });
+  });
 
   t.test('an erasure that is completed late takes nothing of one who came back', async (t) => {
     const prefix = 'late';

@@ -129,53 +129,47 @@ t.test('a failover that forgets one half', async (t) => {
   };
   const ALL = { count: 7, items: ['of-the-customer', 'of-the-guest'] };
 
-  t.test(
-    'of a merge that is not finished, at the target: what it was given it gets again, once',
-    async (t) => {
-      for (let steps = 1; ; steps++) {
-        if (steps > MAX_STEPS) throw new Error('the merge never ends');
-        const world = await startMerge();
-        const forget = await world.remember(world.buckets.customer);
-        const { server } = world.session;
-        server.crashAfter(steps, true);
-        await world.link().catch(() => {});
-        if (!server.recover()) break;
-        const isFinished = (await world.unfinished()) === 0;
-        // A finished one is on a replica of the target's node.
-        if (!isFinished) await forget();
-        const { server: other, customer, session } = await world.anew();
-        await world.link(other);
-        for (const one of [customer, session]) t.same(await one.see(), ALL, `crashed after step ${steps}`);
-      }
-    },
-  );
+  t.test('of an unfinished merge, at the target: it gets again what it was given, once', async (t) => {
+    for (let steps = 1; ; steps++) {
+      if (steps > MAX_STEPS) throw new Error('the merge never ends');
+      const world = await startMerge();
+      const forget = await world.remember(world.buckets.customer);
+      const { server } = world.session;
+      server.crashAfter(steps, true);
+      await world.link().catch(() => {});
+      if (!server.recover()) break;
+      const isFinished = (await world.unfinished()) === 0;
+      // A finished one is on a replica of the target's node.
+      if (!isFinished) await forget();
+      const { server: other, customer, session } = await world.anew();
+      await world.link(other);
+      for (const one of [customer, session]) t.same(await one.see(), ALL, `crashed after step ${steps}`);
+    }
+  });
 
-  t.test(
-    'of a merge, at the source, after its first step: it is finished again, and adds nothing',
-    async (t) => {
-      let forgotten = 0;
-      for (let steps = 1; ; steps++) {
-        if (steps > MAX_STEPS) throw new Error('the merge never ends');
-        const world = await startMerge();
-        const { server } = world.session;
-        server.crashAfter(steps, true);
-        await world.link().catch(() => {});
-        if (!server.recover()) break;
-        // Before that step a replica may lack it, and nothing is given.
-        if ((await world.unfinished()) === 0) continue;
-        forgotten++;
-        const forget = await world.remember(world.buckets.session);
-        const { server: other, customer, session } = await world.anew();
-        await world.link(other);
-        await customer.visit(1);
-        await forget();
-        for (let scan = 0; scan < 2; scan++) await other.resume.run();
-        for (const one of [customer, session])
-          t.same(await one.see(), { ...ALL, count: 8 }, `crashed after step ${steps}`);
-      }
-      t.ok(forgotten >= 3, `${forgotten} crashes on the way`);
-    },
-  );
+  t.test('of a begun merge, at the source: it is finished again, and adds nothing', async (t) => {
+    let forgotten = 0;
+    for (let steps = 1; ; steps++) {
+      if (steps > MAX_STEPS) throw new Error('the merge never ends');
+      const world = await startMerge();
+      const { server } = world.session;
+      server.crashAfter(steps, true);
+      await world.link().catch(() => {});
+      if (!server.recover()) break;
+      // Before that step a replica may lack it, and nothing is given.
+      if ((await world.unfinished()) === 0) continue;
+      forgotten++;
+      const forget = await world.remember(world.buckets.session);
+      const { server: other, customer, session } = await world.anew();
+      await world.link(other);
+      await customer.visit(1);
+      await forget();
+      for (let scan = 0; scan < 2; scan++) await other.resume.run();
+      for (const one of [customer, session])
+        t.same(await one.see(), { ...ALL, count: 8 }, `crashed after step ${steps}`);
+    }
+    t.ok(forgotten >= 3, `${forgotten} crashes on the way`);
+  });
 
   t.test('of a merge that nothing else came after: a reset stays one', async (t) => {
     const world = await startMerge();
@@ -214,27 +208,24 @@ t.test('a failover that forgets one half', async (t) => {
     for (const one of [customer, session]) t.match(await one.see(), { count: 11 }, '5 + 1 + 4 + 1');
   });
 
-  t.test(
-    'of an adoption, at the session: the customer begins anew, and the next link brings both together',
-    async (t) => {
-      const world = await startWorld(t, redis);
-      const ending = () => world.ending(world.buckets.session);
-      await world.session.visit(5);
-      await world.session.add('of-the-guest');
-      t.ok((await ending()).length > 0, 'a guest ends');
-      const forget = await world.remember(world.buckets.session);
-      const { link } = await world.link();
-      t.same(await ending(), [], 'a customer does not');
-      await forget();
+  t.test('of an adoption, at the session: the next link brings both together', async (t) => {
+    const world = await startWorld(t, redis);
+    const ending = () => world.ending(world.buckets.session);
+    await world.session.visit(5);
+    await world.session.add('of-the-guest');
+    t.ok((await ending()).length > 0, 'a guest ends');
+    const forget = await world.remember(world.buckets.session);
+    const { link } = await world.link();
+    t.same(await ending(), [], 'a customer does not');
+    await forget();
 
-      const { server, customer, session } = await world.anew();
-      t.not(await customer.visit(2), link.profileId, 'there is no such profile any more');
-      t.ok((await ending()).length > 0, 'the session is a guest again');
-      await session.visit(1);
-      await session.add('as-a-guest');
-      t.match(await world.link(server), { merged: true });
-      for (const one of [customer, session])
-        t.same(await one.see(), { count: 8, items: ['as-a-guest', 'of-the-guest'] });
-    },
-  );
+    const { server, customer, session } = await world.anew();
+    t.not(await customer.visit(2), link.profileId, 'there is no such profile any more');
+    t.ok((await ending()).length > 0, 'the session is a guest again');
+    await session.visit(1);
+    await session.add('as-a-guest');
+    t.match(await world.link(server), { merged: true });
+    for (const one of [customer, session])
+      t.same(await one.see(), { count: 8, items: ['as-a-guest', 'of-the-guest'] });
+  });
 });

@@ -57,16 +57,13 @@ eachRedis(t, async (t, redis) => {
     t.same(await visit(app, both), { profileId: byEvent.profileId, count: 2 }, 'known by an event alone');
   });
 
-  t.test(
-    "customer unknown, session known: the session's profile becomes the customer's, its id stays",
-    async (t) => {
-      const ids = { customerId: 'c3', sessionId: 's3' };
-      const { profileId } = await visit(app, { sessionId: 's3' });
-      t.same(await read(app, ids), { profileId, count: 1 }, 'reading in both names says so already');
-      t.same(await visit(app, ids), { profileId, count: 2 });
-      await areOne(t, ids, profileId, 2);
-    },
-  );
+  t.test("customer unknown, session known: its profile becomes the customer's", async (t) => {
+    const ids = { customerId: 'c3', sessionId: 's3' };
+    const { profileId } = await visit(app, { sessionId: 's3' });
+    t.same(await read(app, ids), { profileId, count: 1 }, 'reading in both names says so already');
+    t.same(await visit(app, ids), { profileId, count: 2 });
+    await areOne(t, ids, profileId, 2);
+  });
 
   t.test('the same profile: nothing', async (t) => {
     const ids = { customerId: 'c4', sessionId: 's4' };
@@ -78,16 +75,13 @@ eachRedis(t, async (t, redis) => {
     t.same(visitors(after), visitors(before));
   });
 
-  t.test(
-    "both known, the session no customer's: counts are added, the old id goes on resolving",
-    async (t) => {
-      const ids = { customerId: 'c5', sessionId: 's5' };
-      const { profileId } = await visit(app, { customerId: 'c5' });
-      for (let i = 0; i < 3; i++) await visit(other, { sessionId: 's5' });
-      t.same(await visit(app, ids), { profileId, count: 5 });
-      await areOne(t, ids, profileId, 5);
-    },
-  );
+  t.test("both known, the session no customer's: counts are added, the old id resolves", async (t) => {
+    const ids = { customerId: 'c5', sessionId: 's5' };
+    const { profileId } = await visit(app, { customerId: 'c5' });
+    for (let i = 0; i < 3; i++) await visit(other, { sessionId: 's5' });
+    t.same(await visit(app, ids), { profileId, count: 5 });
+    await areOne(t, ids, profileId, 5);
+  });
 
   t.test("the session another customer's: it moves, and nothing is merged", async (t) => {
     const [mine, theirs] = [
@@ -121,11 +115,8 @@ eachRedis(t, async (t, redis) => {
     await visit(app, { customerId: 'c9', sessionId: 's9' });
     await app.shop.reset({ sessionId: 's9' }, 'x');
     await visit(app, { sessionId: 's10' });
-    t.same(
-      await visit(other, { customerId: 'c9', sessionId: 's10' }),
-      { profileId, count: 2 },
-      'merged, not adopted',
-    );
+    const both = await visit(other, { customerId: 'c9', sessionId: 's10' });
+    t.same(both, { profileId, count: 2 }, 'merged, not adopted');
   });
 
   t.test('a session stays known when its customer takes all their counts away', async (t) => {
@@ -145,40 +136,35 @@ eachRedis(t, async (t, redis) => {
     const moved = await visit(app, { ...ids, customerId: 'c13' });
     t.equal((await other.shop.event({ sessionId: 's12' })).profileId, moved.profileId, 'moved');
     const rows = await eventsOf(redis, app, { sessionId: 's12' });
-    t.same(
-      rows.slice(1).map((row) => row['profile_id']),
-      [profileId, moved.profileId],
-    );
+    const profiles = rows.slice(1).map((row) => row['profile_id']);
+    t.same(profiles, [profileId, moved.profileId]);
   });
 
-  t.test(
-    'a server that saw a session with a customer who was erased since leaves its next customer alone',
-    async (t) => {
-      for (const seenSince of ['nothing', 'the session'] as const) {
-        const [gone, next, sessionId] = [`gone ${seenSince}`, `next ${seenSince}`, `shared ${seenSince}`];
-        const before = { customerId: gone, sessionId };
-        await visit(app, { sessionId });
-        for (let i = 0; i < 3; i++) await visit(other, before);
-        await visit(other, { customerId: gone });
-        await app.shop.erase({ customerId: gone });
-        await visit(app, { sessionId });
-        const { profileId } = await visit(app, { customerId: next, sessionId });
-        if (seenSince === 'the session') await visit(other, { sessionId });
-        const { count } = await read(app, { customerId: next });
-        const came = await visit(other, before);
-        t.not(came.profileId, profileId, seenSince);
-        t.equal(came.count, 1);
-        await app.shop.erase({ customerId: gone });
-        await visit(app, { customerId: next, sessionId });
-        for (const write of [
-          () => other.shop.add(before),
-          () => other.shop.event(before),
-          () => other.shop.share(before),
-        ])
-          t.not((await write()).profileId, profileId, seenSince);
-        t.same(await app.shop.items({ customerId: next }), []);
-        t.equal((await read(app, { customerId: next })).count, count + 1);
-      }
-    },
-  );
+  t.test('a server that saw a session with a customer erased since leaves the next alone', async (t) => {
+    for (const seenSince of ['nothing', 'the session'] as const) {
+      const [gone, next, sessionId] = [`gone ${seenSince}`, `next ${seenSince}`, `shared ${seenSince}`];
+      const before = { customerId: gone, sessionId };
+      await visit(app, { sessionId });
+      for (let i = 0; i < 3; i++) await visit(other, before);
+      await visit(other, { customerId: gone });
+      await app.shop.erase({ customerId: gone });
+      await visit(app, { sessionId });
+      const { profileId } = await visit(app, { customerId: next, sessionId });
+      if (seenSince === 'the session') await visit(other, { sessionId });
+      const { count } = await read(app, { customerId: next });
+      const came = await visit(other, before);
+      t.not(came.profileId, profileId, seenSince);
+      t.equal(came.count, 1);
+      await app.shop.erase({ customerId: gone });
+      await visit(app, { customerId: next, sessionId });
+      for (const write of [
+        () => other.shop.add(before),
+        () => other.shop.event(before),
+        () => other.shop.share(before),
+      ])
+        t.not((await write()).profileId, profileId, seenSince);
+      t.same(await app.shop.items({ customerId: next }), []);
+      t.equal((await read(app, { customerId: next })).count, count + 1);
+    }
+  });
 });

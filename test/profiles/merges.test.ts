@@ -108,29 +108,23 @@ t.test('a profile far above the caps is merged in pieces, and others go on meanw
 });
 
 eachRedis(t, async (t, redis) => {
-  t.test(
-    'a stream that takes nothing more locks no visitor out: merges, visits and reads go on',
-    async (t: Test) => {
-      const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
-      await full.shop.visit({ customerId: 'c' });
-      await full.shop.visit({ sessionId: 's' });
-      t.match(await merge(full), { status: 200, json: { merged: true } });
-      for (const identity of [{ customerId: 'c' }, { sessionId: 's' }, BOTH]) {
-        const before = await full.shop.count(CUSTOMER_IDS);
-        await full.shop.visit(identity);
-        t.equal(await full.shop.count(CUSTOMER_IDS), before + 1);
-        await full.shop.items(identity);
-      }
-      await full.shop.reset({ sessionId: 's' });
-      t.equal(await full.shop.count(CUSTOMER_IDS), 0);
-      const rows = await rowsOf(redis, full);
-      t.same(
-        rows.map(({ origin }) => origin),
-        ['merge'],
-        'analysts are told of the merge all the same',
-      );
-    },
-  );
+  t.test('a full stream locks no visitor out: merges, visits and reads go on', async (t: Test) => {
+    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
+    await full.shop.visit({ customerId: 'c' });
+    await full.shop.visit({ sessionId: 's' });
+    t.match(await merge(full), { status: 200, json: { merged: true } });
+    for (const identity of [{ customerId: 'c' }, { sessionId: 's' }, BOTH]) {
+      const before = await full.shop.count(CUSTOMER_IDS);
+      await full.shop.visit(identity);
+      t.equal(await full.shop.count(CUSTOMER_IDS), before + 1);
+      await full.shop.items(identity);
+    }
+    await full.shop.reset({ sessionId: 's' });
+    t.equal(await full.shop.count(CUSTOMER_IDS), 0);
+    const rows = await rowsOf(redis, full);
+    const origins = rows.map(({ origin }) => origin);
+    t.same(origins, ['merge'], 'analysts are told of the merge all the same');
+  });
 
   /** The customers' nodes forget which profiles they have. */
   const loseCustomers = async (prefix: string) => {
@@ -141,34 +135,29 @@ eachRedis(t, async (t, redis) => {
     }
   };
 
-  t.test(
-    'a profile that others were merged into is merged, after a failover: analysts are told of all',
-    async (t) => {
-      const prefix = 'told';
-      const server = await startServer(t, redis, prefix);
-      const [first, second] = ['s1', 's2'].map((sessionId) => identityOf({ sessionId })) as [
-        Identity,
-        Identity,
-      ];
-      const link = (sessionId: string) => server.visitors.link({ customerId: 'c', sessionId });
-      for (const who of [first, second]) await server.visitors.enter('visit', who, true, 'x');
-      const { profileId: merged } = await server.visitors.find(second, true);
-      const {
-        link: { profileId: linked },
-      } = await link('s1');
-      t.match(await link('s2'), { link: { profileId: linked }, merged: true });
-      await loseCustomers(prefix);
-      await server.visitors.enter('visit', VISITOR.customer, true, 'x');
-      const { profileId: own } = await server.visitors.find(VISITOR.customer, true);
-      t.not(own, linked);
-      t.match(await link('s1'), { link: { profileId: own }, merged: true });
-      t.equal(await countOf(server, second, 'x'), 3);
-      t.same(
-        (await shownMerges(redis, prefix)).map(String).sort(),
-        [`${merged},${linked}`, `${linked},${own}`, `${merged},${own}`].sort(),
-      );
-    },
-  );
+  t.test('after a failover a merge target is merged, too: analysts are told of all', async (t) => {
+    const prefix = 'told';
+    const server = await startServer(t, redis, prefix);
+    const [first, second] = ['s1', 's2'].map((sessionId) => identityOf({ sessionId })) as [
+      Identity,
+      Identity,
+    ];
+    const link = (sessionId: string) => server.visitors.link({ customerId: 'c', sessionId });
+    for (const who of [first, second]) await server.visitors.enter('visit', who, true, 'x');
+    const { profileId: merged } = await server.visitors.find(second, true);
+    const {
+      link: { profileId: linked },
+    } = await link('s1');
+    t.match(await link('s2'), { link: { profileId: linked }, merged: true });
+    await loseCustomers(prefix);
+    await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+    const { profileId: own } = await server.visitors.find(VISITOR.customer, true);
+    t.not(own, linked);
+    t.match(await link('s1'), { link: { profileId: own }, merged: true });
+    t.equal(await countOf(server, second, 'x'), 3);
+    const told = (await shownMerges(redis, prefix)).map(String).sort();
+    t.same(told, [`${merged},${linked}`, `${linked},${own}`, `${merged},${own}`].sort());
+  });
 
   t.test('a merge after a failover leaves a session alone that another customer has by then', async (t) => {
     const prefix = 'taken-over';

@@ -44,32 +44,27 @@ eachRedis(t, async (t, redis) => {
     const lines = [{ productId: '2', variantId: null, quantity: 1, price: '1.00' }];
     await deliver(server, GUEST, lines);
     t.same(await products(other, CUSTOMER), ['3']);
-    t.same(
-      (await shownEvents(redis, prefix)).slice(2).map(({ profile_id }) => profile_id),
-      [target, target, target, target, target],
-    );
+    const profiles = (await shownEvents(redis, prefix)).slice(2).map(({ profile_id }) => profile_id);
+    t.same(profiles, Array(5).fill(target));
   });
 
-  t.test(
-    'a guest who is erased while sharing and comes back gets a new code, and the old one stays dead',
-    async (t) => {
-      const prefix = `w${worlds++}`;
-      const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-      await add(other);
-      const before = await share(other);
-      let changes = 0;
-      server.onChange = async () => {
-        // The first one has read the code, the second one shares it.
-        if (++changes !== 2) return;
-        await other.eraser.erase('s:s');
-        await add(other, GUEST, '2');
-      };
-      const after = await share(server);
-      t.ok(changes > 2);
-      t.not(after, before);
-      t.same([await followShare(other, before), await followShare(other, after)], [[], ['2']]);
-    },
-  );
+  t.test('a guest who is erased while sharing and comes back gets a new code', async (t) => {
+    const prefix = `w${worlds++}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await add(other);
+    const before = await share(other);
+    let changes = 0;
+    server.onChange = async () => {
+      // The first one has read the code, the second one shares it.
+      if (++changes !== 2) return;
+      await other.eraser.erase('s:s');
+      await add(other, GUEST, '2');
+    };
+    const after = await share(server);
+    t.ok(changes > 2);
+    t.not(after, before);
+    t.same([await followShare(other, before), await followShare(other, after)], [[], ['2']]);
+  });
 });
 
 const PREFIX = 'p';
@@ -89,6 +84,7 @@ eachRedis(t, async (t, redis) => {
     const visitor = newVisitor();
     const { guest, customer, ids } = visitor;
     const all = Array.from({ length: MANY }, (_, i) => i);
+    const left = all.filter((id) => id % 2 === 1);
     const sorted = (list: readonly { readonly productId: string }[]) =>
       list.map(({ productId }) => Number(productId)).sort((a, b) => a - b);
     for (let i = 0; i < MANY; i += 50)
@@ -114,10 +110,7 @@ eachRedis(t, async (t, redis) => {
     t.test('an order of 500 lines, twice: each item that was bought leaves, once', async (t) => {
       const lines = all.filter((id) => id % 2 === 0).map((id) => lineOf(String(id)));
       for (let again = 0; again < 2; again++) await deliver(server, guest, lines);
-      t.same(
-        sorted((await listOf(server, guest)).items),
-        all.filter((id) => id % 2 === 1),
-      );
+      t.same(sorted((await listOf(server, guest)).items), left);
       t.equal((await bought(visitor)).length, MANY / 2);
     });
 
@@ -138,7 +131,7 @@ eachRedis(t, async (t, redis) => {
       };
       const list = await listOf(server, guest);
       t.equal(list.profileId, target);
-      t.same(sorted(list.items), [...all.filter((id) => id % 2 === 1), ...others]);
+      t.same(sorted(list.items), [...left, ...others]);
     });
   });
 });

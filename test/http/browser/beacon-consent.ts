@@ -33,19 +33,15 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     t.equal(await page.evaluate('localStorage.length + sessionStorage.length + document.cookie.length'), 0);
   }
 
-  await t.test(
-    'Global Privacy Control: no visit, no id, an id of before is gone, and the console says so',
-    async (t) => {
-      const gpc =
-        "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
-      const visitor = await visit(t, fixtures);
-      const before = await visitor.open(shop.show('/before', tag(service, 'private')));
-      t.equal(await count(before, 'private'), 1);
-      const page = await visitor.open(shop.show('/private', gpc + tag(service, 'private')));
-      await expectNothing(t, visitor, page, 2);
-      t.same(visitor.infos, ['wishmeter: nothing is sent: Global Privacy Control']);
-    },
-  );
+  await t.test('Global Privacy Control: no visit, no id, and the console says so', async (t) => {
+    const gpc = "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
+    const visitor = await visit(t, fixtures);
+    const before = await visitor.open(shop.show('/before', tag(service, 'private')));
+    t.equal(await count(before, 'private'), 1);
+    const page = await visitor.open(shop.show('/private', gpc + tag(service, 'private')));
+    await expectNothing(t, visitor, page, 2);
+    t.same(visitor.infos, ['wishmeter: nothing is sent: Global Privacy Control']);
+  });
 
   await t.test('automated browsers and robots do not count', async (t) => {
     const visitor = await visit(t, fixtures, {});

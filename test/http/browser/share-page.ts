@@ -75,10 +75,8 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
     for (const link of await page.locator('a').all()) await link.focus();
     t.equal(await page.evaluate('window.pwned'), undefined);
     t.equal(await page.locator('script, iframe, main svg[onload], [onerror], [onfocus]').count(), 0);
-    t.ok(
-      errors.every((text) => text.includes('404')),
-      `no policy was violated: ${errors}`,
-    );
+    const refused = errors.filter((text) => !text.includes('404'));
+    t.same(refused, [], 'no policy was violated');
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390, 'nothing is wider');
     await t.rejects(page.addScriptTag({ content: PWN }), 'no script could run if one came in');
     t.equal(await page.evaluate('window.pwned'), undefined);

@@ -46,17 +46,11 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     t.match(await rows(page).first().textContent(), /Shoe 3.*€79\.90/);
     await page.getByRole('button', { name: 'Show more' }).press('Enter');
     t.equal(await rows(page).count(), 3);
-    t.equal(
-      await page.evaluate("document.querySelector('wishlist-page').shadowRoot.activeElement.textContent"),
-      'Shoe 1',
-    );
+    const focused = "document.querySelector('wishlist-page').shadowRoot.activeElement";
+    t.equal(await page.evaluate(`${focused}.textContent`), 'Shoe 1');
     await page.getByRole('button', { name: 'Remove: Shoe 2' }).press('Enter');
     t.equal(await rows(page).count(), 2);
-    t.equal(
-      await page.evaluate("document.querySelector('wishlist-page').shadowRoot.activeElement.ariaLabel"),
-      'Remove: Shoe 1',
-      'focus is in the next row',
-    );
+    t.equal(await page.evaluate(`${focused}.ariaLabel`), 'Remove: Shoe 1', 'focus is in the next row');
     await eventually(t, () => count(page), '2');
     await eventually(t, async () => (await app.shop.items({ sessionId })).length, 2);
     await page.getByRole('status').filter({ hasText: 'Removed from the wishlist' }).waitFor();
@@ -146,11 +140,8 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     t.equal(await titles(friend), 'Shoe 2,Shoe 1', 'in the same order');
     await friend.goto(`${url}?code=SAVE10`);
     await rows(friend).first().waitFor();
-    t.equal(
-      await friend.getByRole('button', { name: /Remove/ }).count(),
-      2,
-      "a shop's other code changes nothing",
-    );
+    const removes = friend.getByRole('button', { name: /Remove/ });
+    t.equal(await removes.count(), 2, "a shop's other code changes nothing");
   });
 
   await t.test('prices and stock of today come from the shop', async (t) => {
@@ -215,79 +206,70 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
   );
 
-  await t.test(
-    'a login brings the guest’s list and an old tab’s click; a logout leaves nothing',
-    async (t) => {
-      const member = shop.show(
-        '/member',
-        (
-          customerId,
-        ) => `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}${heartTag(3)}<wishlist-count></wishlist-count>
+  await t.test('a login brings the guest’s list and an old tab’s click; a logout nothing', async (t) => {
+    const member = shop.show(
+      '/member',
+      (
+        customerId,
+      ) => `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}${heartTag(3)}<wishlist-count></wishlist-count>
       ${kitTag(service, `data-backend="/wishlist" data-customer="${customerId && `c${customerId}`}"`)}`,
-      );
-      const visitor = await visit(t, fixtures);
-      const old = await visitor.open(member);
-      await becomes(old, '');
-      await press(old);
-      await becomes(old, 'saved');
-      await visitor.login('7');
-      const page = await visitor.open(member);
-      await becomes(page, 'saved');
-      await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 1);
-      await press(old, 2);
-      await becomes(old, 'saved', 2);
-      await becomes(page, 'saved', 2);
-      await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 2);
-      await visitor.login('');
-      // A tab that does not know of the logout.
-      await press(old, 3);
-      await eventually(t, () => pressed(old), 'false');
-      await page.reload();
-      await becomes(page, '');
-      t.equal(await pressed(page, 2), 'false');
-      t.same(
-        await app.shop.items({ sessionId: await sessionOf(page) }),
-        [],
-        'the next guest gets nothing of it',
-      );
-      t.equal((await app.shop.items({ customerId: '7' })).length, 2);
+    );
+    const visitor = await visit(t, fixtures);
+    const old = await visitor.open(member);
+    await becomes(old, '');
+    await press(old);
+    await becomes(old, 'saved');
+    await visitor.login('7');
+    const page = await visitor.open(member);
+    await becomes(page, 'saved');
+    await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 1);
+    await press(old, 2);
+    await becomes(old, 'saved', 2);
+    await becomes(page, 'saved', 2);
+    await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 2);
+    await visitor.login('');
+    // A tab that does not know of the logout.
+    await press(old, 3);
+    await eventually(t, () => pressed(old), 'false');
+    await page.reload();
+    await becomes(page, '');
+    t.equal(await pressed(page, 2), 'false');
+    const next = { sessionId: await sessionOf(page) };
+    t.same(await app.shop.items(next), [], 'the next guest gets nothing of it');
+    t.equal((await app.shop.items({ customerId: '7' })).length, 2);
 
-      await visitor.login('7');
-      await page.reload();
-      await becomes(page, 'saved');
-      await page.evaluate('window.isSame = true');
-      await page.goto(shop.show('/elsewhere', 'elsewhere'));
-      await visitor.login('');
-      await old.reload();
-      await becomes(old, '');
-      await page.goBack({ waitUntil: 'commit' });
-      t.equal(await page.evaluate('window.isSame'), true, 'it comes from bfcache');
-      await becomes(page, '');
-      t.equal(await page.evaluate('localStorage.wishmeter_queue'), '[]');
-      t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
-    },
-  );
+    await visitor.login('7');
+    await page.reload();
+    await becomes(page, 'saved');
+    await page.evaluate('window.isSame = true');
+    await page.goto(shop.show('/elsewhere', 'elsewhere'));
+    await visitor.login('');
+    await old.reload();
+    await becomes(old, '');
+    await page.goBack({ waitUntil: 'commit' });
+    t.equal(await page.evaluate('window.isSame'), true, 'it comes from bfcache');
+    await becomes(page, '');
+    t.equal(await page.evaluate('localStorage.wishmeter_queue'), '[]');
+    t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
+  });
 
   const silent = kitTag(service, 'data-backend="/wishlist" data-customer=""');
   for (const isLoggedIn of [true, false])
-    await t.test(
-      `a login that no page has told of, ${isLoggedIn ? 'still' : 'no more'} there: a click`,
-      async (t) => {
-        const visitor = await visit(t, fixtures);
-        const page = await visitor.open(shop.show('/stale', `${ROOM}${heartTag(1)}${silent}`));
-        await becomes(page, '');
-        const [sessionId, customerId] = [await sessionOf(page), isLoggedIn ? '8' : '9'];
-        if (isLoggedIn) await visitor.login(customerId);
-        await app.shop.login({ customerId, sessionId });
-        await press(page);
-        await becomes(page, 'saved');
-        const own = async () => (await app.shop.items({ customerId })).length;
-        await eventually(t, own, isLoggedIn ? 1 : 0);
-        const session = await sessionOf(page);
-        t.equal(session === sessionId, isLoggedIn, 'who is not logged in goes on in a new session');
-        t.equal((await app.shop.items({ sessionId: session })).length, 1);
-      },
-    );
+    await t.test(`a click after a ${isLoggedIn ? 'login' : 'logout'} that no page has told of`, async (t) => {
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(shop.show('/stale', `${ROOM}${heartTag(1)}${silent}`));
+      await becomes(page, '');
+      const [sessionId, customerId] = [await sessionOf(page), isLoggedIn ? '8' : '9'];
+      if (isLoggedIn) await visitor.login(customerId);
+      await app.shop.login({ customerId, sessionId });
+      await press(page);
+      await becomes(page, 'saved');
+      const own = async () => (await app.shop.items({ customerId })).length;
+      await eventually(t, own, isLoggedIn ? 1 : 0);
+      const session = await sessionOf(page);
+      t.equal(session === sessionId, isLoggedIn, 'who is not logged in goes on in a new session');
+      t.equal((await app.shop.items({ sessionId: session })).length, 1);
+    });
 }
 
 /** The backend of docs/storefront.md, by the shop's cookie. @returns its port */
