@@ -9,17 +9,16 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { COMMAND_LINES, OF_START } from '../../src/commands/command-line.js';
 import { readConfig, SETTINGS } from '../../src/config.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { tempDir } from '../cli/wishmeter.js';
-import { cookieOf, openDashboard, TOKEN } from '../extras/dashboard/fixtures.js';
+import { cookieFor, openDashboard, TOKEN } from '../extras/dashboard/fixtures.js';
 import { MOST_PATIENT_MS, programPart } from '../faults/service.js';
 import { startApp } from '../harness/app.js';
-import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, startReadable } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 import { startTestRedis } from '../harness/redis.js';
 import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
@@ -212,10 +211,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     t.equal(await config('maxmemory'), String(2 ** 31));
     client.disconnect();
 
-    const clickhouse = await startTestClickHouse(t, {
-      databases: ['wishmeter'],
-      readable: { database: 'wishmeter', tables: ANALYST_TABLES },
-    });
+    const clickhouse = await startReadable(t, 'wishmeter');
     /** A URL of compose.yaml, with the place of its host on this machine. */
     const at = (name: string, value: string, host: string) => {
       const url = new URL(value);
@@ -261,9 +257,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const shown = String(await freePort());
     await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
     const page = `http://127.0.0.1:${shown}`;
-    const token = VARIABLES['DASHBOARD_TOKEN'];
-    const login = await fetch(`${page}/login`, { method: 'POST', body: JSON.stringify({ token }) });
-    const headers = { cookie: cookieOf(login.headers.get('set-cookie')) };
+    const headers = { cookie: await cookieFor(page, VARIABLES['DASHBOARD_TOKEN']) };
     const panel = await fetch(`${page}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
     t.equal(panel.status, 200, 'the dashboard reaches ClickHouse');
     t.same(await (await fetch(`${page}/receivers.json`, { headers })).json(), { receivers: [] }, 'and Redis');

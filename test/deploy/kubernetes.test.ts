@@ -9,13 +9,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { SETTINGS } from '../../src/config.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
 import { MAIN, tempDir, until } from '../cli/wishmeter.js';
 import { KEY } from '../faults/service.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { startReadable } from '../harness/clickhouse.js';
 import { needsNamespaces } from '../harness/needs.js';
 import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 
@@ -137,10 +136,7 @@ t.test(
   'each process as process 1, with the environment and the probes of its manifest',
   needsContainers(),
   async (t) => {
-    const clickhouse = await startTestClickHouse(t, {
-      databases: ['wishmeter'],
-      readable: { database: 'wishmeter', tables: ANALYST_TABLES },
-    });
+    const clickhouse = await startReadable(t, 'wishmeter');
     const folder = join(await tempDir(t), 'redis');
     await mkdir(folder);
     const redisPort = await freePort();

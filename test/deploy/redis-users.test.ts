@@ -6,7 +6,6 @@ import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { flush } from '../../src/app/flush.js';
-import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { readConfig } from '../../src/config.js';
 import { dashboard } from '../../src/extras/dashboard/dashboard.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
@@ -15,10 +14,10 @@ import { deliver } from '../../src/extras/receivers/deliver.js';
 import { type CommandHere, runHere } from '../cli/in-process.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { putAt } from '../extras/alerts/fixtures.js';
-import { cookieOf, TOKEN } from '../extras/dashboard/fixtures.js';
+import { cookieFor, TOKEN } from '../extras/dashboard/fixtures.js';
 import { startTool } from '../extras/receivers/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { startReadable } from '../harness/clickhouse.js';
 import { connectToEach, startTestRedis, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { DEPLOY } from './programs.js';
@@ -123,10 +122,7 @@ t.test('there is a user for each process, and each reaches the keys of KEY_PREFI
 eachRedis(t, async (t, redis) => {
   const nodes = connectToEach(t, redis.urls);
   await makeUsers(nodes);
-  const clickhouse = await startTestClickHouse(t, {
-    databases: ['wishmeter', 'shop'],
-    readable: { database: 'wishmeter', tables: ANALYST_TABLES },
-  });
+  const clickhouse = await startReadable(t, 'wishmeter', { databases: ['wishmeter', 'shop'] });
   const settings = { ...SETTINGS, CLICKHOUSE_URL: clickhouse.url, HOST: '127.0.0.1' };
   const envOf = (user: string) => ({ ...settings, REDIS_URL: as(redis, user) });
   const app = await startApp(t, { urls: as(redis, 'serve').split(',') }, { prefix: 'wm', env: settings });
@@ -202,8 +198,7 @@ eachRedis(t, async (t, redis) => {
     t.teardown(close);
     const at = `http://127.0.0.1:${port}`;
     t.equal((await fetch(`${at}/readyz`)).status, 200);
-    const login = await fetch(`${at}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
-    const headers = { cookie: cookieOf(login.headers.get('set-cookie')), origin: at };
+    const headers = { cookie: await cookieFor(at), origin: at };
     const shown = await (await fetch(`${at}/receivers.json`, { headers })).json();
     t.match(shown, { receivers: [{ id }] });
     const sent = tool.delivered.length;

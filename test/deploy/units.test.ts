@@ -6,7 +6,6 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { SETTINGS } from '../../src/config.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
@@ -14,7 +13,7 @@ import { needsNginx, startNginx } from '../cli/nginx.js';
 import { tempDir, until } from '../cli/wishmeter.js';
 import { Load } from '../faults/load.js';
 import { KEY, MOST_PATIENT_MS } from '../faults/service.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { startReadable } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 import { check, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 import { needsSystemd, startSystemd } from './systemd.js';
@@ -72,10 +71,7 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
   const t = whole;
   const folder = await tempDir(t);
   const system = await startSystemd(t);
-  const clickhouse = await startTestClickHouse(t, {
-    databases: ['wishmeter'],
-    readable: { database: 'wishmeter', tables: ANALYST_TABLES },
-  });
+  const clickhouse = await startReadable(t, 'wishmeter');
   const [redis, first, second, flush, dashboard] = await Promise.all(Array.from({ length: 5 }, freePort));
   const serves = [first, second].map((port) => ({ port: port as number, name: `wishmeter-serve@${port}` }));
   const ports = serves.map(({ port }) => port);

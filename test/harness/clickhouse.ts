@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { loadViews } from '../../src/clickhouse/views.js';
@@ -50,6 +51,10 @@ export async function startTestClickHouse(
     stop,
   };
 }
+
+/** With a migrated database that its analyst may read, as `start` lets it. */
+export const startReadable = (t: Scope, database: string, spec: Partial<TestClickHouseSpec> = {}) =>
+  startTestClickHouse(t, { databases: [database], readable: { database, tables: ANALYST_TABLES }, ...spec });
 
 /** The service's own client, until the test ends. */
 export function connectToClickHouse(t: Scope, ...how: Parameters<typeof createClickHouse>): ClickHouseClient {

@@ -3,12 +3,11 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { ANALYST_TABLES } from '../../../src/clickhouse/analyst-tables.js';
 import { type DashboardOptions, startDashboard } from '../../../src/extras/dashboard/server.js';
 import type { ClickHouseSpec } from '../../../src/extras/embedded/clickhouse/start.js';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
 import { dateOf, makeSmallWorld } from '../../clickhouse/small-world.js';
-import { connectToClickHouse, startTestClickHouse } from '../../harness/clickhouse.js';
+import { connectToClickHouse, startReadable } from '../../harness/clickhouse.js';
 import type { TestRedis } from '../../harness/redis.js';
 
 export const TOKEN = '0123456789abcdef';
@@ -50,7 +49,7 @@ export async function openDashboard(
     logIn,
     logOut: (headers: Record<string, string>) => post('/logout', '', headers),
     /** A new session's header `Cookie`. */
-    session: async () => cookieOf((await logIn()).headers.get('set-cookie')),
+    session: () => cookieFor(url),
   };
 }
 
@@ -66,13 +65,15 @@ export const foreignHeaders = (url: string): Record<string, string>[] => [
 
 export const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
 
+/** Logs in at a dashboard. @returns the header `Cookie` of the session */
+export async function cookieFor(url: string, token = TOKEN): Promise<string> {
+  const login = await fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token }) });
+  return cookieOf(login.headers.get('set-cookie'));
+}
+
 /** A dashboard, its ClickHouse with a month of a small shop, and the service's own client to compare with. */
 export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {}) {
-  const server = await startTestClickHouse(t, {
-    ...spec,
-    databases: ['shop'],
-    readable: { database: 'shop', tables: ANALYST_TABLES },
-  });
+  const server = await startReadable(t, 'shop', spec);
   const client = connectToClickHouse(t, server.url, 'shop');
   await makeSmallWorld(client);
   const reader = connectToClickHouse(t, asDashboard(server.url), 'shop');

@@ -9,7 +9,7 @@ import type { TestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
 import { openDeliveries, startTool } from '../receivers/fixtures.js';
 import { type PageFixtures, WAIT_LIMIT } from './browser.js';
-import { cookieOf, type Fixtures, foreignHeaders, openDashboard, TOKEN } from './fixtures.js';
+import { cookieFor, type Fixtures, foreignHeaders, openDashboard, TOKEN } from './fixtures.js';
 
 const AWAY = 'http://127.0.0.1:1';
 let opened = 0;
@@ -109,8 +109,7 @@ export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<v
       const { port, close } = await dashboard(config, log);
       t.teardown(close);
       const url = `http://127.0.0.1:${port}`;
-      const login = await fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
-      const headers = { cookie: cookieOf(login.headers.get('set-cookie')) };
+      const headers = { cookie: await cookieFor(url) };
       t.equal((await fetch(`${url}/receivers`)).status, 200, 'the page itself is there');
       const panel = await fetch(`${url}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
       t.equal(panel.status, 503);

@@ -1,11 +1,11 @@
 // While ClickHouse hangs, is away or refuses: what is shown is greyed with its time, and recovers by itself.
 
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
 import { connectToClickHouse } from '../../harness/clickhouse.js';
+import { listen } from '../../harness/listen.js';
 import { startProxy } from '../../harness/proxy.js';
 import { until } from '../../harness/until.js';
 import { DRAWN, newPage, type PageFixtures, show, tile, WAIT_LIMIT } from './browser.js';
@@ -32,13 +32,7 @@ export async function clickhouseThatHangs(t: Test): Promise<void> {
         request.socket.once('close', () => closed++);
         answer(response);
       });
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      t.teardown(() => {
-        server.close();
-        server.closeAllConnections();
-      });
-      const { port } = server.address() as AddressInfo;
-      const clickhouse = connectToClickHouse(t, `http://127.0.0.1:${port}`, 'shop');
+      const clickhouse = connectToClickHouse(t, `http://127.0.0.1:${await listen(t, server)}`, 'shop');
       const { url, session } = await openDashboard(t, clickhouse, { panelMs: 200 });
       const answered = await fetch(`${url}/panels/days?${RANGE}`, {
         headers: { cookie: await session() },

@@ -1,10 +1,8 @@
 // A supervised child process, and the embedded ClickHouse as one: its start, its restarts, its end, what is left after each
 // kind of end, and that it does not outlive its parent.
 
-import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -17,6 +15,7 @@ import {
 } from '../../../src/extras/embedded/child.js';
 import { startClickHouse } from '../../../src/extras/embedded/clickhouse/start.js';
 import { forFetch } from '../../harness/clickhouse.js';
+import { listen } from '../../harness/listen.js';
 import { until } from '../../harness/until.js';
 import { groupIsAlive, kill9, outsideAddress, startParent } from './processes.js';
 
@@ -191,10 +190,7 @@ t.test('ClickHouse: an unusable folder and a taken port are refused with the rea
     name: 'StartupError',
     message: `ClickHouse did not start: exit code 1: EEXIST: file already exists, mkdir '${dir}/config'.`,
   });
-  const other = createServer().listen(0, '127.0.0.1');
-  t.teardown(() => other.close());
-  await once(other, 'listening');
-  const { port } = other.address() as AddressInfo;
+  const port = await listen(t, createServer());
   await t.rejects(startClickHouse({ dir: freshDir(), port }), {
     name: 'StartupError',
     message: `Port ${port} of 127.0.0.1 is taken; set another CLICKHOUSE_PORT.`,

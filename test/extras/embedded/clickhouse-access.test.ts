@@ -4,11 +4,12 @@
 
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
+import { listen } from '../../harness/listen.js';
 import { analyst, openShop } from './fixtures.js';
 import { reachTheNetwork, readFilesOrWrite } from './statements.js';
 
@@ -226,9 +227,7 @@ t.test('no statement of any user reaches the network', async (t) => {
     connections++;
     socket.destroy();
   });
-  await new Promise<void>((up) => listener.listen(0, '127.0.0.1', up));
-  t.teardown(() => listener.close());
-  const statements = reachTheNetwork((listener.address() as AddressInfo).port);
+  const statements = reachTheNetwork(await listen(t, listener));
   for (const [user, headers] of Object.entries(users)) {
     for (const sql of statements) {
       const { status, text } = await post(headers, sql);

@@ -1,12 +1,17 @@
 // `deliver` is killed or frozen in the middle of its deliveries: each event arrives at least once, under its one id. A
-// failover forgets none, and an erased visitor's leave Redis.
+// failover forgets none, an erased visitor's leave Redis, and `replay` queues each of ClickHouse's events once, in pages, while
+// there is room.
 
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { Receivers } from '../../../src/extras/receivers/receivers.js';
+import { replay } from '../../../src/extras/receivers/replay.js';
 import { eraseWaiting } from '../../../src/flush/row-eraser.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
 import { FULL } from '../../faults/service.js';
+import { appendEvents, eventRow } from '../../flush/fixtures.js';
 import { openPipelines } from '../../flush/pipelines.js';
 import { startApp } from '../../harness/app.js';
 import { dumpRedis } from '../../harness/dump.js';
@@ -16,6 +21,7 @@ import { openDeliveries, startTool, type Tool } from './fixtures.js';
 
 const MAX_CONCURRENT_DELIVERIES = 16;
 const server = await startTestRedis(t);
+const pipelines = await openPipelines(t, server);
 const missing = (tool: Tool, sent: readonly string[]) => {
   const arrived = new Set(tool.delivered.map(({ id }) => id));
   return sent.filter((id) => !arrived.has(id));
@@ -96,7 +102,7 @@ t.test('what a failover forgot of takes and results is taken again, and nothing 
 });
 
 t.test('an erased visitor is in no delivery; what comes later is sent', async (t) => {
-  const pipeline = await (await openPipelines(t, server)).fresh();
+  const pipeline = await pipelines.fresh();
   const app = await startApp(t, server, { prefix: pipeline.prefix });
   const deliveries = await openDeliveries(t, server, pipeline.prefix);
   const tool = await startTool(t);
@@ -134,4 +140,60 @@ t.test('an erased visitor is in no delivery; what comes later is sent', async (t
   const left = tool.delivered.filter(({ body }) => body.data.profileId === profileId);
   t.ok(left.length === 1 && Date.parse(left[0]?.body.timestamp) > Date.now(), 'the later event');
   t.match(await deliveries.status(), { delivered: 3, failures: 0, dead: 0 }, 'what is dropped is no failure');
+});
+
+const NOW = Date.now();
+const at = (ago: number) => new Date(NOW - ago).toISOString();
+
+/** 25 events of one receiver's types in ClickHouse, several in each millisecond, of which none waits. */
+async function openReplay(t: Test) {
+  const pipeline = await pipelines.fresh();
+  const deliveries = await openDeliveries(t, server, pipeline.prefix);
+  const given = Array.from({ length: 25 }, (_, i) =>
+    eventRow({ occurred_at: at(1_000 - Math.floor(i / 4)), profile_id: `7.p${i}`, payload: '{}' }),
+  );
+  const others = [eventRow({ occurred_at: at(60_000) }), eventRow({ type: 'share', occurred_at: at(1_000) })];
+  await appendEvents(pipelines.redis, pipeline.keys, 0, [...others, ...given]);
+  const flusher = pipeline.flusher();
+  await pipeline.drained();
+  await flusher.close();
+  const { id } = await deliveries.receiver(await startTool(t), { types: ['add'] });
+  const { store } = deliveries;
+  const again = (receivers = deliveries.receivers) =>
+    replay({ clickhouse: pipeline.clickhouse, store, receivers, id, since: NOW - 1_000, page: 10 });
+  const queued = async () =>
+    (await store.client.xrange(store.keys.deliveries(id).queue, '-', '+')).map(
+      ([, [, line = '']]) => JSON.parse(line).event_id as string,
+    );
+  return { ...deliveries, given, id, again, queued };
+}
+
+t.test(
+  '`replay` queues each event since then once, in its order, over pages, but no erased one',
+  async (t) => {
+    const { store, given, again, queued } = await openReplay(t);
+    await store.client.hset(store.keys.erasures, '7.p12', `${NOW} ${NOW}`);
+    t.equal(await again(), 24);
+    const expected = given.filter(({ profile_id }) => profile_id !== '7.p12');
+    const timeOf = new Map(expected.map(({ event_id, occurred_at }) => [event_id, occurred_at]));
+    const ids = await queued();
+    t.same([...ids].sort(), [...timeOf.keys()].sort());
+    const times = ids.map((id) => timeOf.get(id));
+    t.same(times, [...times].sort());
+  },
+);
+
+t.test('`replay` ends if its receiver is paused or removed while it waits for room', async (t) => {
+  const { store, receivers, id, again } = await openReplay(t);
+  const small = new Receivers(store, { RECEIVERS_PRIVATE: 'allow', RECEIVERS_HIGH_WATER: 1_000 });
+  const pausing = again(small);
+  const paused = sleep(300).then(() => receivers.change(id, { isEnabled: false }));
+  await t.rejects(pausing, { message: /is disabled/ });
+  await paused;
+  await receivers.change(id, { isEnabled: true });
+  const removing = again(small);
+  const removed = sleep(300).then(() => receivers.remove(id));
+  await t.rejects(removing, { message: /no receiver of this id/ });
+  await removed;
+  t.equal(await store.client.exists(...Object.values(store.keys.deliveries(id))), 0);
 });

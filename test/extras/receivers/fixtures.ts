@@ -2,21 +2,18 @@
 // process, on a store of their own.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
-import type { HandOver } from '../../../src/app/extra.js';
 import { openIdentityOnly } from '../../../src/app/opening.js';
 import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
 import type { AttemptSpec } from '../../../src/extras/receivers/attempt.js';
-import { type Deliverer, startDeliverer } from '../../../src/extras/receivers/deliverer.js';
+import { startDeliverer } from '../../../src/extras/receivers/deliverer.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
-import type { QueueStatus } from '../../../src/extras/receivers/queue.js';
-import type { NewReceiver, Receiver } from '../../../src/extras/receivers/receiver.js';
+import type { NewReceiver } from '../../../src/extras/receivers/receiver.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import type { Resolve } from '../../../src/extras/receivers/resolver.js';
-import type { Store } from '../../../src/redis/store.js';
+import { listen } from '../../harness/listen.js';
 import type { Scope, TestRedis } from '../../harness/redis.js';
 import { openStore } from '../../harness/store.js';
 import { until } from '../../harness/until.js';
@@ -59,43 +56,16 @@ export async function startTool(t: Scope): Promise<Tool> {
     tool.delivered.push(delivered);
     tool.answer(res, delivered);
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const url = `http://127.0.0.1:${await listen(t, server)}/hook`;
   const tool: Tool = { url, delivered: [], secret: undefined, answer: ok, faults: [] };
   return tool;
-}
-
-export interface Deliveries {
-  readonly store: Store;
-  readonly receivers: Receivers;
-  readonly handOver: HandOver;
-  /** Makes a receiver at a tool, which verifies from then on. */
-  receiver(tool: Tool, changes?: Partial<NewReceiver>): Promise<Receiver>;
-  /** Hands events over, as the flusher does. @returns their ids */
-  send(...events: Partial<NewEvent>[]): Promise<string[]>;
-  deliverer(changes?: Partial<AttemptSpec>): Deliverer;
-  /** Of a receiver, else of the oldest one. */
-  status(id?: string): Promise<QueueStatus>;
-  /** When nothing waits for any receiver. */
-  settled(): Promise<unknown>;
-  /** As if so much time had gone by: each delivery is due that is leased or waits for a retry. */
-  makeDue(id: string): Promise<void>;
 }
 
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
 let events = 0;
 
 /** Local addresses are allowed, and retries come soon. @param resolve other than the system's names */
-export async function openDeliveries(
-  t: Scope,
-  redis: TestRedis,
-  prefix: string,
-  resolve?: Resolve,
-): Promise<Deliveries> {
+export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string, resolve?: Resolve) {
   const store = await openStore(t, redis, { keyPrefix: prefix });
   const receivers = new Receivers(
     store,
@@ -110,27 +80,32 @@ export async function openDeliveries(
     store,
     receivers,
     handOver,
-    async status(id) {
+    /** Of a receiver, else of the oldest one. */
+    async status(id?: string) {
       return receivers.statusOf(id ?? (await receivers.list())[0]?.id ?? '');
     },
+    /** When nothing waits for any receiver. */
     settled: () =>
       until('nothing waits', async () => {
         const all = await Promise.all((await receivers.list()).map(({ id }) => receivers.statusOf(id)));
         return all.every(({ pending }) => pending === 0);
       }),
-    async makeDue(id) {
+    /** As if so much time had gone by: each delivery is due that is leased or waits for a retry. */
+    async makeDue(id: string) {
       const { due } = store.keys.deliveries(id);
       const entries = await store.client.zrange(due, '0', '-1', 'WITHSCORES');
       for (let i = 0; i < entries.length; i += 2)
         await store.client.zadd(due, Number(entries[i + 1]) % 16, entries[i] as string);
     },
-    async receiver(tool, changes = {}) {
+    /** Makes a receiver at a tool, which verifies from then on. */
+    async receiver(tool: Pick<Tool, 'url' | 'secret'>, changes: Partial<NewReceiver> = {}) {
       const asked = { url: tool.url, types: ['*'], includePersonal: false } as const;
       const made = await receivers.add({ ...asked, ...changes });
       tool.secret = made.secret;
       return made;
     },
-    async send(...given) {
+    /** Hands events over, as the flusher does. @returns their ids */
+    async send(...given: Partial<NewEvent>[]) {
       const lines = given.map((event) =>
         encodeEvent({
           ...{ type: 'add', origin: 'item', profileId: `1.sX${events++}`, payload: {} },
@@ -141,7 +116,7 @@ export async function openDeliveries(
       await handOver.handOver(Buffer.from(lines.join('')), []);
       return lines.map((line) => (JSON.parse(line) as { event_id: string }).event_id);
     },
-    deliverer(changes = {}) {
+    deliverer(changes: Partial<AttemptSpec> = {}) {
       const deliverer = startDeliverer({
         ...{ store, redirects, receivers, log },
         ...{ retriesMs: [50, 50, 50], ...changes },
