@@ -30,6 +30,7 @@ const LAYERS = [
   { name: 'tick', path: '^src/tick\\.ts$' },
   { name: 'certificates', path: '^src/certificates\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },
+  { name: 'version', path: '^src/version\\.ts$' },
 ];
 
 // Imports that go up the list, layer -> what it may reach there.

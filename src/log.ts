@@ -2,7 +2,6 @@
 // errors (ioredis a command's arguments, the ClickHouse client the query), and messages may quote bad input.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
-import { PinoPretty as pretty } from 'pino-pretty';
 
 const NOT_WRITTEN = 'not written here: it may quote data';
 
@@ -20,7 +19,8 @@ export function createLog(level: string, name: string, destination?: Destination
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-export function terminal(): DestinationStream {
+export async function terminal(): Promise<DestinationStream> {
+  const { PinoPretty: pretty } = await import('pino-pretty');
   return pretty({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', singleLine: true, sync: true });
 }
 

@@ -5,7 +5,7 @@
 //
 // A command is imported when it is called, so that `sql` doesn't load a web server.
 
-import { readFileSync, writeSync } from 'node:fs';
+import { writeSync } from 'node:fs';
 import { constants } from 'node:os';
 import {
   type Arguments,
@@ -22,6 +22,7 @@ import { notesOn } from './commands/setting-notes.js';
 import { readConfig } from './config.js';
 import { StartupError } from './errors.js';
 import { createLog, terminal } from './log.js';
+import { VERSION } from './version.js';
 
 const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> } = {
   start: async () => (await import('./commands/start/start.js')).start,
@@ -48,7 +49,7 @@ const SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 async function main([first, ...args]: readonly string[]): Promise<number> {
   if (first === undefined) throw new UsageError('A command is missing.');
-  if (first === '--version' || first === '-v') return print(`${version()}\n`, args);
+  if (first === '--version' || first === '-v') return print(`${VERSION}\n`, args);
   if (first === 'help' || first === '--help' || first === '-h') {
     const [about, ...more] = args;
     return print(about === undefined ? help() : helpOf(commandNamed(about)), more);
@@ -64,7 +65,7 @@ async function main([first, ...args]: readonly string[]): Promise<number> {
 }
 
 async function run<Name extends CommandName>(name: Name, given: Arguments<Name>): Promise<number> {
-  const program = createProgram(name, given);
+  const program = await createProgram(name, given);
   const command = await COMMANDS[name]();
   return await command(program);
 }
@@ -75,14 +76,14 @@ function print(text: string, [more]: readonly string[]): number {
   return 0;
 }
 
-function createProgram<Name extends CommandName>(
+async function createProgram<Name extends CommandName>(
   name: Name,
   { options, operands }: Arguments<Name>,
-): Program<Name> {
+): Promise<Program<Name>> {
   const line: CommandLine = COMMAND_LINES[name];
   const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
   const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
-  const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined);
+  const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? await terminal() : undefined);
   // Other commands have their result on stdout. The notes of a child of `start` were logged by its parent.
   if (PROCESSES.has(name) && process.send === undefined)
     for (const { level, message, settings } of notesOn(process.env, name, line.settings))
@@ -96,7 +97,7 @@ function createProgram<Name extends CommandName>(
     operands,
     env: process.env,
     config,
-    version: version(),
+    version: VERSION,
     pid: process.pid,
     stdin: process.stdin,
     stdout: process.stdout,
@@ -141,11 +142,6 @@ function firstSignal(last: () => void): Promise<StopSignal> {
       });
     }
   });
-}
-
-function version(): string {
-  const file = new URL('../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
 function checkNode(): void {

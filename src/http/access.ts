@@ -43,20 +43,12 @@ const MAY: Record<CallerKind, ReadonlySet<GuardedGroup>> = {
   anyone: new Set<GuardedGroup>(['visits', 'delivery']),
 };
 
-const WORDS: readonly [CallerKind, string][] = [
-  ['server', 'a secret key'],
-  ['storefront', 'an app-proxy signature'],
-  ['browser', 'a publishable key'],
-];
-const EITHER = new Intl.ListFormat('en', { type: 'disjunction' });
-const needed = (group: GuardedGroup) =>
-  EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(group)).map(([, words]) => words));
 const NEEDS: Record<GuardedGroup, string> = {
-  visits: needed('visits'),
-  wishlist: needed('wishlist'),
+  visits: 'a secret key, an app-proxy signature, or a publishable key',
+  wishlist: 'a secret key, an app-proxy signature, or a publishable key',
   'share-page': '',
-  administration: needed('administration'),
-  delivery: `${needed('delivery')} or a webhook signature`,
+  administration: 'a secret key',
+  delivery: 'a secret key or a webhook signature',
 };
 
 const SIGNATURE_FAULTS: Record<SignatureFault, string> = {

@@ -1,15 +1,11 @@
 // GET /openapi.json, made from the schemas that validate.
 
-import { readFileSync } from 'node:fs';
 import { ERRORS, type ErrorCode } from '../errors.js';
+import { VERSION } from '../version.js';
 import { isGuarded } from './access.js';
 import { errorAnswer } from './answer-schemas.js';
 import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
-
-export const VERSION: string = JSON.parse(
-  readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
-).version;
 
 const SECURITY_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer', description: 'A secret key of a server' },
@@ -106,6 +102,7 @@ export function openApiOperation(
   unprefixed: readonly Operation[],
   webhooks: Readonly<Record<string, object>>,
 ): Operation {
+  let document: string | undefined;
   const operation: Operation = {
     method: 'get',
     path: '/openapi.json',
@@ -117,9 +114,11 @@ export function openApiOperation(
       summary: 'This document',
       answer: { type: 'object', additionalProperties: true },
     },
-    handle: () => document,
+    handle() {
+      document ??= openApi(basePath, [...operations, operation], unprefixed, webhooks);
+      return document;
+    },
   };
-  const document = openApi(basePath, [...operations, operation], unprefixed, webhooks);
   return operation;
 }
 

@@ -43,7 +43,7 @@ export class RedisHealth {
   readonly #markers: NodeMarkers;
   readonly #cluster: Cluster | undefined;
   readonly #nodes = new Map<string, RedisNode>();
-  readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
+  readonly #slotsOfTags: LRUCache<string, number> | undefined;
   readonly #only: RedisNode | undefined;
   readonly #timers: NodeJS.Timeout[];
   #masters: ReadonlySet<string | undefined> = new Set();
@@ -56,6 +56,7 @@ export class RedisHealth {
     this.#markers = new NodeMarkers(client, keys, salt);
     if (client.isCluster) {
       this.#cluster = client as Cluster;
+      this.#slotsOfTags = new LRUCache({ max: MAX_TAGS });
       this.#cluster.on('refresh', () => this.#readTable());
       this.#cluster.on('+node', () => this.#readNodes());
       this.#readTable();
@@ -90,6 +91,7 @@ export class RedisHealth {
 
   /** Undefined if the master is down, and on one server. */
   addressOf(tag: string): string | undefined {
+    if (this.#slotsOfTags === undefined) return undefined;
     let slot = this.#slotsOfTags.get(tag);
     if (slot === undefined) {
       slot = this.slotOf(tag);

@@ -7,9 +7,8 @@
 // visitor, a retry fences the old location: it learns whether the operation was done there, or prevents it. Then it
 // records the new location.
 
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { v7 as uuidv7 } from 'uuid';
 import { ERRORS, ServiceError } from '../errors.js';
 import { loadScript, withFlags } from './scripts.js';
 import type { Store } from './store.js';
@@ -150,7 +149,7 @@ export class RequestStore {
     act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
     const at = Date.now();
-    const id = uuidv7({ msecs: at });
+    const id: string = randomUUID();
     let recordKey = this.#recordKey(scope, key);
     // A digest, because the record may outlive the visitor.
     const owner = customer ? digestOf(`${this.store.deployment.salt}${customer}`) : '';

@@ -2,7 +2,12 @@
 // wrong value of it. What is refused changes nothing, and its error says what would be right: which field, and where JSON ends
 // being JSON; one issue for one fault.
 
+import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';
+import * as alerts from '../../src/extras/alerts/schemas.js';
+import * as receivers from '../../src/extras/receivers/schemas.js';
+import * as orders from '../../src/validation/order-schema.js';
+import * as requests from '../../src/validation/schemas.js';
 import type { GivenItem } from '../../src/wishlist/item-fields.js';
 import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -151,6 +156,13 @@ function changed(body: unknown, place: string, value: unknown): unknown {
   names.reduce((parent: any, name) => parent[name], copy)[last] = value;
   return copy;
 }
+
+t.test('what checks requests are JSON schemas', async (t) => {
+  const ajv = new Ajv();
+  for (const [name, schema] of Object.entries({ ...requests, ...orders, ...receivers, ...alerts }))
+    if (/(Body|Query)$/.test(name))
+      t.ok(ajv.validateSchema(schema as object), `${name}: ${ajv.errorsText()}`);
+});
 
 t.test('requests', async (t) => {
   const redis = await startTestRedis(t);

@@ -1,28 +1,12 @@
 // Plugs product alerts into `serve`, if PRODUCT_ALERTS is on.
 
-import type { Core, Extra, Host } from '../../app/extra.js';
-import type { RightsConfig } from '../../app/settings.js';
+import type { Core, Extra } from '../../app/extra.js';
 import { encodeProduct } from '../../events/row.js';
 import { ALERT_TYPES } from './alert.js';
 import { productMetrics, webhookCounters } from './metrics.js';
 import { Products } from './products.js';
 import { productLeftOut, productOperations } from './routes.js';
-import { Subscribers } from './subscribers.js';
-
-export function openSubscribers({
-  store,
-  config,
-  onClose,
-  batchObserver,
-}: Pick<Host, 'store' | 'onClose'> &
-  Partial<Pick<Host, 'batchObserver'>> & { readonly config: Pick<RightsConfig, 'PRODUCT_ALERTS'> }):
-  | Subscribers
-  | undefined {
-  if (config.PRODUCT_ALERTS === 'off') return undefined;
-  const subscribers = new Subscribers(store, batchObserver?.('addSubscribers'));
-  onClose(() => subscribers.close());
-  return subscribers;
-}
+import { openSubscribers, type Subscribers } from './subscribers.js';
 
 export const alerts: Extra = (host) => {
   const subscribers = openSubscribers(host);

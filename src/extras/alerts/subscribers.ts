@@ -3,6 +3,8 @@
 // entries. An erasure ignores GRACE_MS, so an item that is added during it may lack its entry until it is added again.
 
 import { hash } from 'node:crypto';
+import type { Host } from '../../app/extra.js';
+import type { RightsConfig } from '../../app/settings.js';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
@@ -111,6 +113,21 @@ export class Subscribers implements ItemIndex {
   #indexOf(field: string): string {
     return this.#store.keys.subscribers(hash('sha256', field, 'base64url').slice(0, DIGITS));
   }
+}
+
+export function openSubscribers({
+  store,
+  config,
+  onClose,
+  batchObserver,
+}: Pick<Host, 'store' | 'onClose'> &
+  Partial<Pick<Host, 'batchObserver'>> & { readonly config: Pick<RightsConfig, 'PRODUCT_ALERTS'> }):
+  | Subscribers
+  | undefined {
+  if (config.PRODUCT_ALERTS === 'off') return undefined;
+  const subscribers = new Subscribers(store, batchObserver?.('addSubscribers'));
+  onClose(() => subscribers.close());
+  return subscribers;
 }
 
 const FORMAT: BatchFormat<Entry, undefined> = {

@@ -8,7 +8,7 @@ import type { Store } from '../../redis/store.js';
 import type { Items } from '../../wishlist/items.js';
 import { openWishlist } from '../../wishlist/open.js';
 import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
-import { openSubscribers } from '../alerts/extra.js';
+import { openSubscribers } from '../alerts/subscribers.js';
 
 export interface Importing extends Closeable {
   readonly store: Store;

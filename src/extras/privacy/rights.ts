@@ -6,7 +6,7 @@ import type { RightsConfig } from '../../app/settings.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import type { FindNamed } from '../../profiles/named-visitor.js';
-import { openSubscribers } from '../alerts/extra.js';
+import { openSubscribers } from '../alerts/subscribers.js';
 import { Compliance } from './compliance.js';
 import { Exporter } from './exporter.js';
 

@@ -11,7 +11,7 @@ import {
 } from '../../app/opening.js';
 import type { DeliverConfig, ReceiversConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
-import { openSubscribers } from '../alerts/extra.js';
+import { openSubscribers } from '../alerts/subscribers.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
 

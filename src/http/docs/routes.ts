@@ -1,8 +1,8 @@
 // GET / and GET /docs (Swagger UI), with their files.
 
 import { readFile } from 'node:fs/promises';
+import { VERSION } from '../../version.js';
 import { html } from '../html.js';
-import { VERSION } from '../openapi.js';
 import type { Operation, OperationDoc } from '../operation.js';
 import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../own-pages.js';
 import { FILE_HEADERS, staticFile } from '../static-file.js';

@@ -177,18 +177,23 @@ export class Language {
   }
 }
 
-const ENGLISH = new Language('en');
-const LANGUAGES = [ENGLISH, new Language('de'), new Language('fr'), new Language('es')];
+const languages = new Map<Tag, Language>();
 
 export function chooseLanguage(accepted: string): Language {
-  let chosen = ENGLISH;
+  let chosen: Tag = 'en';
   let best = 0;
   for (const range of accepted.split(',')) {
     const [tag = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
     const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
     const liking = weight === undefined ? 1 : Number(weight);
-    const found = LANGUAGES.find((language) => language.tag === tag.split('-')[0]);
-    if (found !== undefined && liking > best) [chosen, best] = [found, liking];
+    const [base = ''] = tag.split('-');
+    if (isTag(base) && liking > best) [chosen, best] = [base, liking];
   }
-  return chosen;
+  const language = languages.get(chosen) ?? new Language(chosen);
+  languages.set(chosen, language);
+  return language;
+}
+
+function isTag(text: string): text is Tag {
+  return Object.hasOwn(TEXTS, text);
 }

@@ -4,10 +4,10 @@
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../../errors.js';
 import { errorAnswer } from '../../../http/answer.js';
-import { VERSION } from '../../../http/openapi.js';
 import type { Answer, Operation, Request } from '../../../http/operation.js';
 import { HTML } from '../../../http/own-pages.js';
 import { isByPerson, PREFETCH_HEADERS } from '../../../http/persons.js';
+import { VERSION } from '../../../version.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
 import type { Items } from '../../../wishlist/items.js';
 import type { ShareOpens } from '../../../wishlist/share-opens.js';
