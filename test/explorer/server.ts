@@ -1,24 +1,14 @@
-// A server without HTTP, put together as src/app/serve.ts does it: the one file here that knows how. Each has its own
-// connection, caches and batches.
+// A server without HTTP, and each act as a call of its parts: the one file here that knows them.
 
 import type { Cluster, Redis } from 'ioredis';
-import { appendFormat } from '../../src/events/appender.js';
-import { recordingFormat } from '../../src/events/recording.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { type Identity, identityName, namesIn } from '../../src/identity-rules.js';
-import { openIdentity } from '../../src/profiles/open.js';
 import { createProfileIds } from '../../src/profiles/profile-id.js';
 import { bucketOf } from '../../src/redis/keys.js';
 import { RequestStore } from '../../src/redis/requests.js';
-import { Store } from '../../src/redis/store.js';
-import { visitFormat } from '../../src/visits/visit-batch.js';
-import { openWishlist } from '../../src/wishlist/open.js';
-import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { contentOf, identityOf } from '../harness/samples.js';
+import { openParts } from '../harness/server.js';
 import type { Act, Answer, Who } from './acts.js';
-
-const HIGH_WATER = Number.MAX_SAFE_INTEGER;
-const MAX_PRODUCTS = 10_000;
 
 export interface Server {
   /** @param act with the real names of its people @param tag what its event says */
@@ -44,26 +34,9 @@ export function nameOf(kind: 'customer' | 'session', id: string): string {
 }
 
 export async function startServer(urls: readonly string[], keyPrefix: string): Promise<Server> {
-  const store = await Store.open({
-    urls,
-    name: 'explorer',
-    timeoutMs: 60_000,
-    keyPrefix,
-    buckets: 16_384,
-    onError: () => {},
-  });
-  const visits = store.batcher(visitFormat({ keys: store.keys, maxProducts: MAX_PRODUCTS, guestsS: 0 }));
-  const appends = store.batcher(appendFormat(store, HIGH_WATER));
-  const recordings = store.batcher(recordingFormat(store, HIGH_WATER));
-  const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });
-  const identity = openIdentity({ store, visits, recordings, appends, maxProducts: MAX_PRODUCTS });
-  const { emails, eraser, linker, profiles, redirects, visitors } = identity;
-  const locate = (profileId: string) => redirects.locate(profileId);
-  const wishlist = openWishlist({
-    ...{ store, batch: wishlists, locate },
-    shareUrl: 'https://shop.example/{code}',
-  });
-  const { items } = wishlist;
+  const options = { urls, timeoutMs: 60_000, keyPrefix, buckets: 16_384, guestsS: 0 };
+  const parts = await openParts(options, Number.MAX_SAFE_INTEGER);
+  const { store, emails, eraser, items, linker, profiles, visitors } = parts;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
@@ -130,7 +103,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     perform,
     async resume() {
       // What was under way at the last look, too.
-      for (let look = 0; look < 2; look++) await identity.resume.run();
+      for (let look = 0; look < 2; look++) await parts.resume.run();
     },
     defaultProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
     async keysOf(profiles, people) {
@@ -156,13 +129,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       await Promise.all(nodes.map((node) => node.ping()));
       await new Promise(setImmediate);
     },
-    async close() {
-      await visits.close();
-      await appends.close();
-      await recordings?.close();
-      await wishlists.close();
-      store.close();
-    },
+    close: parts.close,
   };
 }
 

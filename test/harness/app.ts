@@ -10,9 +10,11 @@ import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { EXTRAS } from '../../src/extras/extras.js';
 import { Dialer } from './dialer.js';
+import { allKeys, type Dump, dumpRedis, tracesOf } from './dump.js';
 import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
 import { type Shop, shopClient } from './shop.js';
+import { eventsOf, type Ids, type LoggedVisit, loggedVisits, type Row, rowsOf } from './stream.js';
 
 /** A secret key that every test app takes. */
 export const KEY = 'sk_test_0123456789abcdef';
@@ -40,6 +42,17 @@ export interface TestApp {
   post(path: string, body: unknown, headers?: Headers): Promise<Answer>;
   get(path: string, headers?: Headers): Promise<Answer>;
   del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
+  /** All that Redis holds for it. */
+  dump(): Promise<Dump>;
+  /** Names of all its keys in Redis, sorted. */
+  keys(): Promise<string[]>;
+  /** What names one of these texts in Redis, as `tracesOf` says. */
+  traces(...texts: readonly string[]): Promise<string[]>;
+  /** The events that wait for the flusher: all rows, or those of one visitor. */
+  rows(): Promise<Row[]>;
+  events(who: Ids): Promise<Row[]>;
+  /** The visits that wait for the flusher. */
+  visitLog(): Promise<LoggedVisit[][]>;
   /** The text of `/metrics` made now; over HTTP it may be up to a second old. */
   stats(): Promise<string>;
   /** One of them by its name without `wishmeter_`, and its labels as they are written; undefined where it is not shown. */
@@ -127,6 +140,12 @@ export async function startApp(
     post: (path, body, headers) => send('POST', path, body, headers),
     get: (path, headers) => send('GET', path, undefined, headers),
     del: (path, body, headers) => send('DELETE', path, body, headers),
+    dump: () => dumpRedis(redis, prefix),
+    keys: () => allKeys(redis, prefix),
+    traces: (...texts) => tracesOf(redis, prefix, ...texts),
+    rows: () => rowsOf(redis, { prefix }),
+    events: (who) => eventsOf(redis, { prefix }, who),
+    visitLog: () => loggedVisits(redis, { prefix }),
     stats: () => running.stats(),
     figure: async (series) => sample(await running.stats(), series),
     close,

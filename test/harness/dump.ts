@@ -5,14 +5,20 @@
 import type { Redis } from 'ioredis';
 import { createKeys } from '../../src/redis/keys.js';
 import { keyPattern } from './key-pattern.js';
-import { openRedis } from './redis.js';
+import { eachKey } from './redis.js';
 
 export type Dump = Readonly<Record<string, unknown>>;
 
 /** key -> content, sorted by key. On a cluster it is what all masters hold. */
 export async function dumpRedis(redis: { readonly urls: readonly string[] }, prefix: string): Promise<Dump> {
-  const parts = await Promise.all(redis.urls.map((url) => dumpNode(url, prefix)));
-  return Object.fromEntries(parts.flat().sort(([a], [b]) => (a < b ? -1 : 1)));
+  const passing = keyPattern(createKeys(prefix).senderChannel('*', '*'));
+  const entries = await eachKey(
+    redis,
+    `${prefix}:*`,
+    async (client, key): Promise<[string, unknown][]> =>
+      passing.test(key) ? [] : [[key, await contentOf(client, key)]],
+  );
+  return Object.fromEntries(entries.flat().sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** Names of all keys under a prefix, sorted. */
@@ -20,15 +26,7 @@ export async function allKeys(
   redis: { readonly urls: readonly string[] },
   prefix: string,
 ): Promise<string[]> {
-  const parts = redis.urls.map(async (url) => {
-    const client = openRedis(url);
-    try {
-      return await client.keys(`${prefix}:*`);
-    } finally {
-      client.disconnect();
-    }
-  });
-  return (await Promise.all(parts)).flat().sort();
+  return (await eachKey(redis, `${prefix}:*`, async (_, key) => key)).sort();
 }
 
 /**
@@ -54,20 +52,6 @@ export async function tracesOf(
     .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
     .concat((await allKeys(redis, prefix)).filter((key) => !isLane.test(key)))
     .filter((held) => needles.some((text) => held.includes(text)));
-}
-
-async function dumpNode(url: string, prefix: string): Promise<[string, unknown][]> {
-  const client = openRedis(url);
-  try {
-    const spelled = createKeys(prefix);
-    const passing = keyPattern(spelled.senderChannel('*', '*'));
-    const keys = (await client.keys(`${prefix}:*`)).filter((key) => !passing.test(key));
-    return await Promise.all(
-      keys.map(async (key): Promise<[string, unknown]> => [key, await contentOf(client, key)]),
-    );
-  } finally {
-    client.disconnect();
-  }
 }
 
 async function contentOf(client: Redis, key: string): Promise<unknown> {

@@ -175,3 +175,17 @@ export function connectTo(t: Scope, url: string): Redis {
 export function connectToEach(t: Scope, urls: readonly string[]): Redis[] {
   return urls.map((url) => connectTo(t, url));
 }
+
+/** Does something with each key of this pattern, on each node. @returns what came of it */
+export async function eachKey<T>(
+  { urls }: { readonly urls: readonly string[] },
+  pattern: string,
+  act: (client: Redis, key: string) => Promise<T>,
+): Promise<T[]> {
+  const parts = urls.map(async (url) => {
+    const client = openRedis(url);
+    const keys = await client.keys(pattern);
+    return Promise.all(keys.map((key) => act(client, key))).finally(() => client.disconnect());
+  });
+  return (await Promise.all(parts)).flat();
+}

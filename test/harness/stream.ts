@@ -37,11 +37,16 @@ export async function rowsOf(
 
 const NO_EVENTS = new Set<unknown>(['merge', 'order', 'adoption', 'product']);
 
+export interface Ids {
+  readonly sessionId?: string;
+  readonly customerId?: string;
+}
+
 /** The events of one visitor: those that name this session or customer. */
 export async function eventsOf(
   redis: { readonly urls: readonly string[] },
   app: Pick<TestApp, 'prefix'>,
-  who: { readonly sessionId?: string; readonly customerId?: string },
+  who: Ids,
 ): Promise<Row[]> {
   const rows = await rowsOf(redis, app);
   return rows.filter(

@@ -14,7 +14,6 @@ import {
   withQuery,
 } from '../harness/app.js';
 import { BROWSER, proxied, SECRET, SHOPPERS, signed } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { type DocumentedOperation, operationsOf } from '../harness/operations.js';
@@ -204,7 +203,7 @@ t.test('callers', async (t) => {
     await app.shop.add(foreign);
     const operations = documented.filter(({ path }) => (about(path) ?? 2) < 2 && !path.includes('{'));
     t.ok(operations.length >= 9, `${operations.length} operations`);
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     for (const operation of operations) {
       const isWishlist = about(operation.path) === 1;
       const refused: [what: string, identity: Query, headers: Headers, login?: string][] = [
@@ -225,7 +224,7 @@ t.test('callers', async (t) => {
         t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, operation.name);
       }
     }
-    t.same(await dumpRedis(redis, app.prefix), before, 'nothing has changed');
+    t.same(await app.dump(), before, 'nothing has changed');
     for (const operation of operations)
       for (const identity of [own, linked, undefined]) {
         const { status, text } = await sendAs(app, operation, identity, {}, '17');
@@ -254,12 +253,12 @@ t.test('callers', async (t) => {
     t.test(`VISIT_ACCESS=${value ?? '<default>'}: who needs a credential; any kind will do`, async (t) => {
       const access = value === undefined ? {} : { VISIT_ACCESS: value };
       const app = await startApp(t, redis, { env: { ...SHOPPERS, ...access } });
-      const before = await dumpRedis(redis, app.prefix);
+      const before = await app.dump();
       const both = { sessionId: 's-both', customerId: '43' };
       if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
       t.same(await statuses(app, customer), others, 'a customer');
       t.same(await statuses(app, both), others, 'both');
-      if (others === CLOSED) t.same(await dumpRedis(redis, app.prefix), before, 'nothing changes');
+      if (others === CLOSED) t.same(await app.dump(), before, 'nothing changes');
       if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
       for (const identity of [customer, both])
         t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');

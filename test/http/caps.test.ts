@@ -3,7 +3,6 @@
 
 import t, { type Test } from 'tap';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
 import { ITEM } from '../harness/shop.js';
 
 const PATH = '/product/visit';
@@ -153,10 +152,10 @@ eachRedis(t, async (t, redis) => {
   t.test('an item of one id is over a limit and changes nothing', async (t) => {
     const fresh = await startApp(t, redis, { env });
     for (const who of pair().slice(0, 2) as Ids[]) {
-      const before = await dumpRedis(redis, fresh.prefix);
+      const before = await fresh.dump();
       const tooLarge = { identity: who, ...ITEM, ...large(4_000) };
       await isRefused(t, fresh, [who], () => fresh.post('/item/add', tooLarge, TRUSTED));
-      t.same(await dumpRedis(redis, fresh.prefix), before);
+      t.same(await fresh.dump(), before);
       await isRefused(t, app, [who], () => add(who, '1', large(4_000)));
       t.same(await erase(who), { erased: false }, 'an unknown visitor stays so');
       await wish(who, ['1', '2', '3']);

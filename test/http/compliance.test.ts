@@ -9,7 +9,6 @@ import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { openRights } from '../../src/extras/privacy/rights.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { allKeys, dumpRedis, tracesOf } from '../harness/dump.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { startServer } from '../wishlist/fixtures.js';
@@ -126,10 +125,13 @@ eachRedis(t, async (t, redis) => {
       const keyed = { ...TRUSTED, 'idempotency-key': `k-${i}` };
       await app.post('/event', { identity: both, type: 'add' }, keyed);
     }
+    for (const asked of [customer(1, null), customer(2)]) await deliver(app, 'customers/data_request', asked);
     t.equal((await deliver(app, 'shop/redact', SHOP)).status, 200);
     await untilErased();
-    t.same(await tracesOf(redis, app.prefix, 'redacted-', ...codes), []);
-    t.equal((await requests()).length, 1, 'it stays open until ClickHouse is done');
+    t.same(await app.traces('redacted-', ...codes), []);
+    t.equal((await requests('shop/redact')).length, 1, 'it stays open until ClickHouse is done');
+    const left = (await requests('customers/data_request')).map((one) => [one.customerId, one.email]);
+    t.same(left, Array(2).fill([null, null]), 'data requests are kept without their visitor');
     t.match(await app.shop.visit({ sessionId: 'redacted-guest-0' }), { count: 1 });
   });
 
@@ -165,7 +167,7 @@ eachRedis(t, async (t, redis) => {
     const found = await requests();
     t.equal(found.length, 2);
     for (const request of found) t.match(request, { ...expected, dataRequestId: '9999' });
-    const all = `${await allKeys(redis, app.prefix)} ${JSON.stringify(await dumpRedis(redis, app.prefix))}`;
+    const all = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
     t.notMatch(all, 'john@');
     t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 2);
   });

@@ -6,7 +6,6 @@ import { connect } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -58,7 +57,7 @@ t.test('connections', async (t) => {
     'chunked and a length': [`transfer-encoding: chunked\r\ncontent-length: ${LENGTH}`, CHUNKED_BODY],
   };
   t.test('what may be read in two ways is refused on every path, and its connection ends', async (t) => {
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const lines = ['POST', 'DELETE', 'GET', 'PUT', 'OPTIONS', 'HEAD'].map((method) => `${method} ${PATH}`);
     lines.push('POST /nowhere', 'GET /healthz', 'POST /webhook/purchase');
     for (const [name, [headers, body]] of Object.entries(ambiguous)) {
@@ -73,7 +72,7 @@ t.test('connections', async (t) => {
         t.ok(said.split('HTTP/1.1 ').length <= 2, `${name}, ${line}: one answer at most`);
       }
     }
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
   });
 
   t.test('the refusal says why, and what comes after it is not read either', async (t) => {

@@ -8,7 +8,6 @@ import { verifyProxySignature as verify } from '../../src/http/proxy-signature.j
 import { KeyRing } from '../../src/key-ring.js';
 import { startApp } from '../harness/app.js';
 import { proxied } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE, orderOf, sign } from './orders.js';
 
@@ -193,7 +192,7 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
   const identity = { customerId: '5' };
   await app.shop.add(identity);
   const { code } = await app.shop.share(identity);
-  const before = await dumpRedis(redis, app.prefix);
+  const before = await app.dump();
   for (const secret of WRONG) await deliverAll(secret, 401);
   const body = JSON.stringify(webhooks.purchase);
   const signature = sign(body, APP);
@@ -208,7 +207,7 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
     const refused = await app.post('/webhook/purchase', body, { ...JSON_TYPE, ...headers });
     t.match(refused, { status: 401, headers: { 'www-authenticate': 'Bearer' } }, JSON.stringify(headers));
   }
-  t.same(await dumpRedis(redis, app.prefix), before, 'what is not authentic changes nothing');
+  t.same(await app.dump(), before, 'what is not authentic changes nothing');
   for (const secret of ALL) await deliverAll(secret, 200);
   for (const secret of [...ALL, ...WRONG]) {
     const status = ALL.includes(secret) ? 200 : 401;

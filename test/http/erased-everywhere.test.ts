@@ -19,7 +19,6 @@ import { eraseAsFlusher } from '../flush/fixtures.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, SHOPPERS } from '../harness/app-proxy.js';
 import { connectToClickHouse, select } from '../harness/clickhouse.js';
-import { allKeys, dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
@@ -246,7 +245,7 @@ t.test('erasures through ClickHouse', async (t) => {
     t.ok(hashes.length > 1);
     // What a batch was answered is kept for a minute, a request under a key for a day; nothing is sent any more, so neither need be
     // waited for.
-    for (const key of await allKeys(redis, app.prefix)) {
+    for (const key of await app.keys()) {
       if (!/:channel:|\{request:/.test(key)) continue;
       const seconds = await connection.ttl(key);
       t.ok(seconds > 0 && seconds <= 86_400, `${key} ends`);
@@ -254,7 +253,7 @@ t.test('erasures through ClickHouse', async (t) => {
         t.notMatch(JSON.stringify(await connection.hgetall(key)), new RegExp(texts.slice(0, 3).join('|')));
       await connection.del(key);
     }
-    const held = `${await allKeys(redis, app.prefix)} ${JSON.stringify(await dumpRedis(redis, app.prefix))}`;
+    const held = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
     const inRedis = texts.filter((text) => held.includes(text));
     t.same(inRedis, [], 'Redis');
     await connection.bgrewriteaof();

@@ -5,7 +5,6 @@ import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { LOGGED_OUT, postProxied, SECRET } from '../harness/app-proxy.js';
-import { dumpRedis, tracesOf } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
@@ -23,7 +22,7 @@ eachRedis(t, async (t, redis) => {
   const asked = (ids: Ids) => app.get(withQuery('/profile', ids), TRUSTED);
   const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);
 
-  const traces = (...texts: string[]) => tracesOf(redis, app.prefix, ...texts);
+  const traces = (...texts: string[]) => app.traces(...texts);
 
   t.test('a guest: the export has all of it, and after the erasure nothing is left', async (t) => {
     const who = { sessionId: 'guest-of-rights' };
@@ -207,7 +206,7 @@ eachRedis(t, async (t, redis) => {
     await visit({ customerId: '2' });
     await add({ sessionId: 'other-guest', email: 'both@named.example' });
     await add({ customerId: '2', email: 'both@named.example' });
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     for (const ids of [
       { ...one, ...guest },
       { customerId: '2', sessionId: 'of-1' },
@@ -228,7 +227,7 @@ eachRedis(t, async (t, redis) => {
     }
     t.equal((await app.get('/profile', TRUSTED)).status, 400, 'no visitor is named');
     t.equal((await app.del('/profile', {}, { 'x-api-key': KEY })).status, 400);
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
 
     for (const [alone, more] of [
       [one, { sessionId: 'of-1' }],

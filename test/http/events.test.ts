@@ -7,11 +7,9 @@
 import t from 'tap';
 import { type Answer, eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, LOGGED_OUT, postProxied, SHOPPERS } from '../harness/app-proxy.js';
-import { allKeys, dumpRedis } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
-import { loggedVisits, rowsOf } from '../harness/stream.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -21,7 +19,7 @@ t.test('events and facts', async (t) => {
   const other = await startApp(t, redis, { prefix: app.prefix });
   const { add, erase, event, exported, share, visit } = app.shop;
   const lastEvent = async () => {
-    const { event_id, occurred_at, ...rest } = (await rowsOf(redis, app)).at(-1) ?? {};
+    const { event_id, occurred_at, ...rest } = (await app.rows()).at(-1) ?? {};
     return rest;
   };
 
@@ -45,7 +43,7 @@ t.test('events and facts', async (t) => {
     const { profileId } = answer.json;
     t.match(answer, { status: 200, text: `{"profileId":"${profileId}"}` });
 
-    const { event_id, occurred_at } = (await rowsOf(redis, app)).at(-1) ?? {};
+    const { event_id, occurred_at } = (await app.rows()).at(-1) ?? {};
     t.match(event_id, UUID_V7);
     t.ok(Number(occurred_at) >= started && Number(occurred_at) <= Date.now(), 'when the service took it');
     t.same(await lastEvent(), {
@@ -67,7 +65,7 @@ t.test('events and facts', async (t) => {
     await app.shop.event({ customerId: '1', email: null, firstName: 'Joan' });
     const { profile } = await app.shop.exported({ customerId: '1' });
     t.match(profile, { ...facts, firstName: 'Joan', device: 'desktop', locale: 'de' }, 'facts stay');
-    t.notMatch(JSON.stringify(await rowsOf(redis, app)), /jane|Doe-Roe/i, 'and never enter the stream');
+    t.notMatch(JSON.stringify(await app.rows()), /jane|Doe-Roe/i, 'and never enter the stream');
   });
 
   t.test('a payload is stored as it came: any names, and 1,000 levels deep', async (t) => {
@@ -107,7 +105,7 @@ t.test('events and facts', async (t) => {
     await Promise.all(
       Array.from({ length: 200 }, (_, i) => app.shop.event({ sessionId: `s${i}` }, 'add', payload)),
     );
-    t.equal((await rowsOf(redis, app)).length, 200);
+    t.equal((await app.rows()).length, 200);
     const small = Number(await app.figure('batch_operations_bucket{le="16",script="recordEvents"}'));
     t.ok(small > 0);
     t.equal(await app.figure('batch_operations_count{script="recordEvents"}'), small);
@@ -119,14 +117,14 @@ t.test('events and facts', async (t) => {
     let accepted = 0;
     while ((await app.post('/event', body, TRUSTED)).status === 200) accepted++;
     t.ok(accepted >= 2 && accepted <= 4, `${accepted} events are about 1,000 bytes`);
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     t.match(await app.post('/event', body, TRUSTED), {
       status: 503,
       headers: { 'retry-after': /^[1-9]\d*$/ },
       json: { code: 'overloaded', error: String },
     });
-    t.same(await dumpRedis(redis, app.prefix), before);
-    t.equal((await rowsOf(redis, app)).length, accepted);
+    t.same(await app.dump(), before);
+    t.equal((await app.rows()).length, accepted);
     t.match(await app.shop.visit({ sessionId: 's' }), { count: 1 });
   });
 
@@ -179,7 +177,7 @@ t.test('events and facts', async (t) => {
       t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 200);
       await erase(customer);
       // Before it is asked for: that would remove a key that leads nowhere.
-      const keys = await allKeys(redis, app.prefix);
+      const keys = await app.keys();
       t.notOk(
         keys.some((key) => key.includes(code)),
         'no key is left',
@@ -309,7 +307,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   const told = async (profileId: string) =>
-    (await rowsOf(redis, app))
+    (await app.rows())
       .filter(
         (row) => row['profile_id'] === profileId && ['adoption', 'merge'].includes(String(row['origin'])),
       )
@@ -361,7 +359,7 @@ eachRedis(t, async (t, redis) => {
         const body = { identity: { sessionId: name, device }, productHandle: name };
         t.equal((await post('/product/visit', body)).status, 200, name);
       }
-    const visits = (await loggedVisits(redis, app)).flat();
+    const visits = (await app.visitLog()).flat();
     const logged = new Map(visits.map(([, handle, device]) => [handle, device]));
     for (const caller of Object.keys(callers))
       for (const [device, known] of DEVICES)
@@ -401,7 +399,7 @@ eachRedis(t, async (t, redis) => {
       const body = { identity: { sessionId, device }, type: 'add', payload: { source, channel } };
       t.equal((await post('/event', body)).status, 200, sessionId);
     }
-    const rows = new Map((await rowsOf(redis, app)).map((row) => [row['session_id'], row]));
+    const rows = new Map((await app.rows()).map((row) => [row['session_id'], row]));
     for (const { caller, sent, strangers, sessionId } of sends) {
       const row = rows.get(sessionId) ?? {};
       const [, source, channel] = sent;

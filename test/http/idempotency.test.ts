@@ -5,10 +5,8 @@ import t from 'tap';
 import { connectRedis } from '../../src/redis/client.js';
 import { type Answer, eachRedis, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { operationsOf } from '../harness/operations.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { rowsOf } from '../harness/stream.js';
 
 const VISIT = '/product/visit?count=true';
 const REUSED = { status: 422, json: { code: 'idempotency_key_reused' } };
@@ -82,9 +80,9 @@ eachRedis(t, async (t, redis) => {
   const retriers = [fast, fastToo] as [TestApp, TestApp];
   const client = await connectRedis({ urls: redis.urls, name: 'test', timeoutMs: 20_000 }, () => {});
   t.teardown(() => client.disconnect());
-  const dump = () => dumpRedis(redis, app.prefix);
+  const dump = () => app.dump();
   const rowsOfSession = async (sessionId: string) =>
-    (await rowsOf(redis, app)).filter((row) => row['session_id'] === sessionId);
+    (await app.rows()).filter((row) => row['session_id'] === sessionId);
   /** As if the request's server had ended before it answered. */
   const forgetAnswer = async (record: string) => t.equal(await client.hdel(record, 'answer'), 1);
 
@@ -180,7 +178,7 @@ eachRedis(t, async (t, redis) => {
     const guests = [await post('g-1', ''), await post('g-2', '')];
     t.not(guests[1]?.json.profileId, guests[0]?.json.profileId);
     t.equal((await post('g-1', '71')).text, guests[0]?.text, 'the retry of what the guest sent');
-    t.equal((await rowsOf(redis, shop)).filter(({ origin }) => origin === 'event').length, 2);
+    t.equal((await shop.rows()).filter(({ origin }) => origin === 'event').length, 2);
     const anyone = await Promise.all(['e', 'f'].map((id) => shop.post(VISIT, visit(id), key('1'))));
     t.match(anyone, [{ json: { count: 1 } }, { json: { count: 1 } }], 'without a credential, too');
 
@@ -229,7 +227,7 @@ eachRedis(t, async (t, redis) => {
 t.test('keys', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
-  const dump = async () => (await dumpRedis(redis, app.prefix)) as Record<string, unknown>;
+  const dump = async () => (await app.dump()) as Record<string, unknown>;
 
   t.test('each secret key has keys of its own, also after the list has changed', async (t) => {
     const second = 'sk_test_of_another_server';
@@ -237,7 +235,7 @@ t.test('keys', async (t) => {
     const by = (secret: string) => key('k', { authorization: `Bearer ${secret}` });
     t.equal((await shared.post('/event', event('one'), by(KEY))).status, 200);
     t.equal((await shared.post('/event', event('two'), by(second))).status, 200);
-    t.equal((await rowsOf(redis, shared)).length, 2);
+    t.equal((await shared.rows()).length, 2);
     const rotated = await startApp(t, redis, { env: { API_KEYS: second }, prefix: shared.prefix });
     t.equal((await rotated.post('/event', event('one'), by(second))).status, 422);
   });

@@ -10,10 +10,9 @@ import { isVisitorId, normaliseId } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { SECRET, signed } from '../harness/app-proxy.js';
-import { type Dump, dumpRedis } from '../harness/dump.js';
+import type { Dump } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { eventsOf, rowsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
 const redis = await startTestRedis(t);
@@ -54,7 +53,7 @@ t.test('integer, text and gid of a product and its variant are one item, which h
     t.equal((await items(identity)).length, 1);
     t.match(await remove(identity, { productId, variantId }), { removed: true, ...expected });
     await event(identity, 'share', { productId, variantId });
-    t.match((await eventsOf(redis, app, identity)).at(-1), { product_id: '1001', variant_id: '2002' });
+    t.match((await app.events(identity)).at(-1), { product_id: '1001', variant_id: '2002' });
     await add(identity, expected);
   }
 });
@@ -105,7 +104,7 @@ for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries())
       { type: 'add', payload: '{}' },
       { type: 'share', channel: 'Link' },
     ];
-    t.match(await eventsOf(redis, app, { sessionId }), events);
+    t.match(await app.events({ sessionId }), events);
     const kept = await exported({ sessionId, customerId: blank, email: blank });
     t.same(kept.profile, {}, 'no fact was learned');
     t.same(kept.identities, { customerIds: [], sessionIds: [sessionId] });
@@ -121,7 +120,7 @@ for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries())
     t.equal(item.source, 'pdp');
     const removed = await remove(wisher, { variantId: blank, event: blank });
     t.match(removed, { removed: true, variantId: null });
-    t.equal((await eventsOf(redis, app, wisher)).at(-1)?.['type'], 'remove');
+    t.equal((await app.events(wisher)).at(-1)?.['type'], 'remove');
 
     const given = { sessionId: 'query', customerId: blank, device: blank, productHandle: 'x' };
     t.match(await app.get(withQuery('/product/visit', given), TRUSTED), {
@@ -138,7 +137,7 @@ t.test('control characters in titles become spaces', async (t) => {
   await add(identity, { productTitle: 'Red\tshoe\u0000\u0085', variantTitle: '4\r\n2' });
   const titles = { productTitle: 'Red shoe  ', variantTitle: '4  2' };
   t.match((await items(identity))[0], titles);
-  const [added] = await eventsOf(redis, app, identity);
+  const [added] = await app.events(identity);
   t.match(JSON.parse(String(added?.['payload'])), titles);
 });
 t.test('a byte order mark before JSON is skipped', async (t) => {
@@ -217,10 +216,10 @@ t.test('injection', async (t) => {
     let [taken, refused] = [0, 0];
     const property = fc.asyncProperty(text, text, fc.boolean(), async (id, sent, isCustomer) => {
       const handle = sent.trim();
-      const before = await dumpRedis(redis, app.prefix);
+      const before = await app.dump();
       const identity = isCustomer ? { customerId: id } : { sessionId: id };
       const answer = await app.post(PATH, { identity, productHandle: sent }, TRUSTED);
-      const after = await dumpRedis(redis, app.prefix);
+      const after = await app.dump();
       if (answer.status === 400) {
         refused++;
         t.same(after, before);
@@ -247,7 +246,7 @@ t.test('injection', async (t) => {
       const counts = fieldsAt(after, isCustomer ? keys.counts(profileId) : keys.identity(profileId));
       t.equal(counts[handle], String(count), shown([id, handle, read.text, counts]));
       await app.del(PATH, { identity, productHandle: handle }, TRUSTED);
-      const facts = fieldsAt(await dumpRedis(redis, app.prefix), keys.profile(profileId));
+      const facts = fieldsAt(await app.dump(), keys.profile(profileId));
       const fact = isCustomer ? { owner: String } : { registered: '1' };
       t.match(facts, fact, 'it stays registered when its count goes');
     });
@@ -275,7 +274,7 @@ t.test('injection', async (t) => {
         t.equal(items[0].productTitle, nasty, shown(nasty));
         // `{"__proto__": …}` is a property like any other in JSON, and has no place in one of JavaScript's.
         if (nasty !== '__proto__') t.strictSame(items[0].properties, { [nasty]: nasty }, shown(nasty));
-        const facts = fieldsAt(await dumpRedis(redis, app.prefix), keys.profile(added.json.profileId));
+        const facts = fieldsAt(await app.dump(), keys.profile(added.json.profileId));
         t.equal(facts['firstName'], nasty, shown(nasty));
       } else refused++;
       const headers: Headers = {
@@ -290,7 +289,7 @@ t.test('injection', async (t) => {
     });
     await fc.assert(property, { numRuns: Math.ceil(RUNS / 2), examples: NASTY.map((nasty) => [nasty]) });
     t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
-    const shares = (await rowsOf(redis, app)).filter(({ type }) => type === 'share');
+    const shares = (await app.rows()).filter(({ type }) => type === 'share');
     t.strictSame(
       shares.map(({ session_id, payload }) => [session_id, JSON.parse(String(payload))]),
       Array.from(bodies, ([sessionId, nasty]) => [sessionId, { nasty }]),

@@ -3,9 +3,8 @@
 import t from 'tap';
 import { type ItemPayload, REQUIRED_FIELDS } from '../../src/wishlist/item-fields.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
-import { eventsOf, gist } from '../harness/stream.js';
+import { gist } from '../harness/stream.js';
 import { until } from '../harness/until.js';
 import { CONTENT, itemOf, without } from './wishlist.js';
 
@@ -42,10 +41,10 @@ eachRedis(t, async (t, redis) => {
     const both = { ...guest, customerId: '4711' };
     await add(guest);
     await list(guest); // notes that it was seen
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const read = await list(both);
     t.same(read, await list(guest));
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
     t.equal((await add(both)).profileId, read.profileId);
   });
 
@@ -77,11 +76,8 @@ eachRedis(t, async (t, redis) => {
     t.equal(removals.filter(({ removed }) => removed).length, 1);
     // A line may be there several times, with one id: ClickHouse shows it once.
     const events = async (identity: { sessionId: string }, type: string) =>
-      new Set(
-        (await eventsOf(redis, app, identity)).flatMap((row) =>
-          row['type'] === type ? row['event_id'] : [],
-        ),
-      ).size;
+      new Set((await app.events(identity)).flatMap((row) => (row['type'] === type ? row['event_id'] : [])))
+        .size;
     await until('the removal has its event', async () => (await events(who, 'remove')) === 1);
   });
 
@@ -106,7 +102,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(updatedAt, addedAt);
     t.equal(answer.profileId, profileId);
 
-    const events = await eventsOf(redis, app, who);
+    const events = await app.events(who);
     const payload: ItemPayload<'add'> = { ...KNOWN, source: 'collection' };
     t.same(events.map(gist), [{ type: 'add', origin: 'item', payload }]);
     t.match(events[0], {
@@ -128,7 +124,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('removing and listing create nothing, and name the profile that the first write gets', async (t) => {
     const unknown = [{ sessionId: 'new' }, { customerId: '404' }, { sessionId: 'new-2', customerId: '405' }];
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const seen: string[] = [];
     for (const identity of unknown) {
       const answer = await list(identity);
@@ -137,7 +133,7 @@ eachRedis(t, async (t, redis) => {
       t.same(removed, { profileId: answer.profileId, removed: false, productId: '1', variantId: null });
       seen.push(answer.profileId);
     }
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
     for (const [i, identity] of unknown.entries()) t.equal((await add(identity)).profileId, seen[i]);
   });
 
@@ -153,7 +149,7 @@ eachRedis(t, async (t, redis) => {
     t.same(again, without(first, 'updatedAt'));
     const payload = { ...without(KNOWN, 'currencyCode'), variantId: null, variantTitle: null };
     const expected = { type: 'add', origin: 'item', payload: { ...payload, compareAt: null, source: 'pdp' } };
-    t.same((await eventsOf(redis, app, who)).map(gist), [expected, expected]);
+    t.same((await app.events(who)).map(gist), [expected, expected]);
   });
 
   t.test('adding again updates the item, keeps its id and addedAt, and is another event', async (t) => {
@@ -166,7 +162,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(found.length, 1);
     t.match(found[0], { quantity: 5, price: '10.00', itemId, addedAt });
     t.ok(found[0].updatedAt >= updatedAt);
-    t.equal((await eventsOf(redis, app, who)).length, 3, 'the very same once more is an event, too');
+    t.equal((await app.events(who)).length, 3, 'the very same once more is an event, too');
   });
 
   t.test('product and variant make an item; ids do not run into each other', async (t) => {
@@ -198,11 +194,9 @@ eachRedis(t, async (t, redis) => {
     const body = { profileId, removed: true, ...PRODUCT };
     t.match(removed, { status: 200, text: JSON.stringify(body) });
     t.equal((await items(who)).length, 1, 'the one without a variant stays');
-    t.same((await eventsOf(redis, app, who)).slice(2).map(gist), [
-      { type: 'remove', origin: 'item', payload: KNOWN },
-    ]);
+    t.same((await app.events(who)).slice(2).map(gist), [{ type: 'remove', origin: 'item', payload: KNOWN }]);
     t.same(await remove(who, { ...PRODUCT, event: null }), { ...body, removed: false });
-    t.equal((await eventsOf(redis, app, who)).length, 3, 'nothing there: no event');
+    t.equal((await app.events(who)).length, 3, 'nothing there: no event');
   });
 
   t.test('moveToCart has the recommended payload, filled from what was stored', async (t) => {
@@ -210,7 +204,7 @@ eachRedis(t, async (t, redis) => {
     await add(who);
     const removal = { ...PRODUCT, event: 'moveToCart' };
     t.match(await remove(who, removal), { removed: true });
-    const [, moved = {}] = await eventsOf(redis, app, who);
+    const [, moved = {}] = await app.events(who);
     const payload: ItemPayload<'moveToCart'> = { ...KNOWN, image: CONTENT.image };
     t.same(gist(moved), { type: 'moveToCart', origin: 'item', payload });
     const columns = { product_handle: 'red-shoe', quantity: 2, price: '79.90', compare_at: '99.90' };
@@ -218,7 +212,7 @@ eachRedis(t, async (t, redis) => {
     const soldOut = { customerId: '78' };
     await send({ identity: soldOut, ...without(CONTENT, 'currencyCode'), inventoryAvailable: false });
     await remove(soldOut, removal);
-    const events = await eventsOf(redis, app, soldOut);
+    const events = await app.events(soldOut);
     t.equal(events.length, 2);
     for (const event of events) {
       t.match(event, { inventory_available: false });
@@ -227,13 +221,13 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('properties of more than 16 KiB are refused, and change nothing', async (t) => {
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const tooLarge = await send(
       itemOf({ sessionId: 'limits' }, { properties: { a: 'x'.repeat(16_384 - 7) } }),
     );
     const issues = [{ path: '/properties', message: 'must have at most 16384 bytes as JSON' }];
     t.match(tooLarge, { status: 413, json: { code: 'payload_too_large', issues } });
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
   });
 });
 

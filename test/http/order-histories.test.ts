@@ -11,7 +11,6 @@ import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse, emptyDatabase, select } from '../harness/clickhouse.js';
-import { allKeys, dumpRedis } from '../harness/dump.js';
 import { startStores } from '../harness/stores.js';
 import { until } from '../harness/until.js';
 import { add, deliver, JSON_TYPE, listed, orderOf, SECRET, sessionNote, sign, switchTo } from './orders.js';
@@ -226,7 +225,7 @@ t.test('whose an order is', async (t) => {
     const rows = await ask<{ customer_id: string | null; session_id: string | null }>(
       'SELECT customer_id, session_id FROM purchases UNION ALL SELECT customer_id, session_id FROM events',
     );
-    const held = JSON.stringify(await dumpRedis(redis, app.prefix));
+    const held = JSON.stringify(await app.dump());
     for (const [one, id] of gone) {
       const left = rows.filter(({ customer_id, session_id }) => customer_id === id || session_id === id);
       t.same(left, [], `${one.name}: ClickHouse`);
@@ -305,8 +304,7 @@ t.test('what an order states', async (t) => {
     });
   /** As Redis is a year later: nothing that ends is left. */
   async function passYear() {
-    for (const key of await allKeys(redis, app.prefix))
-      if ((await connection.ttl(key)) > 0) await connection.del(key);
+    for (const key of await app.keys()) if ((await connection.ttl(key)) > 0) await connection.del(key);
   }
   interface Seen {
     readonly order_id: string;

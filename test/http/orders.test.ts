@@ -3,9 +3,7 @@
 
 import t from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis, tracesOf } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
-import { rowsOf } from '../harness/stream.js';
 import { Wire } from '../harness/wire.js';
 import {
   add,
@@ -39,7 +37,7 @@ eachRedis(t, async (t, redis) => {
     await add(of, who, WISHED);
     return { who, order: orderOf({ id: customers }, [LINE]) };
   };
-  const events = async (who: { customerId: string }) => (await purchasesOf(redis, app, who)).length;
+  const events = async (who: { customerId: string }) => (await purchasesOf(app, who)).length;
   let visitors = 0;
   /** A customer and a session that no request has named. */
   const newPair = () => {
@@ -79,7 +77,7 @@ eachRedis(t, async (t, redis) => {
     );
     t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
     t.same(await listed(app, who), []);
-    const made = (await purchasesOf(redis, app, who)).map(({ event_id }) => event_id);
+    const made = (await purchasesOf(app, who)).map(({ event_id }) => event_id);
     t.same([made.length, new Set(made).size], [3, 3]);
   });
 
@@ -103,8 +101,8 @@ eachRedis(t, async (t, redis) => {
     ])
       t.equal((await deliver(app, order)).status, 200);
     t.same(await listed(app, who), [WISHED]);
-    t.equal((await purchasesOf(redis, app, who)).length, 0);
-    const stated = (await rowsOf(redis, app)).filter(({ origin }) => origin === 'order');
+    t.equal((await purchasesOf(app, who)).length, 0);
+    const stated = (await app.rows()).filter(({ origin }) => origin === 'order');
     const named = stated.map(({ customer_id, session_id }) => customer_id ?? session_id);
     t.same(named, [who.customerId, '99999', 'new']);
     const [node] = connectToEach(t, redis.urls);
@@ -125,7 +123,7 @@ eachRedis(t, async (t, redis) => {
         t.match(await deliver(app, sent, id), { status: 200, json: { recorded: 1 } });
     t.same(await listed(app, who), [WISHED]);
     t.equal(await events(who), 1);
-    const lines = await linesOf(redis, app, order);
+    const lines = await linesOf(app, order);
     t.equal(new Set(lines.map(({ event_id }) => event_id)).size, 1, 'each states the same');
     await deliver(app, orderOf({ id: customers }, [LINE]), 'seen-1');
     t.same(await listed(app, who), [], 'another order is another purchase, whatever its delivery is called');
@@ -176,7 +174,7 @@ eachRedis(t, async (t, redis) => {
   t.test('what is no order changes nothing: 400 for a server, and if it is no JSON', async (t) => {
     const { who, order } = await newBuyer();
     const right = { ...order, customer: { id: who.customerId } };
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
       t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
     const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
@@ -197,7 +195,7 @@ eachRedis(t, async (t, redis) => {
         t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
         t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
       }
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
   });
 
   t.test("the order's address is kept: with the customer, else with the session", async (t) => {
@@ -237,15 +235,15 @@ eachRedis(t, async (t, redis) => {
       await deliver(app, order, `before-${session}`);
       const profiles = [await profileOf(byCustomer), await profileOf(bySession)];
       for (const who of [byCustomer, bySession]) t.same(await erase(who), { erased: true });
-      const before = (await rowsOf(redis, app)).length;
+      const before = (await app.rows()).length;
       for (const id of [`before-${session}`, `after-${session}`, ''])
         t.match(await deliver(app, order, id), { status: 200, text: '{"recorded":0,"reason":"erased"}' });
-      t.equal((await rowsOf(redis, app)).length, before, 'it writes no row');
+      t.equal((await app.rows()).length, before, 'it writes no row');
       for (const who of [byCustomer, bySession, { email: String(order.email) }])
         t.same(await erase(who), { erased: false }, 'and makes no visitor known');
 
       // What the order is remembered by names no visitor.
       const names = [...profiles, String(customer), session, String(order.email)];
-      t.same(await tracesOf(redis, app.prefix, ...names), []);
+      t.same(await app.traces(...names), []);
     });
 });

@@ -2,7 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import { type Headers, type TestApp, TRUSTED } from '../harness/app.js';
-import { eventsOf, type Row, rowsOf } from '../harness/stream.js';
+import type { Ids, Row } from '../harness/stream.js';
 
 export const PATH = '/webhook/purchase';
 export const SECRET = 'hush-hush-hush-hush';
@@ -51,19 +51,12 @@ export const switchTo = (app: TestApp, autoRemoveAfterPurchase: boolean) =>
   app.send('PUT', '/settings', { autoRemoveAfterPurchase }, TRUSTED);
 
 /** The events that the purchases of a visitor have made. */
-export const purchasesOf = async (
-  redis: { readonly urls: readonly string[] },
-  app: TestApp,
-  who: { sessionId?: string; customerId?: string },
-) => (await eventsOf(redis, app, who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
+export const purchasesOf = async (app: TestApp, who: Ids) =>
+  (await app.events(who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
 
 /** The statements of an order's lines, with what they state. */
-export const linesOf = async (
-  redis: { readonly urls: readonly string[] },
-  app: TestApp,
-  order: { readonly id: unknown },
-): Promise<Row[]> =>
-  (await rowsOf(redis, app))
+export const linesOf = async (app: TestApp, order: { readonly id: unknown }): Promise<Row[]> =>
+  (await app.rows())
     .filter(({ origin, order_id }) => origin === 'order' && order_id === String(order.id))
     .map((row) => ({ ...row, ...JSON.parse(String(row['payload'])) }));
 

@@ -26,8 +26,8 @@ await switchTo(app, true);
 const add = (who: object, ...ids: [string, string | null][]) => addItems(app, who, ...ids);
 const listed = (who: object) => listedOf(app, who);
 const deliver = (order: object | string, id?: string, headers = {}) => deliverTo(app, order, id, headers);
-const events = (who: { customerId: string }) => purchasesOf(redis, app, who);
-const rows = (order: { id: unknown }) => linesOf(redis, app, order);
+const events = (who: { customerId: string }) => purchasesOf(app, who);
+const rows = (order: { id: unknown }) => linesOf(app, order);
 const payloads = async (who: { customerId: string }) =>
   (await events(who)).map(({ payload }) => JSON.parse(String(payload)));
 let customers = 8_000;

@@ -5,7 +5,6 @@ import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { SECRET } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { Wire } from '../harness/wire.js';
@@ -33,7 +32,7 @@ t.test('routes and bodies', async (t) => {
   const app = await startApp(t, redis);
 
   t.test('an unknown path is 404, whatever the method, the credential and the body', async (t) => {
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const near = ['/events', '/event/', '/event/x', '//event', '/EVENT', '/product', '/product/visit/'];
     const odd = ['/..', '/%', '/%00', '/*', '/:id', '/favicon.ico'];
     for (const path of [...near, ...odd])
@@ -42,7 +41,7 @@ t.test('routes and bodies', async (t) => {
         const nothing = { error: 'There is nothing at this path.', code: 'not_found' };
         t.same({ status, json }, { status: 404, json: nothing }, `${method} ${path}`);
       }
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
   });
 
   t.test('a known path with another method is 405, and Allow names the right ones', async (t) => {
@@ -204,14 +203,14 @@ t.test('routes and bodies', async (t) => {
     const body = visitOfBytes(60_000);
     for (const shape of [[55], [100], [1, 200], [1, 2, 3, 500], [59_999], [1, 59_999]])
       t.equal((await app.post(PATH, pieces(body, ...shape))).status, 200, `chunked by ${shape}`);
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     for (const count of [1_300, 10_000, 60_000]) {
       const wire = await Wire.open(t, app.port);
       wire.sendHead('POST', PATH, { 'transfer-encoding': 'chunked' });
       wire.send('1\r\n \r\n'.repeat(count));
       t.equal(await wire.ended(), '', `${count} chunks of one byte`);
     }
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
     t.equal(await app.figure('http_open_requests'), 0, 'and nothing of it is left open');
   });
 
@@ -228,10 +227,10 @@ t.test('routes and bodies', async (t) => {
       more.push(`application/json; charset=${charset}`, `text/plain;Charset = ${charset}`);
     for (const charset of ['utf8', '"UTF-8"', 'utf-8; x=y'])
       t.equal((await typed(`application/json; charset=${charset}`)).status, 200, charset);
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     for (const type of [...forms, ...near, ...more])
       t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
   });
 
   t.test('a body that does not arrive in time is 408, whether the client is silent or slow', async (t) => {

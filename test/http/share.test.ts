@@ -4,9 +4,8 @@
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { eventsOf, gist, rowsOf } from '../harness/stream.js';
+import { gist } from '../harness/stream.js';
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, {
@@ -85,7 +84,7 @@ eachRedis(t, async (t, redis) => {
     for (const channel of channels) links.push(await share(who, channel));
     const [{ code, shareLink } = { code: '', shareLink: '' }] = links;
     for (const link of links) t.same(link, { shareLink, code });
-    const events = await eventsOf(redis, app, { customerId: '9' });
+    const events = await app.events({ customerId: '9' });
     const payloads = channels.map((channel) => ({ channel, shareCode: code, shareLink }));
     const expected = payloads.map((payload) => ({ type: 'share', origin: 'share', payload }));
     t.same(events.map(gist), expected);
@@ -110,13 +109,13 @@ eachRedis(t, async (t, redis) => {
   t.test('an unknown code is 404, whatever it looks like, and nothing changes', async (t) => {
     const { code: known } = await share({ sessionId: 'known' });
     const odd = ['x', 'x'.repeat(2_000), '%00', '*', '..%2f', '{share:x}', '__proto__', 'known'];
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const { status, text } = await shared('A'.repeat(16));
     t.match({ status, text }, { status: 404, text: /"code":"not_found"/ });
     for (const code of [known.slice(0, -1), `${known}a`, ...odd])
       t.match(await shared(code), { status, text }, `${code}: whatever it looks like`);
     t.equal((await app.get('/share//items', TRUSTED)).status, 404);
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
   });
 });
 
@@ -129,7 +128,7 @@ t.test('openings', async (t) => {
   const { code } = await app.shop.share(OWNER);
   const page = `/wishlist/share/${code}`;
   const items = `/share/${code}/items`;
-  const opens = async () => (await rowsOf(redis, app)).filter(({ type }) => type === 'shareOpen');
+  const opens = async () => (await app.rows()).filter(({ type }) => type === 'shareOpen');
   let counted = 0;
   /** How many rows these requests make. */
   const made = async (...requests: (() => Promise<unknown>)[]) => {
@@ -190,7 +189,7 @@ t.test('openings', async (t) => {
     for (let n = 0; n < 20; n++) t.equal((await small.get(`/wishlist/share/${code}`, PERSON)).status, 200);
     const lost = (await small.figure('share_opens_not_recorded_total')) ?? 0;
     t.ok(lost > 0);
-    const types = (await rowsOf(redis, small)).map(({ type }) => type);
+    const types = (await small.rows()).map(({ type }) => type);
     t.equal(types.filter((type) => type === 'shareOpen').length, 20 - lost);
     t.ok(await small.shop.event(OWNER, 'add', {}), 'an event');
   });

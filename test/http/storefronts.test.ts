@@ -15,9 +15,7 @@ import {
   withQuery,
 } from '../harness/app.js';
 import { BROWSER, LOGGED_OUT, postProxied, proxied, SECRET, SHOPPERS } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { operationsOf } from '../harness/operations.js';
-import { eventsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
 const { 'x-api-key': PUBLISHABLE, origin: SHOP } = BROWSER;
@@ -39,12 +37,12 @@ eachRedis(t, async (t, redis) => {
 
   // That each operation is closed: callers.test.ts.
   async function expectClosed(t: Test, sessionId: string): Promise<void> {
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const event = { identity: { sessionId, email: 'a@b.example' }, type: 'add' };
     for (const headers of [{}, { 'idempotency-key': sessionId }])
       t.match(await postProxied(app, '/event', LOGGED_OUT, event, headers), BELONGS);
     t.match(await list(LOGGED_OUT, sessionId), BELONGS);
-    t.same(await dumpRedis(redis, app.prefix), before, 'and nothing has changed');
+    t.same(await app.dump(), before, 'and nothing has changed');
   }
 
   t.test('after a logout the session of a customer opens nothing, however it came to be', async (t) => {
@@ -109,11 +107,11 @@ eachRedis(t, async (t, redis) => {
     const identity = { sessionId: 'open' };
     const event = { identity, type: 'share' };
     t.equal((await postProxied(open, '/event', LOGGED_OUT, event)).status, 200);
-    t.match(await eventsOf(redis, open, identity), [{ type: 'share' }]);
-    const before = await dumpRedis(redis, open.prefix);
+    t.match(await open.events(identity), [{ type: 'share' }]);
+    const before = await open.dump();
     t.match(await open.post('/item/list', { identity }, BROWSER), BELONGS);
     t.match(await open.post('/event', event, BROWSER), BELONGS);
-    t.same(await dumpRedis(redis, open.prefix), before);
+    t.same(await open.dump(), before);
   });
 
   t.test('pages of other origins', async (t) => {
@@ -137,7 +135,7 @@ eachRedis(t, async (t, redis) => {
     };
 
     t.test('a page elsewhere links no session to the logged-in customer: its writes are 403', async (t) => {
-      const before = await dumpRedis(redis, app.prefix);
+      const before = await app.dump();
       const sameOrigin = { 'sec-fetch-site': 'same-origin' };
       const crossSite = { 'sec-fetch-site': 'cross-site' };
       const near = [
@@ -154,7 +152,7 @@ eachRedis(t, async (t, redis) => {
       const query = { logged_in_customer_id: '7', shop: 'evil.example' };
       const ofNoShop = await app.post(proxied('/share', query), { identity }, evil);
       t.equal(ofNoShop.status, 403, "what a query names as the shop is no host of Shopify's");
-      t.same(await dumpRedis(redis, app.prefix), before);
+      t.same(await app.dump(), before);
     });
 
     t.test("the shop's own pages, friends, and what says nothing of its origin are served", async (t) => {
@@ -185,7 +183,7 @@ eachRedis(t, async (t, redis) => {
     });
 
     t.test('JSON as text/plain, which any page may send, is taken for counting a visit alone', async (t) => {
-      const before = await dumpRedis(redis, app.prefix);
+      const before = await app.dump();
       const headers = { ...TRUSTED, 'content-type': 'Text/Plain;charset=UTF-8' };
       const others = (await operationsOf(app)).filter(
         ({ name, body }) => body !== undefined && name !== 'POST /product/visit',
@@ -195,7 +193,7 @@ eachRedis(t, async (t, redis) => {
         t.match(answer, { status: 415, json: { code: 'unsupported_media_type' } }, name);
       }
       t.ok(others.length >= 9, `${others.length} operations`);
-      t.same(await dumpRedis(redis, app.prefix), before);
+      t.same(await app.dump(), before);
       const beacon = { identity: { sessionId: 'beacon' }, productHandle: 'x' };
       const text = { 'content-type': 'text/plain' };
       t.equal((await postProxied(app, '/product/visit', '', beacon, text)).status, 200);

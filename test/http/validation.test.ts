@@ -10,7 +10,6 @@ import * as orders from '../../src/validation/order-schema.js';
 import * as requests from '../../src/validation/schemas.js';
 import type { GivenItem } from '../../src/wishlist/item-fields.js';
 import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
 import { operationsOf } from '../harness/operations.js';
 import { startTestRedis } from '../harness/redis.js';
 
@@ -185,9 +184,9 @@ t.test('requests', async (t) => {
     `${operation} ${place} ${String(JSON.stringify(value)).slice(0, 60)}`;
 
   const changesNothing = async (t: Test, tests: () => Promise<unknown>) => {
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     await tests();
-    t.same(await dumpRedis(redis, app.prefix), before, 'Redis is as it was');
+    t.same(await app.dump(), before, 'Redis is as it was');
   };
 
   t.test('a wrong value of any field is one issue at its path, and changes nothing', async (t) => {

@@ -4,10 +4,8 @@
 import t from 'tap';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, proxied, SHOPPERS } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { HANDLE } from '../harness/shop.js';
-import { loggedVisits } from '../harness/stream.js';
 
 const PATH = '/product/visit';
 const BATCH = '/product/visit/batch';
@@ -43,7 +41,7 @@ eachRedis(t, async (t, redis) => {
   const keyed = (key: string) => ({ ...TRUSTED, 'idempotency-key': key });
   /** All that is logged, as texts, sorted: visits of several entries have no order. */
   const logged = async (of: TestApp) =>
-    (await loggedVisits(redis, of))
+    (await of.visitLog())
       .flat()
       .map((columns) => columns.join(' '))
       .sort();
@@ -125,7 +123,7 @@ eachRedis(t, async (t, redis) => {
     ];
     const several = await app.post(LIST, listOf({ sessionId: 's-linked' }, 'b', 'a', 'none', 'b'), TRUSTED);
     t.match(several.text, /"counts":{"b":1,"a":1,"none":0}}$/, 'each product once');
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     const profiles: string[] = [];
     for (const [what, ids, expected, count] of cases) {
       const { profileId, counts } = await list(app, ids, 'a', 'none');
@@ -135,7 +133,7 @@ eachRedis(t, async (t, redis) => {
       t.same(read.json, { profileId, productHandle: 'a', count }, `${what}: as a single read`);
       profiles.push(profileId);
     }
-    t.same(await dumpRedis(redis, app.prefix), before, 'nothing was written');
+    t.same(await app.dump(), before, 'nothing was written');
     for (const [i, [what, identity]] of cases.slice(0, 3).entries()) {
       t.equal((await app.shop.reset(identity)).profileId, profiles[i], `${what}: a reset names it, too`);
       t.equal(await visitEach(app, identity, 'a'), profiles[i], `${what}: its first write gets it`);
@@ -209,7 +207,7 @@ eachRedis(t, async (t, redis) => {
       [...logged, 'back\\\\slash ü'],
       [...logged, 'other'],
     ];
-    t.same((await loggedVisits(redis, app)).flat(), bySender, "a server's device is kept as it was sent");
+    t.same((await app.visitLog()).flat(), bySender, "a server's device is kept as it was sent");
   });
 
   t.test('at VISIT_LOG_HIGH_WATER visits are counted, not logged, and a figure says how many', async (t) => {
@@ -236,7 +234,7 @@ eachRedis(t, async (t, redis) => {
     await app.post(PATH, visitOf('off'));
     await app.post(PATH, visitOf('off'), keyed('off'));
     t.equal(await app.shop.count({ sessionId: 'off' }), 2);
-    t.same(await loggedVisits(redis, app), []);
+    t.same(await app.visitLog(), []);
   });
 
   t.test('each visit has its result, in order, exactly as the contract has it', async (t) => {
@@ -281,9 +279,9 @@ eachRedis(t, async (t, redis) => {
     t.same([status, json.results.length], [200, 500]);
     t.equal(new Set(json.results.map((one: { profileId: string }) => one.profileId)).size, 500);
     t.equal(await calls(), before + 1);
-    const dump = await dumpRedis(redis, app.prefix);
+    const dump = await app.dump();
     t.match(await app.post(BATCH, ` ${body}`, TRUSTED), { status: 413, json: { code: 'payload_too_large' } });
-    t.same(await dumpRedis(redis, app.prefix), dump);
+    t.same(await app.dump(), dump);
   });
 
   t.test('for RATE_LIMIT a batch is as many requests as it has visits', async (t) => {
@@ -351,7 +349,7 @@ t.test('robots', async (t) => {
 
   t.test('a visit of a robot is answered, and nothing is counted or created', async (t) => {
     const byRobots = async () => Number(await app.figure('visits_by_robots_total'));
-    const [before, figure] = [await dumpRedis(redis, app.prefix), await byRobots()];
+    const [before, figure] = [await app.dump(), await byRobots()];
     const visits = ROBOTS.map(newVisit);
     const profiles: string[] = [];
     for (const [i, userAgent] of ROBOTS.entries()) {
@@ -362,7 +360,7 @@ t.test('robots', async (t) => {
       t.same(counted.json, { profileId, productHandle: HANDLE, count: 0 }, userAgent);
       profiles.push(profileId);
     }
-    t.same(await dumpRedis(redis, app.prefix), before);
+    t.same(await app.dump(), before);
     t.equal(await byRobots(), figure + 2 * ROBOTS.length, '/metrics says how many');
     for (const [i, visit] of visits.entries()) {
       t.equal((await app.post(PATH, visit)).json.profileId, profiles[i], 'the profile of a first visit');

@@ -14,7 +14,15 @@ import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
-import { add, countOf, products, type Redis, type Server, startServer } from '../wishlist/fixtures.js';
+import {
+  add,
+  countOf,
+  products,
+  type Redis,
+  type Server,
+  startServer,
+  startTwo,
+} from '../wishlist/fixtures.js';
 
 const HANDLE = 'x';
 const SESSIONS = ['s1', 's2', 's3'];
@@ -127,7 +135,7 @@ eachRedis(t, async (t, redis) => {
     acts: (server: Server, other: Server) => (() => Promise<unknown>)[],
   ) => {
     const prefix = `b${worlds++}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    const [server, other] = await startTwo(t, redis, prefix);
     await begin(server);
     const left = acts(server, other);
     const all = left.length;

@@ -16,7 +16,7 @@ import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { countOf, type Server, startServer } from '../wishlist/fixtures.js';
+import { countOf, type Server, startServer, startTwo } from '../wishlist/fixtures.js';
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;
@@ -148,16 +148,6 @@ t.test('data requests that arrive during a run are redacted, too', async (t) => 
   t.same(customers, [null, null, '3', '1', null, '3'], 'what came afterwards names a new visitor');
 });
 
-t.test('all data requests are without their visitor once the shop is erased', async (t) => {
-  const { worker, take, dataRequests } = await open(t, 'shop');
-  await take({ ...DATA, customerId: '1', email: null });
-  await take({ ...DATA, customerId: '2', email: digestOf(2) });
-  await take({ ...REDACT, kind: 'shop/redact', customerId: null, email: null });
-  await worker.run();
-  const gone = { customerId: null, email: null, erased: true };
-  t.match(await dataRequests(), [gone, gone]);
-});
-
 t.test('a request that was answered meanwhile stays closed', async (t) => {
   const { server, compliance, worker, take, dataRequests } = await open(t, 'answered');
   await take({ ...DATA, customerId: '1', email: null });
@@ -266,7 +256,7 @@ eachRedis(t, async (t, redis) => {
   /** Two servers, and a guest with an address. */
   const open = async (t: Test) => {
     const prefix = `mailed${++prefixes}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    const [server, other] = await startTwo(t, redis, prefix);
     await visit(server, { sessionId: 's' });
     const profileId = server.links.defaultProfile('s:s');
     await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true, true);

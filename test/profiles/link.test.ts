@@ -3,8 +3,6 @@
 
 import t, { type Test } from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
-import { eventsOf } from '../harness/stream.js';
 
 const PATH = '/product/visit';
 interface Ids {
@@ -68,9 +66,9 @@ eachRedis(t, async (t, redis) => {
   t.test('the same profile: nothing', async (t) => {
     const ids = { customerId: 'c4', sessionId: 's4' };
     const { profileId } = await visit(app, ids);
-    const before = await dumpRedis(redis, app.prefix);
+    const before = await app.dump();
     t.equal((await other.shop.event(ids)).profileId, profileId);
-    const after = await dumpRedis(redis, app.prefix);
+    const after = await app.dump();
     const visitors = (dump: object) => Object.entries(dump).filter(([key]) => !/:(events|channel)/.test(key));
     t.same(visitors(after), visitors(before));
   });
@@ -135,7 +133,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await other.shop.event({ sessionId: 's12' })).profileId, profileId, 'merged');
     const moved = await visit(app, { ...ids, customerId: 'c13' });
     t.equal((await other.shop.event({ sessionId: 's12' })).profileId, moved.profileId, 'moved');
-    const rows = await eventsOf(redis, app, { sessionId: 's12' });
+    const rows = await app.events({ sessionId: 's12' });
     const profiles = rows.slice(1).map((row) => row['profile_id']);
     t.same(profiles, [profileId, moved.profileId]);
   });

@@ -3,15 +3,13 @@
 
 import type { Redis as Client } from 'ioredis';
 import t, { type Test } from 'tap';
-import type { Identity } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { parseItem } from '../../src/wishlist/item.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { monitorRedis } from '../harness/monitor.js';
-import { connectTo, openRedis, startTestRedis } from '../harness/redis.js';
+import { connectTo, eachKey, startTestRedis } from '../harness/redis.js';
 import { contentOf, identityOf, storedItem } from '../harness/samples.js';
-import { rowsOf } from '../harness/stream.js';
-import { countOf, shownMerges, startServer, VISITOR } from '../wishlist/fixtures.js';
+import { atEachStep, countOf, shownMerges, startServer, startTwo, VISITOR } from '../wishlist/fixtures.js';
 
 const FULL = process.env['FAULTS'] === 'full';
 /** A profile from before there were caps. */
@@ -121,28 +119,26 @@ eachRedis(t, async (t, redis) => {
     }
     await full.shop.reset({ sessionId: 's' });
     t.equal(await full.shop.count(CUSTOMER_IDS), 0);
-    const rows = await rowsOf(redis, full);
+    const rows = await full.rows();
     const origins = rows.map(({ origin }) => origin);
     t.same(origins, ['merge'], 'analysts are told of the merge all the same');
   });
 
-  /** The customers' nodes forget which profiles they have. */
-  const loseCustomers = async (prefix: string) => {
-    for (const url of redis.urls) {
-      const client = openRedis(url);
-      for (const key of await client.keys(`${prefix}:*:v:c*`)) await client.del(key);
-      client.disconnect();
-    }
+  /** A server, and the sessions s1 and s2. */
+  const start = async (t: Test, prefix: string) => {
+    const server = await startServer(t, redis, prefix);
+    const link = (sessionId: string, customerId = 'c') => server.visitors.link({ customerId, sessionId });
+    const [first, second] = [identityOf({ sessionId: 's1' }), identityOf({ sessionId: 's2' })];
+    return { server, first, second, link };
   };
+
+  /** The customers' nodes forget which profiles they have. */
+  const loseCustomers = (prefix: string) =>
+    eachKey(redis, `${prefix}:*:v:c*`, (client, key) => client.del(key));
 
   t.test('after a failover a merge target is merged, too: analysts are told of all', async (t) => {
     const prefix = 'told';
-    const server = await startServer(t, redis, prefix);
-    const [first, second] = ['s1', 's2'].map((sessionId) => identityOf({ sessionId })) as [
-      Identity,
-      Identity,
-    ];
-    const link = (sessionId: string) => server.visitors.link({ customerId: 'c', sessionId });
+    const { server, first, second, link } = await start(t, prefix);
     for (const who of [first, second]) await server.visitors.enter('visit', who, true, 'x');
     const { profileId: merged } = await server.visitors.find(second, true);
     const {
@@ -161,12 +157,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('a merge after a failover leaves a session alone that another customer has by then', async (t) => {
     const prefix = 'taken-over';
-    const server = await startServer(t, redis, prefix);
-    const [first, second] = ['s1', 's2'].map((sessionId) => identityOf({ sessionId })) as [
-      Identity,
-      Identity,
-    ];
-    const link = (sessionId: string, customerId = 'c') => server.visitors.link({ customerId, sessionId });
+    const { server, first, second, link } = await start(t, prefix);
     await server.visitors.enter('visit', first, true, 'x');
     await link('s1');
     await link('s2');
@@ -181,25 +172,28 @@ eachRedis(t, async (t, redis) => {
 
   t.test('an erasure after a failover erases a profile that a login has listed, too', async (t) => {
     let listed = 0;
-    for (let steps = 1, wasGone = true; wasGone; steps++) {
-      const prefix = `listed-${steps}`;
-      const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await atEachStep(async (step) => {
+      const prefix = `listed-${step}`;
+      const [server, other] = await startTwo(t, redis, prefix);
       await server.visitors.enter('visit', VISITOR.guest, true, 'x');
       const { link: former } = await server.visitors.link(VISITOR.ids);
       await loseCustomers(prefix);
       await server.visitors.enter('visit', VISITOR.customer, true, 'x');
       const { profileId } = await other.visitors.find(VISITOR.customer, true);
-      server.crashAfter(steps, true);
-      await server.visitors.link(VISITOR.ids).catch(() => {});
-      wasGone = server.recover();
-      const members = other.store.keys.members(profileId);
-      const isListed = await other.store.call((client) => client.hexists(members, former.profileId));
-      t.equal(await other.eraser.erase('c:c'), true);
-      if (isListed === 0) continue;
-      listed++;
-      t.equal(await countOf(other, VISITOR.guest, 'x'), 0, `after step ${steps}`);
-      t.match(await other.visitors.find(VISITOR.guest, true), { exists: false }, `after step ${steps}`);
-    }
+      return {
+        server,
+        act: () => server.visitors.link(VISITOR.ids),
+        check: async () => {
+          const members = other.store.keys.members(profileId);
+          const isListed = await other.store.call((client) => client.hexists(members, former.profileId));
+          t.equal(await other.eraser.erase('c:c'), true);
+          if (isListed === 0) return;
+          listed++;
+          t.equal(await countOf(other, VISITOR.guest, 'x'), 0, `after step ${step}`);
+          t.match(await other.visitors.find(VISITOR.guest, true), { exists: false }, `after step ${step}`);
+        },
+      };
+    });
     t.ok(listed > 5);
   });
 });

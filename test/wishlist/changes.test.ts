@@ -15,6 +15,7 @@ import {
   share,
   shownEvents,
   startServer,
+  startTwo,
   type Visitor,
 } from './fixtures.js';
 
@@ -23,7 +24,7 @@ const nothing = async () => {};
 eachRedis(t, async (t, redis) => {
   t.test('a change of a guest that was merged meanwhile is one of the target', async (t) => {
     const prefix = `w${worlds++}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    const [server, other] = await startTwo(t, redis, prefix);
     await add(other, GUEST, '1');
     await add(other, CUSTOMER, '2');
     let target = '';
@@ -50,7 +51,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('a guest who is erased while sharing and comes back gets a new code', async (t) => {
     const prefix = `w${worlds++}`;
-    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    const [server, other] = await startTwo(t, redis, prefix);
     await add(other);
     const before = await share(other);
     let changes = 0;

@@ -7,7 +7,6 @@ import type { KeyedOperation } from '../../src/redis/requests.js';
 import type { Added } from '../../src/wishlist/items.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
-import { rowsOf } from '../harness/stream.js';
 import { itemOf } from '../http/wishlist.js';
 import {
   add,
@@ -232,7 +231,7 @@ eachRedis(t, async (t, redis) => {
       ['moveToCart', '/item/remove', removal, 0],
     ] as const) {
       const headers = { ...TRUSTED, 'idempotency-key': path };
-      const appended = async () => (await rowsOf(redis, full)).map((row) => row['type']);
+      const appended = async () => (await full.rows()).map((row) => row['type']);
       for (let tries = 0; tries < 2; tries++) {
         const refused = await full.post(path, body, headers);
         t.match(refused, { status: 503, json: { code: 'overloaded' }, headers: { 'retry-after': '1' } });

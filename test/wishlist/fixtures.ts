@@ -4,32 +4,20 @@
 
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
-import { appendFormat } from '../../src/events/appender.js';
-import { recordingFormat } from '../../src/events/recording.js';
 import { Products } from '../../src/extras/alerts/products.js';
 import { Subscribers } from '../../src/extras/alerts/subscribers.js';
 import type { Identity } from '../../src/identity-rules.js';
-import { type IdentityParts, openIdentity } from '../../src/profiles/open.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type KeyedOperation, RequestStore } from '../../src/redis/requests.js';
-import { Store } from '../../src/redis/store.js';
-import { type VisitBatch, visitFormat } from '../../src/visits/visit-batch.js';
-import type { Items } from '../../src/wishlist/items.js';
-import { openWishlist } from '../../src/wishlist/open.js';
-import type { BoughtLine, Purchases } from '../../src/wishlist/purchases.js';
-import type { Shares } from '../../src/wishlist/shares.js';
-import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
+import type { Store } from '../../src/redis/store.js';
+import type { BoughtLine } from '../../src/wishlist/purchases.js';
 import { keyPattern } from '../harness/key-pattern.js';
-import { openRedis } from '../harness/redis.js';
+import { eachKey } from '../harness/redis.js';
 import { contentOf, identityOf } from '../harness/samples.js';
+import { openParts, type Parts } from '../harness/server.js';
 import { type Row, rowsOf } from '../harness/stream.js';
 
-export interface Server extends IdentityParts {
-  readonly store: Store;
-  readonly visits: VisitBatch;
-  readonly items: Items;
-  readonly shares: Shares;
-  readonly purchases: Purchases;
+export interface Server extends Parts {
   readonly deliveries: RequestStore;
   /** Only with alerts. */
   readonly products: Products | undefined;
@@ -87,21 +75,15 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  {
-    highWater = 1e9,
-    guestsS,
-    alerts = false,
-  }: { highWater?: number; guestsS?: number; alerts?: boolean } = {},
+  { alerts = false, ...options }: { guestsS?: number; alerts?: boolean } = {},
 ): Promise<Server> {
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'wishlist test',
-    timeoutMs: 20_000,
-    keyPrefix,
-    buckets: 16,
-    ...(guestsS === undefined ? {} : { guestsS }),
-    onError: () => {},
-  });
+  const parts = await openParts(
+    { urls: redis.urls, timeoutMs: 20_000, keyPrefix, buckets: 16, ...options },
+    1e9,
+    // Without a grace: what has no item goes at once.
+    (store) => (alerts ? new Subscribers(store, undefined, 0) : undefined),
+  );
+  const { store, visits, appends, recordings, wishlists, itemIndex: subscribers, locate } = parts;
   let left = Number.POSITIVE_INFINITY;
   let lastIsDone = false;
   let wasGone = false;
@@ -116,76 +98,45 @@ export async function startServer(
     if (isDone) await act();
     throw new ServiceError('unavailable');
   };
+  /** @param before what comes between the step before and this one */
+  const stepOf = <Args extends unknown[], Reply>(
+    act: (...args: Args) => Promise<Reply>,
+    before = async () => {},
+  ) => {
+    return (...args: Args) =>
+      step(async () => {
+        await before();
+        return act(...args);
+      });
+  };
   let sendsTwice = false;
   const isStep = (method: Store['run']): Store['run'] => {
     const act = method.bind(store);
-    return (...call) =>
-      step(async () => {
-        const [first, second] = [act(...call), sendsTwice ? act(...call) : undefined];
-        return second === undefined ? first : (await Promise.all([first, second]))[1];
-      });
+    return stepOf(async (...call) => {
+      const [first, second] = [act(...call), sendsTwice ? act(...call) : undefined];
+      return second === undefined ? first : (await Promise.all([first, second]))[1];
+    });
   };
-  const { call } = store;
   store.run = isStep(store.run);
   store.change = isStep(store.change);
-  store.call = (command) => step(() => call.call(store, command)) as never;
-
-  const visits = store.batcher(
-    visitFormat({ keys: store.keys, maxProducts: 10_000, guestsS: store.guestsS }),
-  );
+  store.call = stepOf(store.call.bind(store)) as never;
   const run = visits.run.bind(visits);
   visits.run = (op) => (op.recordId === undefined ? run(op) : step(() => run(op)));
-  const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
-  const append = appends.run.bind(appends);
-  appends.run = (...args) =>
-    step(async () => {
-      await server.onAppend();
-      return append(...args);
-    });
-  const recordings = store.batcher(recordingFormat(store, highWater));
-  const record = recordings.run.bind(recordings);
-  recordings.run = (...args) => step(() => record(...args));
-  const wishlists = new WishlistBatch(store, { highWater });
-  const make = wishlists.make.bind(wishlists);
-  wishlists.make = (...args) =>
-    step(async () => {
-      await server.onChange();
-      return make(...args);
-    });
-  // Without a grace: what has no item goes at once.
-  const subscribers = alerts ? new Subscribers(store, undefined, 0) : undefined;
-  if (subscribers !== undefined) {
-    const note = subscribers.add.bind(subscribers);
-    subscribers.add = (...args) => step(() => note(...args));
-  }
-  const identity = openIdentity({
-    store,
-    visits,
-    recordings,
-    appends,
-    maxProducts: 10_000,
-    itemIndex: subscribers,
-  });
-  const locate = (profileId: string) => identity.redirects.locate(profileId);
-  const onSubscriber = (profileId: string) => server.onSubscriber(profileId);
-  const onError = (error: Error) => t.fail(error.message);
+  appends.run = stepOf(appends.run.bind(appends), () => server.onAppend());
+  recordings.run = stepOf(recordings.run.bind(recordings));
+  wishlists.make = stepOf(wishlists.make.bind(wishlists), () => server.onChange());
+  if (subscribers !== undefined) subscribers.add = stepOf(subscribers.add.bind(subscribers));
   const products =
     subscribers &&
     new Products({
       ...{ store, wishlists, subscribers, locate, shopCurrency: 'EUR' },
-      onSubscriber,
+      onSubscriber: (profileId) => server.onSubscriber(profileId),
       record: async () => {},
-      onError,
+      onError: (error) => t.fail(error.message),
       onFuture: () => {},
     });
   const server: Server = {
-    ...identity,
-    ...openWishlist({
-      ...{ store, batch: wishlists, locate, itemIndex: subscribers },
-      shareUrl: 'https://shop.example/apps/w/wishlist/share/{code}',
-    }),
-    store,
-    visits,
+    ...parts,
     products,
     onSubscriber: async () => {},
     // A try that ended is taken over after a moment.
@@ -204,14 +155,40 @@ export async function startServer(
     },
   };
   t.teardown(async () => {
-    await visits.close();
-    await appends.close();
-    await recordings.close();
-    await wishlists.close();
     await subscribers?.close();
-    store.close();
+    await parts.close();
   });
   return server;
+}
+
+/** Two servers of one deployment. */
+export async function startTwo(...of: Parameters<typeof startServer>): Promise<[Server, Server]> {
+  return [await startServer(...of), await startServer(...of)];
+}
+
+/** More steps than anything takes. */
+const MAX_STEPS = 60;
+
+/**
+ * Ends a process after each step of what it does, until it has fewer. @param round prepares, and answers who does what, and what is
+ * true then @returns the number of steps
+ */
+export async function atEachStep(
+  round: (step: number) => Promise<{
+    readonly server: Server;
+    readonly act: () => Promise<unknown>;
+    readonly check: (hasEnded: boolean) => Promise<unknown>;
+  }>,
+): Promise<number> {
+  for (let step = 1; step <= MAX_STEPS; step++) {
+    const { server, act, check } = await round(step);
+    server.crashAfter(step, true);
+    await act().catch(() => {});
+    const hasEnded = server.recover();
+    await check(hasEnded);
+    if (!hasEnded) return step - 1;
+  }
+  throw new Error('it never ends');
 }
 
 /**
@@ -336,10 +313,5 @@ export async function products(server: Server, who = GUEST): Promise<string[]> {
 export async function clear(redis: Redis, prefix: string): Promise<void> {
   const { meta, senderChannel } = createKeys(prefix);
   const stays = keyPattern(meta, `${prefix}:{*}:marker`, senderChannel('*', '*'));
-  for (const url of redis.urls) {
-    const client = openRedis(url);
-    const keys = await client.keys(`${prefix}:*`);
-    await Promise.all(keys.map((key) => stays.test(key) || client.del(key)));
-    client.disconnect();
-  }
+  await eachKey(redis, `${prefix}:*`, async (client, key) => stays.test(key) || client.del(key));
 }

@@ -1,0 +1,39 @@
+// A server without HTTP, put together as src/app/core.ts does it: own connection, caches and batches.
+
+import { appendFormat } from '../../src/events/appender.js';
+import { recordingFormat } from '../../src/events/recording.js';
+import { openIdentity } from '../../src/profiles/open.js';
+import { Store, type StoreOptions } from '../../src/redis/store.js';
+import { visitFormat } from '../../src/visits/visit-batch.js';
+import type { ItemIndex } from '../../src/wishlist/item-index.js';
+import { openWishlist } from '../../src/wishlist/open.js';
+import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
+
+export type Parts = Awaited<ReturnType<typeof openParts>>;
+
+/** @param indexOf makes the index of items, if there is one */
+export async function openParts<Index extends ItemIndex>(
+  options: Omit<StoreOptions, 'name' | 'onError'>,
+  highWater: number,
+  indexOf: (store: Store) => Index | undefined = () => undefined,
+) {
+  const store = await Store.open({ ...options, name: 'test', onError: () => {} });
+  const maxProducts = 10_000;
+  const visits = store.batcher(visitFormat({ keys: store.keys, maxProducts, guestsS: store.guestsS }));
+  const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
+  const recordings = store.batcher(recordingFormat(store, highWater));
+  const wishlists = new WishlistBatch(store, { highWater });
+  const itemIndex = indexOf(store);
+  const identity = openIdentity({ store, visits, recordings, appends, maxProducts, itemIndex });
+  const locate = (profileId: string) => identity.redirects.locate(profileId);
+  const shareUrl = 'https://shop.example/apps/w/wishlist/share/{code}';
+  return {
+    ...{ store, visits, appends, recordings, wishlists, itemIndex, locate },
+    ...identity,
+    ...openWishlist({ store, batch: wishlists, locate, itemIndex, shareUrl }),
+    async close(): Promise<void> {
+      for (const batcher of [visits, appends, recordings, wishlists]) await batcher.close();
+      store.close();
+    },
+  };
+}
