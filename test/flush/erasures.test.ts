@@ -13,7 +13,7 @@ import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
 import { eraseWaiting } from '../../src/flush/row-eraser.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
-import { createKeys } from '../../src/redis/keys.js';
+import { createKeys, type Keys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { wishmeter } from '../cli/wishmeter.js';
 import type { EraserProcessSpec } from '../faults/eraser-process.js';
@@ -63,41 +63,30 @@ async function rowsOf({ ask }: Pipeline, id: string): Promise<Record<string, num
   const counts: Record<string, number> = {};
   for (const { name, profile, isHash } of VISITOR_TABLES) {
     const is = isHash ? `sipHash64('${id}')` : `'${id}'`;
-    const [row] = await ask<{ n: number }>(
-      `SELECT toUInt32(count()) AS n FROM ${name} WHERE ${profile} = ${is}`,
-    );
-    counts[name] = row?.n ?? -1;
+    const [row] = await ask<{ n: string }>(`SELECT count() AS n FROM ${name} WHERE ${profile} = ${is}`);
+    counts[name] = Number(row?.n);
   }
   return counts;
 }
 
 const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
   { mutation: 1, when: 'meanwhile' },
-  ...(FULL
-    ? ([
-        { mutation: ALL, when: 'after' },
-        { mutation: 1, when: 'before' },
-        { mutation: 3, when: 'after' },
-      ] as const)
-    : []),
+  { mutation: ALL, when: 'after' },
+  { mutation: 1, when: 'before' },
+  { mutation: 3, when: 'after' },
 ];
+const SOME_KILLS = KILLS.slice(0, FULL ? KILLS.length : 1);
 
-const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 2);
+const pipelines = await openPipelines(t, await startTestRedis(t), SOME_KILLS.length + 2);
 const { redis } = pipelines;
 
+const addLetter = (dead: string, line: string) =>
+  redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
 const append = ({ keys }: Pipeline, ...lines: string[]) => appendLines(redis, keys, 0, lines);
-const flushAll = async (pipeline: Pipeline) => {
-  const flusher = pipeline.flusher();
-  await pipeline.drained();
-  await flusher.close();
-};
+const queue = (keys: Keys, ...args: (string | number)[]) =>
+  runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, ...args]);
 const erase = ({ keys }: Pipeline, profileId: string, now = Date.now()) =>
-  runScript(
-    redis,
-    ERASURES,
-    [keys.erasures],
-    [Number.MAX_SAFE_INTEGER, now, Math.max(Date.now() - now, 0), profileId],
-  );
+  queue(keys, now, Math.max(Date.now() - now, 0), profileId);
 const profilesOf = async ({ ask }: Pipeline) => {
   const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
   return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
@@ -110,14 +99,14 @@ t.test('what waits does not reach ClickHouse, what is there goes, what comes aft
   const pipeline = await pipelines.fresh();
   const before = Date.now();
   await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-  await flushAll(pipeline);
+  await pipeline.flush();
   t.same(await profilesOf(pipeline), [GONE, STAYS]);
 
   await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
   await erase(pipeline, GONE, before + 2);
   t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
   await append(pipeline, lineOf(GONE, before + 3));
-  await flushAll(pipeline);
+  await pipeline.flush();
   t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
 
   await untilErased(pipeline);
@@ -130,39 +119,31 @@ t.test('rows dated by a clock two days ahead go, flushed or not, and later rows 
   const pipeline = await pipelines.fresh();
   const { keys, ask } = pipeline;
   const ahead = Date.now() + 2 * DAY_MS;
-  const look = async (profileId: string, at: number, id: string) => {
-    const line = `${profileId}\that\t\n`;
-    await redis.xadd(keys.visits.events(0), id, 'n', 1, 't', String(at), 'v', line);
-    await redis.hincrby(keys.visits.eventsState(0), 'events', 1);
-    await redis.hincrby(keys.visits.eventsState(0), 'bytes', line.length);
+  const look = (profileId: string, at: number, id?: string) =>
+    pipeline.appendVisits([`${profileId}\that\t\n`], id, at);
+  const visitors = async () => {
+    const rows = await ask<{ id: string }>('SELECT profile_id AS id FROM visits_stored ORDER BY id');
+    return rows.map(({ id }) => id);
   };
-  const visitors = async () =>
-    (await ask<{ profile_id: string }>('SELECT profile_id FROM visits_stored ORDER BY profile_id')).map(
-      ({ profile_id }) => profile_id,
-    );
-  const visitsDrained = () =>
-    until('visits are flushed', async () => (await redis.xlen(keys.visits.events(0))) === 0);
   for (const [i, profileId] of [GONE, STAYS].entries()) {
     await append(pipeline, lineOf(profileId, ahead));
     await look(profileId, ahead, `${ahead}-${i}`);
   }
-  await flushAll(pipeline);
-  await visitsDrained();
+  await pipeline.flush();
   t.same(await visitors(), [GONE, STAYS]);
   // The clock is right again, and the streams' ids go on from there.
   await redis.call('XSETID', keys.events(0), `${ahead}-5`);
   for (const profileId of [GONE, STAYS]) {
     await append(pipeline, lineOf(profileId, Date.now()), lineOf(profileId, ahead + 1));
-    await look(profileId, Date.now(), '*');
-    await look(profileId, ahead + 1, '*');
+    await look(profileId, Date.now());
+    await look(profileId, ahead + 1);
   }
   await erase(pipeline, GONE);
   t.equal(await run(pipeline), 0, 'while entries wait it is not due, whatever their ids say');
   await new Promise((later) => setTimeout(later, 5));
   await append(pipeline, lineOf(GONE, Date.now()));
-  await look(GONE, Date.now(), '*');
-  await flushAll(pipeline);
-  await visitsDrained();
+  await look(GONE, Date.now());
+  await pipeline.flush();
   t.same(await visitors(), [GONE, GONE, STAYS, STAYS, STAYS], 'what waited was left out');
   await untilErased(pipeline);
   t.same(await visitors(), [GONE, STAYS, STAYS, STAYS]);
@@ -188,10 +169,10 @@ t.test('an erasure of all of the shop: every row up to then, and none after it',
   const pipeline = await pipelines.fresh();
   const before = Date.now();
   await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-  await flushAll(pipeline);
+  await pipeline.flush();
   await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
   await erase(pipeline, EVERY_PROFILE, before + 2);
-  await flushAll(pipeline);
+  await pipeline.flush();
   t.equal((await profilesOf(pipeline)).length, 3, 'one that waited was left out');
   await untilErased(pipeline);
   t.same(await profilesOf(pipeline), [STAYS]);
@@ -207,7 +188,7 @@ t.test('dead letters of who was erased go, others stay', async (t) => {
     named({ session_id: 'gone' }),
     named({ customer_id: 'stays', session_id: 'stays' }),
   ])
-    await redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
+    await addLetter(dead, line);
   for (const erased of [GONE, 'c:gone', 's:gone']) await erase(pipeline, erased);
   await untilErased(pipeline);
   const left = await redis.xrange(dead, '-', '+');
@@ -219,15 +200,11 @@ t.test('unreadable dead letters keep no row in ClickHouse, and the erasure is do
   const pipeline = await pipelines.freshDatabase();
   const { keys, clickhouse } = pipeline;
   await fill(pipeline, Date.now() - 60_000);
-  await runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, Date.now(), 0, GONE, 's:gone']);
+  await queue(keys, Date.now(), 0, GONE, 's:gone');
   await redis.set(keys.eventsDead(0), 'no stream');
   await t.rejects(eraseAsFlusher(redis, keys, clickhouse), /WRONGTYPE/);
-  const rows = async () => {
-    const query = `SELECT toUInt32(count()) AS rows FROM events_stored WHERE profile_id = '${GONE}' AND occurred_at < now()`;
-    const answer = await clickhouse.query({ query, format: 'JSONEachRow' });
-    return answer.json();
-  };
-  t.same(await rows(), [{ rows: 0 }], 'the rows are gone');
+  const past = `SELECT count() AS n FROM events_stored WHERE profile_id = '${GONE}' AND occurred_at < now()`;
+  t.same(await pipeline.ask(past), [{ n: '0' }], 'the rows are gone');
   t.equal(await redis.hlen(keys.erasures), 2, 'and it stays to be done');
   await redis.del(keys.eventsDead(0));
   const done = await eraseWaiting({ redis, keys, clickhouse }, 0);
@@ -243,18 +220,7 @@ t.test('a line that becomes a dead letter while its visitor is erased goes as we
   const flushing = Object.create(redis, {
     xrevrange: {
       value: async (key: string) => {
-        await redis.xadd(
-          dead,
-          '*',
-          'code',
-          '1',
-          'reason',
-          '',
-          'time',
-          '0',
-          'line',
-          lineOf(GONE, 1).trimEnd(),
-        );
+        await addLetter(dead, lineOf(GONE, 1).trimEnd());
         return redis.xrevrange(key, '+', '-', 'COUNT', 1);
       },
     },
@@ -263,7 +229,7 @@ t.test('a line that becomes a dead letter while its visitor is erased goes as we
   t.equal(await redis.xlen(dead), 0);
 });
 
-for (const { mutation, when } of KILLS) {
+for (const { mutation, when } of SOME_KILLS) {
   t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
     const pipeline = await pipelines.freshDatabase();
     const before = Date.now() - 2 * HOUR_MS;
@@ -295,19 +261,14 @@ t.test('while ClickHouse is away an export is refused, and an erasure stays to b
   const proxy = await startProxy(t, pipelines.clickhouseUrl);
   const through = new URL(pipelines.clickhouseUrl);
   through.port = String(proxy.port);
-  const env = {
-    CLICKHOUSE_URL: through.href,
-    CLICKHOUSE_DATABASE: pipeline.database,
-    FLUSH_INTERVAL_MS: '50',
-  };
+  const where = { CLICKHOUSE_URL: through.href, CLICKHOUSE_DATABASE: pipeline.database };
+  const env = { ...where, FLUSH_INTERVAL_MS: '50' };
   const app = await startApp(t, { urls: pipelines.redisUrls }, { env });
   const { shop } = app;
   const settings = { ...env, REDIS_URL: pipelines.redisUrls.join(','), KEY_PREFIX: app.prefix };
   const read = (customerId: string) => app.get(`/profile?customerId=${customerId}`, TRUSTED);
-  const figure = async (name: string) =>
-    Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await app.stats())?.[1]);
-  const pending = () => figure('wishmeter_pending_erasures');
-  const openRedactions = () => figure('wishmeter_requests_open\\{kind="customers/redact"\\}');
+  const pending = () => app.figure('pending_erasures');
+  const openRedactions = () => app.figure('requests_open{kind="customers/redact"}');
 
   const customers = ['1', '2', '3'];
   for (const customerId of customers) await shop.add({ customerId });

@@ -10,64 +10,25 @@ import { loadScript, runScript } from '../../src/redis/scripts.js';
 
 export { until } from '../harness/until.js';
 
-/** A line as an object: the columns of `events` in ClickHouse. What is left out takes the column's default. */
-export interface EventRow {
-  /** UUID, version 7. */
-  readonly event_id: string;
-  readonly type: string;
-  /** ISO 8601 in UTC with milliseconds. */
-  readonly occurred_at: string;
-  readonly profile_id: string;
-  readonly customer_id: string | null;
-  readonly session_id: string | null;
-  readonly device?: string;
-  readonly locale?: string;
-  readonly origin: 'event' | 'item' | 'share' | 'purchase';
-  readonly product_id?: string;
-  readonly variant_id?: string;
-  readonly product_handle?: string;
-  readonly source?: string;
-  readonly channel?: string;
-  readonly share_code?: string;
-  readonly quantity?: number | null;
-  /** Decimal text, up to 16 digits before the point and 2 after it. */
-  readonly price?: string | null;
-  readonly compare_at?: string | null;
-  /** The payload as JSON: a text, or the object itself, which ClickHouse keeps as the text it reads. */
-  readonly payload?: string | object;
-}
-
 const APPEND = loadScript('events/appendEvents');
 let sequence = 0;
 
-/** An `add` event unless told otherwise. */
-export function eventRow(changes: Partial<EventRow> = {}): EventRow {
+/** A line as an object: the columns of `events` in ClickHouse. An `add` event unless told otherwise. */
+export function eventRow(changes: object = {}) {
+  const occurred_at = new Date().toISOString();
   return {
-    event_id: uuid(),
-    type: 'add',
-    occurred_at: new Date().toISOString(),
-    profile_id: '7.test',
-    customer_id: null,
-    session_id: 'session',
-    origin: 'event',
-    payload: {},
-    ...changes,
+    ...{ event_id: uuid(), type: 'add', occurred_at, profile_id: '7.test', origin: 'event' },
+    ...{ customer_id: null, session_id: 'session', payload: {}, ...changes },
   };
 }
+export type EventRow = ReturnType<typeof eventRow>;
 
 /** A statement of an order's line, with the fields of its payload that are not as usual. */
 export function orderRow(stated: Readonly<Record<string, unknown>>, changes: object = {}) {
-  const { occurred_at: at, ...row } = { ...eventRow({ session_id: null }), ...changes } as EventRow;
+  const { occurred_at: at, ...row } = eventRow({ session_id: null, ...changes });
   const payload = {
-    ...{
-      occurredAt: at,
-      updatedAt: at,
-      orderId: 'o1',
-      line: 'l1',
-      version: 1,
-      productId: '1',
-      variantId: '',
-    },
+    ...{ occurredAt: at, updatedAt: at, orderId: 'o1', line: 'l1', version: 1 },
+    ...{ productId: '1', variantId: '' },
     ...{ quantity: 1, price: '10.00', discount: '0.00', amount: '10.00', currency: 'EUR', test: false },
     ...stated,
   };
@@ -75,10 +36,10 @@ export function orderRow(stated: Readonly<Record<string, unknown>>, changes: obj
   return { ...row, ...order, occurred_at: at, payload };
 }
 
-export const eventRows = (n: number, changes: Partial<EventRow> = {}): EventRow[] =>
+export const eventRows = (n: number, changes: object = {}): EventRow[] =>
   Array.from({ length: n }, () => eventRow(changes));
 
-export const lineOf = (row: EventRow): string => `${JSON.stringify(row)}\n`;
+export const lineOf = (row: object): string => `${JSON.stringify(row)}\n`;
 
 /** Appends lines as one entry, as `serve` does. */
 export async function appendLines(
@@ -87,19 +48,10 @@ export async function appendLines(
   stream: number,
   lines: readonly string[],
 ): Promise<void> {
-  const touched = [
-    keys.senderChannel(tagOf(keys.events(stream)), 'test'),
-    keys.events(stream),
-    keys.eventsState(stream),
-  ];
-  const reply = await runScript(redis, APPEND, touched, [
-    ++sequence,
-    1e15,
-    60,
-    1e12,
-    lines.length,
-    lines.join(''),
-  ]);
+  const [events, state] = [keys.events(stream), keys.eventsState(stream)];
+  const touched = [keys.senderChannel(tagOf(events), 'test'), events, state];
+  const args = [++sequence, 1e15, 60, 1e12, lines.length, lines.join('')];
+  const reply = await runScript(redis, APPEND, touched, args);
   if (reply !== 1) throw new Error(`append answered ${reply}`);
 }
 
@@ -111,9 +63,8 @@ export async function appendEvents(
   rows: readonly EventRow[],
   perEntry = 10,
 ): Promise<void> {
-  for (let i = 0; i < rows.length; i += perEntry) {
+  for (let i = 0; i < rows.length; i += perEntry)
     await appendLines(redis, keys, stream, rows.slice(i, i + perEntry).map(lineOf));
-  }
 }
 
 /** The batch that a flusher would read, which stays unread. */
@@ -129,11 +80,7 @@ export function peekBatch(
 }
 
 /** The pending figures beside the stream. */
-export async function pendingOf(
-  redis: RedisClient,
-  keys: StreamKeys,
-  stream: number,
-): Promise<{ events: number; bytes: number }> {
+export async function pendingOf(redis: RedisClient, keys: StreamKeys, stream: number) {
   const [events, bytes] = await redis.hmget(keys.eventsState(stream), 'events', 'bytes');
   return { events: Number(events ?? 0), bytes: Number(bytes ?? 0) };
 }
@@ -145,10 +92,5 @@ export async function nameStreams(redis: RedisClient, keys: Keys, count: number)
 }
 
 /** Erases what waits as a flusher of one stream does. @returns how many erasures it has done @throws what a part failed with */
-export async function eraseAsFlusher(
-  redis: RedisClient,
-  keys: Keys,
-  clickhouse: ClickHouseClient,
-): Promise<number> {
-  return (await eraseWaiting({ redis, keys, clickhouse }, 0)).length;
-}
+export const eraseAsFlusher = async (redis: RedisClient, keys: Keys, clickhouse: ClickHouseClient) =>
+  (await eraseWaiting({ redis, keys, clickhouse }, 0)).length;

@@ -3,43 +3,20 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
-import { type Flusher, type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
+import { listDeadLetters } from '../../src/flush/dead-letters.js';
+import { type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
-import { createKeys, type Keys } from '../../src/redis/keys.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { startDatabases } from '../clickhouse/databases.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
+import { select } from '../harness/clickhouse.js';
 import type { Scope, TestRedis } from '../harness/redis.js';
-import { nameStreams, pendingOf, until } from './fixtures.js';
+import { appendEvents, type EventRow, nameStreams, pendingOf, until } from './fixtures.js';
 
-export interface Pipelines {
-  readonly redis: RedisClient;
-  readonly redisUrls: readonly string[];
-  readonly clickhouseUrl: string;
-  /** Empties the database that the test before it used. */
-  fresh(streams?: number): Promise<Pipeline>;
-  /** With a database of its own, for tests that change its tables or look at its mutations. */
-  freshDatabase(): Promise<Pipeline>;
-}
-
-/** What one test uses. */
-export interface Pipeline {
-  readonly prefix: string;
-  readonly keys: Keys;
-  readonly streams: number;
-  readonly database: string;
-  readonly clickhouse: ClickHouseClient;
-  /** Where a process finds it all. */
-  readonly processSpec: Pick<ProcessSpec, 'redisUrls' | 'prefix' | 'streams' | 'clickhouseUrl' | 'database'>;
-  flusher(changes?: Partial<FlusherSpec>): Flusher;
-  /** Rows that are stored, rows that analysts see, and different ids among those. */
-  counts(): Promise<{ stored: number; shown: number; ids: number }>;
-  ask<T>(query: string): Promise<T[]>;
-  /** Resolves when nothing waits in Redis. */
-  drained(): Promise<void>;
-}
+export type Pipeline = ReturnType<typeof pipelineOf>;
 
 /** @param own databases for `freshDatabase` */
-export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promise<Pipelines> {
+export async function openPipelines(t: Scope, server: TestRedis, own = 0) {
   const databases = await startDatabases(t, own);
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   t.teardown(() => redis.disconnect());
@@ -54,7 +31,9 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promi
     redis,
     redisUrls: server.urls,
     clickhouseUrl: databases.url,
+    /** Empties the database that the test before it used. */
     fresh: async (streams = 1) => open(await databases.emptied(t), streams),
+    /** With a database of its own, for tests that change its tables or look at its mutations. */
     freshDatabase: async () => open(await databases.migrated(t), 1),
   };
 }
@@ -62,30 +41,58 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promi
 function pipelineOf(
   redis: RedisClient,
   clickhouse: ClickHouseClient,
-  processSpec: Pipeline['processSpec'],
-): Pipeline {
+  processSpec: Pick<ProcessSpec, 'redisUrls' | 'prefix' | 'streams' | 'clickhouseUrl' | 'database'>,
+) {
   const { prefix, streams, database } = processSpec;
   const keys = createKeys(prefix);
-  const ask = async <T>(query: string): Promise<T[]> =>
-    await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>();
+  const ask = <T>(query: string) => select<T>(clickhouse, query);
+  const flusher = (changes: Partial<FlusherSpec> = {}) =>
+    startFlusher({
+      redis,
+      keys,
+      clickhouse,
+      intervalMs: 20,
+      backoff: { firstMs: 10, longestMs: 100 },
+      log: pino({ level: 'silent' }),
+      ...changes,
+    });
+  /** Resolves when nothing waits in Redis. */
+  const drained = async () => {
+    for (let stream = 0; stream < streams; stream++)
+      for (const kind of [keys, keys.visits])
+        await until('nothing waits', async () => {
+          const { events, bytes } = await pendingOf(redis, kind, stream);
+          return events === 0 && bytes === 0;
+        });
+  };
   return {
     prefix,
     keys,
     streams,
     database,
     clickhouse,
+    /** Where a process finds it all. */
     processSpec,
     ask,
-    flusher: (changes = {}) =>
-      startFlusher({
-        redis,
-        keys,
-        clickhouse,
-        intervalMs: 20,
-        backoff: { firstMs: 10, longestMs: 100 },
-        log: pino({ level: 'silent' }),
-        ...changes,
-      }),
+    flusher,
+    drained,
+    /** Flushes all that waits. */
+    async flush(changes?: Partial<FlusherSpec>) {
+      const flushing = flusher(changes);
+      await drained();
+      await flushing.close();
+    },
+    append: (rows: readonly EventRow[], perEntry?: number) => appendEvents(redis, keys, 0, rows, perEntry),
+    /** Visits as lua/visits/countVisits.lua appends them. */
+    async appendVisits(lines: readonly string[], id = '*', at = Number.parseInt(id, 10) || Date.now()) {
+      const [events, state] = [keys.visits.events(0), keys.visits.eventsState(0)];
+      await redis.xadd(events, id, 'n', lines.length, 't', String(at), 'v', lines.join(''));
+      await redis.hincrby(state, 'events', lines.length);
+      await redis.hincrby(state, 'bytes', Buffer.byteLength(lines.join('')));
+    },
+    /** Dead letters of the first stream of events. */
+    letters: () => listDeadLetters(redis, keys, 0),
+    /** Rows that are stored, rows that analysts see, and different ids among those. */
     async counts() {
       const [counts] = await ask<{ stored: number; shown: number; ids: number }>(
         `SELECT toUInt32((SELECT count() FROM events_stored)) AS stored,
@@ -93,15 +100,6 @@ function pipelineOf(
       );
       if (counts === undefined) throw new Error('no counts');
       return counts;
-    },
-    async drained() {
-      await until('nothing waits', async () => {
-        for (let stream = 0; stream < streams; stream++) {
-          const { events, bytes } = await pendingOf(redis, keys, stream);
-          if (events !== 0 || bytes !== 0) return false;
-        }
-        return true;
-      });
     },
   };
 }

@@ -189,22 +189,15 @@ t.test('ack removes exactly its entries and their part of the stats, once', asyn
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
   const { keys, group, read, stream } = freshStream();
   const lines = ['{"a":"emoji 😀"}', '{"b":"\\n"}', '{"c":1}'];
-  await appendLines(
-    redis,
-    keys,
-    0,
-    lines.map((line) => `${line}\n`),
-  );
+  const given = lines.map((line) => `${line}\n`);
+  await appendLines(redis, keys, 0, given);
   const refused = lines.map((line) => ({ line: Buffer.from(line), code: 72, reason: 'why' }));
   await group.ack(await read(), refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 3);
 
   const letters = await listDeadLetters(redis, keys, 0, { count: 2 });
-  t.match(letters, [
-    { line: lines[0], code: 72, reason: 'why' },
-    { line: lines[1], code: 72, reason: 'why' },
-  ]);
-  t.ok(letters[0]?.time);
+  for (const [i, letter] of letters.entries()) t.match(letter, { line: lines[i], code: 72, reason: 'why' });
+  t.ok(letters.length === 2 && letters[0]?.time);
   t.match(await listDeadLetters(redis, keys, 0, { count: 2, after: letters[1]?.id }), [{ line: lines[2] }]);
 
   const ids = letters.map(({ id }) => id);

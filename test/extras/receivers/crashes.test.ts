@@ -11,7 +11,7 @@ import { replay } from '../../../src/extras/receivers/replay.js';
 import { eraseWaiting } from '../../../src/flush/row-eraser.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
 import { FULL } from '../../faults/service.js';
-import { appendEvents, eventRow } from '../../flush/fixtures.js';
+import { eventRow } from '../../flush/fixtures.js';
 import { openPipelines } from '../../flush/pipelines.js';
 import { startApp } from '../../harness/app.js';
 import { dumpRedis } from '../../harness/dump.js';
@@ -153,10 +153,8 @@ async function openReplay(t: Test) {
     eventRow({ occurred_at: at(1_000 - Math.floor(i / 4)), profile_id: `7.p${i}`, payload: '{}' }),
   );
   const others = [eventRow({ occurred_at: at(60_000) }), eventRow({ type: 'share', occurred_at: at(1_000) })];
-  await appendEvents(pipelines.redis, pipeline.keys, 0, [...others, ...given]);
-  const flusher = pipeline.flusher();
-  await pipeline.drained();
-  await flusher.close();
+  await pipeline.append([...others, ...given]);
+  await pipeline.flush();
   const { id } = await deliveries.receiver(await startTool(t), { types: ['add'] });
   const { store } = deliveries;
   const again = (receivers = deliveries.receivers) =>
