@@ -2,7 +2,6 @@
 // would sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
-import { createClickHouse } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import {
   type Erasures,
@@ -91,11 +90,14 @@ export class VisitorRowReader {
 
   /** The password of an embedded ClickHouse may change when it starts again. */
   async #connect(): Promise<ClickHouseClient | undefined> {
+    // Imported by the first export, because it would take a twentieth of each start of `serve`.
+    const { createClickHouse } = await import('./client.js');
     const url = this.#urlOf();
     if (url !== this.#url) {
-      await this.close();
+      const previous = this.#client;
       this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
       this.#url = url;
+      await previous?.close();
     }
     return this.#client;
   }

@@ -75,6 +75,7 @@ const ajv = new Ajv({
   allowUnionTypes: true,
   messages: true,
   verbose: true,
+  meta: false,
   validateSchema: false,
 });
 
