@@ -5,14 +5,19 @@ local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
 local most = retention > 0 and now + retention * 1000 + DAY_MS or -1
+local ends_at = string.format('%d', most) -- Redis itself would format it as floating-point, which is slower
 
 local function is_in_time(ends)
   return ends >= least and ends <= most
 end
 
+local split, head, tail
 local function key_of(guest, kind)
-  local at = string.find(guest, '}:', 1, true)
-  return string.sub(guest, 1, at + 1) .. kind .. string.sub(guest, at + 3)
+  if guest ~= split then
+    local at = string.find(guest, '}:', 1, true)
+    split, head, tail = guest, string.sub(guest, 1, at + 1), string.sub(guest, at + 3)
+  end
+  return head .. kind .. tail
 end
 
 local function are_kept(guest, kinds)
@@ -29,11 +34,15 @@ local function are_kept(guest, kinds)
   return ends ~= nil
 end
 
--- Returns false if a key is absent in a migrating slot, because it may be at the other node.
+-- Returns false if a key is absent in a migrating slot, because it may be at the other node. If a key's absence is no
+-- error, the slot isn't migrating. So the kinds that guests rarely have come first.
 local function are_here(guest)
-  for _, kind in ipairs(GUEST_KINDS) do
-    if type(redis.pcall('PEXPIRETIME', key_of(guest, kind))) == 'table' then
+  for kind = #GUEST_KINDS, 1, -1 do
+    local ends = redis.pcall('PEXPIRETIME', key_of(guest, GUEST_KINDS[kind]))
+    if type(ends) == 'table' then
       return false
+    elseif ends == -2 then
+      return true
     end
   end
   return true
@@ -51,7 +60,7 @@ local function retain(guest, written, identity)
   end
   for _, key in ipairs(ending) do
     if retention > 0 then
-      redis.call('PEXPIREAT', key, most)
+      redis.call('PEXPIREAT', key, ends_at)
     else
       redis.call('PERSIST', key)
     end
