@@ -1,7 +1,6 @@
 // The events that are in Redis, as the flusher will find them.
 
 import { createKeys } from '../../src/redis/keys.js';
-import type { TestApp } from './app.js';
 import { type Dump, dumpRedis } from './dump.js';
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -15,7 +14,7 @@ function numbersIn(dump: Dump, kind: string): number[] {
 /** What `XRANGE` has of an app's streams: the rows, parsed, in order; the entries' counts must agree. */
 export async function rowsOf(
   redis: { readonly urls: readonly string[] },
-  app: Pick<TestApp, 'prefix'>,
+  app: { readonly prefix: string },
 ): Promise<Row[]> {
   const dump = await dumpRedis(redis, app.prefix);
   const keys = createKeys(app.prefix);
@@ -45,7 +44,7 @@ export interface Ids {
 /** The events of one visitor: those that name this session or customer. */
 export async function eventsOf(
   redis: { readonly urls: readonly string[] },
-  app: Pick<TestApp, 'prefix'>,
+  app: { readonly prefix: string },
   who: Ids,
 ): Promise<Row[]> {
   const rows = await rowsOf(redis, app);
@@ -68,7 +67,7 @@ export type LoggedVisit = readonly [profileId: string, handle: string, device: s
 /** All visits that wait for the flusher, by stream and entry; the entries' counts and the figures must agree. */
 export async function loggedVisits(
   redis: { readonly urls: readonly string[] },
-  app: Pick<TestApp, 'prefix'>,
+  app: { readonly prefix: string },
 ): Promise<LoggedVisit[][]> {
   const dump = await dumpRedis(redis, app.prefix);
   const { visits } = createKeys(app.prefix);
