@@ -76,10 +76,7 @@ export class Model {
       const { counts, items } = this.#of(target);
       const sum: Record<string, number> = { ...counts };
       for (const [handle, n] of Object.entries(guest.counts)) sum[handle] = (sum[handle] ?? 0) + n;
-      this.#change(target, {
-        counts: sum,
-        items: [...new Set([...items, ...guest.items])].sort(),
-      });
+      this.#change(target, { counts: sum, items: [...new Set([...items, ...guest.items])].sort() });
       this.#profiles.delete(ofSession);
       this.#targets.set(ofSession, target);
     }

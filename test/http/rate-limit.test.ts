@@ -129,11 +129,7 @@ t.test('rate limit', async (t) => {
   });
 
   t.test('anonymous addresses are limited, but no loopback ones and no signed webhooks', async (t) => {
-    const app = await limited({
-      RATE_LIMIT: '0',
-      ANONYMOUS_RATE_LIMIT: String(LIMIT),
-      ...SHOPPERS,
-    });
+    const app = await limited({ RATE_LIMIT: '0', ANONYMOUS_RATE_LIMIT: String(LIMIT), ...SHOPPERS });
     t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
     t.same(await flood(app, () => from('2001:db8::1')), [200, 429]);
     const key = { ...from('192.0.2.2'), 'x-api-key': BROWSER['x-api-key'] };

@@ -175,10 +175,7 @@ t.test('a batch', async (t) => {
       maxPending: 100,
       ...more,
     });
-  const batcher = batcherOf({
-    ...LINES,
-    writes: ({ line }) => line.includes('write'),
-  });
+  const batcher = batcherOf({ ...LINES, writes: ({ line }) => line.includes('write') });
   t.test('that Redis calls late although it was not has its deadline computed anew', async (t) => {
     // A clock that was set since it was measured: this one says that it is 1970.
     const { clock } = health.nodeOf(0) as RedisNode;

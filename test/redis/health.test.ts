@@ -128,13 +128,7 @@ t.test('a node of a cluster', async (t) => {
 
 /** A slot of the cluster that is left without a master. */
 const SLOT = 5;
-const OPTIONS = {
-  name: 'test',
-  timeoutMs: 500,
-  keyPrefix: 'd',
-  buckets: 16,
-  onError: () => {},
-};
+const OPTIONS = { name: 'test', timeoutMs: 500, keyPrefix: 'd', buckets: 16, onError: () => {} };
 t.test('a deployment', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);

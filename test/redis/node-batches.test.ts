@@ -203,10 +203,7 @@ const CHANGES: Record<string, Change> = {
   "an item's creation line": addition({ creationLine: LARGE }),
   "an item's other lines": addition({ others: LARGE }),
   "an item's event": addition({ event: LARGE_EVENT }),
-  "a removal's events": {
-    kind: 'remove',
-    items: [{ field: 'f', event: LARGE_EVENT, payload: '' }],
-  },
+  "a removal's events": { kind: 'remove', items: [{ field: 'f', event: LARGE_EVENT, payload: '' }] },
 };
 t.test('batches', async (t) => {
   const redis = await startTestRedis(t);

@@ -23,13 +23,7 @@ import { until } from '../harness/until.js';
 
 const WRITE = loadScript('redis/writeKey');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
-const OPTIONS = {
-  name: 'test',
-  timeoutMs: 30_000,
-  keyPrefix: 's',
-  buckets: 16,
-  onError: () => {},
-};
+const OPTIONS = { name: 'test', timeoutMs: 30_000, keyPrefix: 's', buckets: 16, onError: () => {} };
 t.test('a deadline', async (t) => {
   t.test('is beaten by a reply in the socket, however late the timer is noticed', async (t) => {
     const dir = await mkdtemp(join(tmpdir(), 'wm-deadline-'));

@@ -23,9 +23,7 @@ const HOSTILE = [
 
 export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { redis, shop } = fixtures;
-  const app = await startApp(t, redis, {
-    env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET },
-  });
+  const app = await startApp(t, redis, { env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET } });
 
   /** The path of the page of a wishlist, its last item first. */
   const share = async (sessionId: string, items: readonly object[]): Promise<string> => {
