@@ -1,42 +1,46 @@
 // A ClickHouse for the tests of one file, and databases in it. Emptying a database takes a tenth of the time of creating one.
 
-import type { ClickHouseClient } from '@clickhouse/client';
 import { statementsOf } from '../../src/clickhouse/cluster.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { loadViews } from '../../src/clickhouse/views.js';
-import { type EventRow, lineOf } from '../flush/fixtures.js';
-import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
+import { lineOf } from '../flush/fixtures.js';
+import { connectToClickHouse, emptyDatabase, select, startTestClickHouse } from '../harness/clickhouse.js';
 import type { Scope } from '../harness/redis.js';
 
 export const never = new AbortController().signal;
 
-/** The one that tests of a file share. */
-const SHARED = 'shop';
+/** The database that the tests of a file share. */
+export const SHARED = 'shop';
 
 /** @param ready how many databases there are for `migrated` */
 export async function startDatabases(t: Scope, ready = 0) {
   const prepared = Array.from({ length: ready }, (_, i) => `db${i + 1}`);
   const server = await startTestClickHouse(t, { databases: [SHARED, ...prepared] });
   const client = connectToClickHouse(t, server.url);
+  const own = connectToClickHouse(t, server.url, SHARED);
   let databases = 0;
   let isUsed = false;
-  const clientOf = (t: Scope, database: string) => connectToClickHouse(t, server.url, database);
-  const filled = async (t: Scope, database: string, rows: readonly EventRow[]) => {
-    const own = clientOf(t, database);
-    if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), never);
-    return { database, own };
-  };
+  const insert = (...lines: string[]) => insertEvents(own, Buffer.from(lines.join('')), never);
   return {
     url: server.url,
     client,
-    clientOf,
+    /** On the shared database. */
+    own,
+    /** Events into the shared database, as one insert. */
+    insert,
     /** The name of a database that does not exist. */
     freshDatabase: () => `empty${++databases}`,
-    async ask<T>(query: string, by: ClickHouseClient = client): Promise<T[]> {
-      return await (await by.query({ query, format: 'JSONEachRow' })).json<T>();
+    ask: <T>(query: string, by = own) => select<T>(by, query),
+    /** The rows of an answer, each a text with a space between its values. */
+    async lines(query: string): Promise<string[]> {
+      const answer = await own.query({ query, format: 'TabSeparatedRaw' });
+      return (await answer.text())
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => line.replaceAll('\t', ' '));
     },
     /** Views with days of this zone, until the end of `t`; all of them would take ten times as long. */
-    async inTimeZone(t: Scope, own: ClickHouseClient, timeZone: string, views: RegExp) {
+    async inTimeZone(t: Scope, timeZone: string, views: RegExp) {
       const put = async (zone: string) => {
         for (const { sql } of loadViews().filter(({ name }) => views.test(name)))
           for (const query of statementsOf(sql, SHARED, '', zone)) await own.command({ query });
@@ -44,17 +48,17 @@ export async function startDatabases(t: Scope, ready = 0) {
       await put(timeZone);
       t.teardown(() => put('UTC'));
     },
-    /** The shared database with these rows and no others, and a client on it. */
-    async emptied(t: Scope, ...rows: EventRow[]) {
+    /** Leaves the shared database with these rows and no others. */
+    async emptied(...rows: object[]) {
       if (isUsed) await emptyDatabase(client, SHARED);
       isUsed = true;
-      return await filled(t, SHARED, rows);
+      if (rows.length > 0) await insert(...rows.map(lineOf));
     },
     /** A migrated database of its own, for what changes its tables. */
-    async migrated(t: Scope, ...rows: EventRow[]) {
+    migrated(t: Scope) {
       const database = prepared.shift();
       if (database === undefined) throw new Error(`${ready} databases are too few`);
-      return await filled(t, database, rows);
+      return { database, own: connectToClickHouse(t, server.url, database) };
     },
   };
 }

@@ -10,9 +10,9 @@ import { loadViews } from '../../src/clickhouse/views.js';
 import { startProcesses } from '../../src/commands/start/processes.js';
 import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
-import { startDatabases } from './databases.js';
+import { SHARED, startDatabases } from './databases.js';
 
-const { client, freshDatabase, emptied, ask } = await startDatabases(t);
+const { client, own, freshDatabase, emptied, ask } = await startDatabases(t);
 const names = loadMigrations().map(({ name }) => name);
 
 t.test('a migration that broke off is finished by the next start', async (t) => {
@@ -25,41 +25,41 @@ t.test('a migration that broke off is finished by the next start', async (t) => 
 });
 
 t.test('a database newer than the program, or with a changed migration, is refused', async (t) => {
-  const { database } = await emptied(t);
+  await emptied();
   const all = loadMigrations();
   for (const [given, message] of [
     [all.slice(0, -1), /has schema \d+, and this program knows \d+/],
     [all.map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m)), /001_schema has changed/],
   ] as const)
-    await t.rejects(migrate(client, database, { given }), { constructor: StartupError, message });
+    await t.rejects(migrate(client, SHARED, { given }), { constructor: StartupError, message });
 });
 
 t.test("a missing or changed view is put back, and a user's own is left alone", async (t) => {
-  const { database, own } = await emptied(t);
+  await emptied();
   const shown = () =>
-    ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name", own);
+    ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name");
   const before = await shown();
   await own.command({ query: 'DROP VIEW most_wished' });
   await own.command({ query: 'CREATE OR REPLACE VIEW visits AS SELECT 1 AS mine' });
   await own.command({ query: 'CREATE OR REPLACE VIEW events AS SELECT * FROM events_stored' });
   await own.command({ query: 'CREATE VIEW my_own AS SELECT count() AS n FROM events' });
-  t.same(await migrate(client, database), []);
-  t.same(await ask('SELECT * FROM my_own', own), [{ n: '0' }]);
+  t.same(await migrate(client, SHARED), []);
+  t.same(await ask('SELECT * FROM my_own'), [{ n: '0' }]);
   await own.command({ query: 'DROP VIEW my_own' });
   t.same(await shown(), before);
 });
 
 t.test('after an upgrade a view that has all columns of another one has the new ones, too', async (t) => {
-  const { database, own } = await emptied(t);
-  const columns = () => ask<{ name: string }>('DESCRIBE events_by_visitor', own);
+  await emptied();
+  const columns = () => ask<{ name: string }>('DESCRIBE events_by_visitor');
   const now = await columns();
   await own.command({
     query: 'CREATE OR REPLACE VIEW events AS SELECT event_id, profile_id FROM events_stored',
   });
   const { sql = '' } = loadViews().find(({ name }) => name === 'events_by_visitor') ?? {};
-  for (const query of statementsOf(sql, database)) await own.command({ query });
+  for (const query of statementsOf(sql, SHARED)) await own.command({ query });
   t.equal((await columns()).length, 3, 'as an earlier version left it');
-  await migrate(client, database);
+  await migrate(client, SHARED);
   t.same(await columns(), now);
 });
 
@@ -79,10 +79,9 @@ t.test('every view of every file in src/clickhouse/views is put in place', (t) =
 });
 
 t.test('every view says what it answers', async (t) => {
-  const { own } = await emptied(t);
+  await emptied();
   const comments = await ask<{ name: string; comment: string }>(
     "SELECT name, comment FROM system.tables WHERE database = currentDatabase() AND engine = 'View' ORDER BY name",
-    own,
   );
   t.same(
     comments,

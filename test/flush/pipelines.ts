@@ -7,7 +7,7 @@ import { listDeadLetters } from '../../src/flush/dead-letters.js';
 import { type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { startDatabases } from '../clickhouse/databases.js';
+import { SHARED, startDatabases } from '../clickhouse/databases.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { select } from '../harness/clickhouse.js';
 import type { Scope, TestRedis } from '../harness/redis.js';
@@ -21,7 +21,7 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0) {
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   t.teardown(() => redis.disconnect());
   let opened = 0;
-  const open = async ({ database, own }: Awaited<ReturnType<typeof databases.emptied>>, streams: number) => {
+  const open = async ({ database, own }: ReturnType<typeof databases.migrated>, streams: number) => {
     const prefix = `case${++opened}`;
     await nameStreams(redis, createKeys(prefix), streams);
     const processSpec = { redisUrls: server.urls, prefix, streams, clickhouseUrl: databases.url, database };
@@ -32,9 +32,12 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0) {
     redisUrls: server.urls,
     clickhouseUrl: databases.url,
     /** Empties the database that the test before it used. */
-    fresh: async (streams = 1) => open(await databases.emptied(t), streams),
+    async fresh(streams = 1) {
+      await databases.emptied();
+      return await open({ database: SHARED, own: databases.own }, streams);
+    },
     /** With a database of its own, for tests that change its tables or look at its mutations. */
-    freshDatabase: async () => open(await databases.migrated(t), 1),
+    freshDatabase: () => open(databases.migrated(t), 1),
   };
 }
 
