@@ -8,8 +8,8 @@ import { ALL_SETTINGS, SETTINGS, type SettingName } from '../../src/config.js';
 import { whyNoneLoads } from '../../src/http/uws.js';
 import { KEY } from '../harness/app.js';
 import { makeCertificate, type TestCertificate } from '../harness/certificates.js';
+import { ask } from '../harness/client.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
-import { ask } from './client.js';
 import { runHere } from './in-process.js';
 import { runWishmeter, until, wishmeter } from './wishmeter.js';
 
@@ -202,9 +202,9 @@ async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
   );
   const headers = { authorization: `Bearer ${KEY}` };
   for (let n = 0; n < 16; n++) {
-    const body = JSON.stringify({ identity: { sessionId: `s-${n}` }, productHandle: 'red-shoe' });
+    const body = { identity: { sessionId: `s-${n}` }, productHandle: 'red-shoe' };
     const answer = await ask(Number(port), 'POST', '/product/visit', { body, headers });
-    t.equal(answer.status, 200, answer.body);
+    t.equal(answer.status, 200, answer.text);
   }
   t.equal((await ask(Number(port), 'GET', '/readyz')).status, 200);
 }

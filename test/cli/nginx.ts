@@ -6,8 +6,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
+import { ask } from '../harness/client.js';
 import { needs } from '../harness/needs.js';
-import { ask } from './client.js';
 import { tempDir, until } from './wishmeter.js';
 
 const CONF = 'deploy/nginx.conf';

@@ -3,9 +3,9 @@
 import { Agent } from 'node:http';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
+import { ask } from '../harness/client.js';
 import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
-import { ask } from './client.js';
 import { needsNginx, startNginx } from './nginx.js';
 import { restartUnderLoad, startServes } from './rolling-restart.js';
 import { runWishmeter, until } from './wishmeter.js';
@@ -28,7 +28,7 @@ t.test('one that drains is not ready and serves on; then it closes its connectio
   const serving = runWishmeter(t, { args: ['serve'], env });
   await until('it serves', () => serving.stdout().includes('"serving"'));
   const agent = keptConnection(t);
-  t.match(await ask(port, 'GET', '/readyz', { agent }), { status: 200, connection: undefined });
+  t.match(await ask(port, 'GET', '/readyz', { agent }), { status: 200, headers: { connection: undefined } });
   const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
 
   const told = performance.now();
@@ -37,14 +37,21 @@ t.test('one that drains is not ready and serves on; then it closes its connectio
     const answer = await ask(port, 'GET', '/readyz', { agent });
     return answer.status === 503 && answer;
   });
-  t.match(unready, { connection: undefined, body: /^\{"error":"Not ready: the process is stopping\."/ });
+  t.match(unready, {
+    headers: { connection: undefined },
+    text: /^\{"error":"Not ready: the process is stopping\."/,
+  });
   t.equal((await ask(port, 'POST', '/product/visit', { body: VISIT })).status, 200, 'it takes connections');
   const last = await Promise.all(
     kept.map(async ({ asked: [method, path, body], agent }) => {
       let answer: Awaited<ReturnType<typeof ask>>;
       do answer = await ask(port, method, path, { body, agent });
-      while (answer.connection === undefined);
-      return { name: `${method} ${path}`, connection: answer.connection, ms: performance.now() - told };
+      while (answer.headers.connection === undefined);
+      return {
+        name: `${method} ${path}`,
+        connection: answer.headers.connection,
+        ms: performance.now() - told,
+      };
     }),
   );
   for (const { name, connection, ms } of last) {

@@ -14,8 +14,8 @@ import t from 'tap';
 import { writeServiceUrl } from '../../src/extras/embedded/clickhouse/service-url.js';
 import { outsideAddress } from '../extras/embedded/processes.js';
 import { putMigrated } from '../harness/clickhouse.js';
+import { ask } from '../harness/client.js';
 import { needsProc, needsPrograms } from '../harness/needs.js';
-import { ask } from './client.js';
 import { findProcess, processesOf } from './processes.js';
 import {
   apiKey,
@@ -99,10 +99,10 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
 
   /** On a connection of its own, which may reach any worker, where it is not said otherwise. */
   const visit = async (sessionId: string, how: { agent?: Agent; from?: string } = {}) => {
-    const body = JSON.stringify({ identity: { sessionId }, productHandle: 'p' });
-    return (await ask(port, 'POST', '/product/visit', { body, ...how })).status ?? 0;
+    const body = { identity: { sessionId }, productHandle: 'p' };
+    return (await ask(port, 'POST', '/product/visit', { body, ...how })).status;
   };
-  const scrape = async () => (await ask(port, 'GET', '/metrics')).body;
+  const scrape = async () => (await ask(port, 'GET', '/metrics')).text;
   const workersIn = (text: string) => [...samples(text, 'process_start_time_seconds').keys()];
   const visitsIn = (text: string) =>
     WORKERS.map((worker) => {

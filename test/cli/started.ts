@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { MOST_PATIENT_MS } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
+import { ask } from '../harness/client.js';
 import type { Scope } from '../harness/redis.js';
 import { type Send, type Shop, shopClient } from '../harness/shop.js';
 import { type Process, processesOf } from './processes.js';
@@ -100,15 +101,10 @@ export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void
 
 /** What a shop's server asks of the service at `url`. */
 export function shopAt(url: string, key: string): Shop {
-  const send: Send = async (method, path, body, headers) => {
-    const response = await fetch(url + path, {
-      method,
-      headers: { 'content-type': 'application/json', ...headers },
-      signal: AbortSignal.timeout(CALL_MS),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    return { status: response.status, text, json: response.ok ? JSON.parse(text) : undefined };
+  const port = Number(new URL(url).port);
+  const send: Send = (method, path, body, headers) => {
+    const all = { 'content-type': 'application/json', ...headers };
+    return ask(port, method, path, { body, headers: all, signal: AbortSignal.timeout(CALL_MS) });
   };
   return shopClient(send, { 'x-api-key': key });
 }

@@ -16,8 +16,8 @@ import { shutdown } from '../../src/commands/start/shutdown.js';
 import { startRedisServer } from '../deploy/programs.js';
 import { KEY } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
+import { ask } from '../harness/client.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { ask } from './client.js';
 import { runHere } from './in-process.js';
 import { type Running, runWishmeter, tempDir, until } from './wishmeter.js';
 
@@ -35,8 +35,8 @@ async function stops({ child, ended }: Running): Promise<object> {
 const WELL = { code: 0, signal: null, stderr: '' };
 /** The status of a path, and what it says. */
 async function probe(port: number, path: string) {
-  const { status, body } = await ask(port, 'GET', path);
-  return { ...JSON.parse(body), status };
+  const { status, json } = await ask(port, 'GET', path);
+  return { ...json, status };
 }
 const up = (port: number) =>
   until('it is up', () =>
@@ -60,11 +60,14 @@ t.test('serve waits for Redis', async (t) => {
     code: 'unavailable',
   };
   t.match(await probe(port, '/readyz'), notReady);
-  const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'red-shoe' });
+  const body = { identity: { sessionId: 's' }, productHandle: 'red-shoe' };
   const visit = () => ask(port, 'POST', '/product/visit', { body });
   const refused = await visit();
-  t.match(refused, { status: 503, headers: { 'retry-after': '1', 'x-request-id': /./ } });
-  t.match(JSON.parse(refused.body), { code: 'unavailable' });
+  t.match(refused, {
+    status: 503,
+    headers: { 'retry-after': '1', 'x-request-id': /./ },
+    json: { code: 'unavailable' },
+  });
   await redisAt(t, redis);
   await until(
     'it is ready',

@@ -12,13 +12,13 @@ import { freePort } from '../../bench/servers/ports.js';
 import { COMMAND_LINES, OF_START } from '../../src/commands/command-line.js';
 import { readConfig, SETTINGS } from '../../src/config.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
-import { ask } from '../cli/client.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { cookieFor, openDashboard, TOKEN } from '../extras/dashboard/fixtures.js';
 import { MOST_PATIENT_MS, programPart } from '../faults/service.js';
 import { startApp } from '../harness/app.js';
 import { connectToClickHouse, startReadable } from '../harness/clickhouse.js';
+import { ask } from '../harness/client.js';
 import { needsPrograms } from '../harness/needs.js';
 import { startTestRedis } from '../harness/redis.js';
 import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
@@ -302,12 +302,12 @@ t.test('the dashboard behind nginx', needsNginx(), async (t) => {
   const start = (change = (text: string) => text) => startNginx(t, served, (api) => `${api}\n${change(own)}`);
   const host = 'dashboard.shop.example:8443';
   const logIn = (port: number, headers: Record<string, string>) =>
-    ask(port, 'POST', '/login', { body: JSON.stringify({ token: TOKEN }), headers: { host, ...headers } });
+    ask(port, 'POST', '/login', { body: { token: TOKEN }, headers: { host, ...headers } });
 
   const port = await start();
-  t.match((await ask(port, 'GET', '/', { headers: { host } })).body, '<title>wishmeter</title>');
+  t.match((await ask(port, 'GET', '/', { headers: { host } })).text, '<title>wishmeter</title>');
   const stray = await ask(port, 'GET', '/', { headers: { host: '203.0.113.7' } });
-  t.match(stray.body, '/openapi.json', 'what comes under no name goes to `serve`');
+  t.match(stray.text, '/openapi.json', 'what comes under no name goes to `serve`');
   const plain = await logIn(port, { 'x-forwarded-proto': 'https' });
   t.equal(plain.status, 200);
   t.notMatch(plain.headers['set-cookie']?.[0], /Secure/, 'a browser does not say how it came');

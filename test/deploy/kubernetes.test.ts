@@ -11,10 +11,10 @@ import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { SETTINGS } from '../../src/config.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
-import { ask } from '../cli/client.js';
 import { MAIN, tempDir, until } from '../cli/wishmeter.js';
 import { KEY } from '../faults/service.js';
 import { startReadable } from '../harness/clickhouse.js';
+import { ask } from '../harness/client.js';
 import { needsNamespaces } from '../harness/needs.js';
 import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 

@@ -6,11 +6,11 @@ import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { ask } from '../cli/client.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { startServes } from '../cli/rolling-restart.js';
 import { KEY } from '../faults/service.js';
 import { makeCertificate } from '../harness/certificates.js';
+import { ask } from '../harness/client.js';
 import { ITEM } from '../harness/shop.js';
 
 const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
@@ -23,9 +23,9 @@ t.test('nginx', needsNginx(), async (t) => {
   const parts = await startServes(t, ports);
   const nginx = await startNginx(t, ports);
   const post = (path: string, body: object, more = {}) =>
-    ask(nginx, 'POST', path, { body: JSON.stringify(body), headers: { ...headers, ...more } });
+    ask(nginx, 'POST', path, { body, headers: { ...headers, ...more } });
   const statusOf = async (method: string, path: string, body?: object) =>
-    (await ask(nginx, method, path, { headers, ...(body ? { body: JSON.stringify(body) } : {}) })).status;
+    (await ask(nginx, method, path, { headers, body })).status;
 
   await t.test('figures and readiness are for this machine', async (t) => {
     for (const path of ['/metrics', '/readyz', '//metrics', '/%6detrics', '/x/../readyz']) {
@@ -33,7 +33,7 @@ t.test('nginx', needsNginx(), async (t) => {
       t.not((await ask(nginx, 'GET', path)).status, 403, path);
     }
     t.equal((await ask(nginx, 'GET', '/healthz', { from: STRANGER })).status, 200);
-    t.match(await ask(nginx, 'GET', '/metrics'), { status: 200, body: /wishmeter_redis_up 1/ });
+    t.match(await ask(nginx, 'GET', '/metrics'), { status: 200, text: /wishmeter_redis_up 1/ });
   });
 
   await t.test('large answers are compressed for who takes that, and no version is told', async (t) => {
@@ -44,7 +44,7 @@ t.test('nginx', needsNginx(), async (t) => {
     t.match(plain, { status: 200, headers: { 'content-encoding': undefined, server: 'nginx' } });
     const small = await list({ 'accept-encoding': 'gzip' });
     t.match(small, { status: 200, headers: { 'content-encoding': 'gzip', vary: /Accept-Encoding/ } });
-    t.ok(small.body.length * 4 < plain.body.length);
+    t.ok(small.text.length * 4 < plain.text.length);
   });
 
   await t.test('while one hangs the other answers what may be repeated, and nothing else is', async (t) => {
@@ -79,7 +79,7 @@ t.test('nginx', needsNginx(), async (t) => {
     const count = async (sessionId: string) =>
       JSON.parse(
         (await ask(nginx, 'GET', `/product/visit?sessionId=${sessionId}&productHandle=red-shoe`, { headers }))
-          .body,
+          .text,
       ).count;
     t.equal(await count('s-3'), 6, 'each under its key once');
     t.ok((await count('s-2')) <= visits.length, 'none twice');

@@ -1,7 +1,8 @@
 // HTTP requests of the fault tests' loads: each answer is counted and judged as it comes.
 
-import { Agent, request } from 'node:http';
+import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Answer, ask } from '../harness/client.js';
 
 export interface CallerSpec {
   /** Of the service, on this machine. */
@@ -9,12 +10,6 @@ export interface CallerSpec {
   /** A secret key. */
   readonly key: string;
   readonly connections: number;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly retryAfter: string | undefined;
-  readonly body: string;
 }
 
 type Method = 'GET' | 'POST';
@@ -50,59 +45,22 @@ export class Caller {
   /** undefined where the connection broke before an answer. */
   async call(method: Method, path: string, body?: object, headers = {}): Promise<Answer | undefined> {
     const began = performance.now();
-    const answer = await this.#exchange(method, path, body, headers);
+    const { port, key } = this.#spec;
+    const all = { 'content-type': 'application/json', 'x-api-key': key, ...headers };
+    const asked = { body, headers: all, agent: this.#agent, signal: AbortSignal.timeout(HANG_MS) };
+    const answer = await ask(port, method, path, asked).catch(() => undefined);
     const ms = performance.now() - began;
     this.longestMs = Math.max(this.longestMs, ms);
-    if (ms > HANG_MS) this.fault(`${method} ${path}: no answer in ${Math.round(ms)} ms`);
+    if (ms >= HANG_MS) this.fault(`${method} ${path}: no answer in ${Math.round(ms)} ms`);
 
     const status = String(answer?.status ?? 'none');
     this.answers[status] = (this.answers[status] ?? 0) + 1;
     if (answer !== undefined && answer.status !== 200 && answer.status !== 503)
-      this.fault(`${method} ${path}: ${answer.status} ${answer.body}`);
-    if (answer?.status === 503 && answer.retryAfter === undefined)
+      this.fault(`${method} ${path}: ${answer.status} ${answer.text}`);
+    if (answer?.status === 503 && answer.headers['retry-after'] === undefined)
       this.fault(`${method} ${path}: 503 without Retry-After`);
     // Clients whose request failed do not come back at once.
     if (status !== '200') await sleep(20);
     return answer;
-  }
-
-  #exchange(
-    method: Method,
-    path: string,
-    body: object | undefined,
-    headers: object,
-  ): Promise<Answer | undefined> {
-    return new Promise((resolve) => {
-      const failed = () => resolve(undefined);
-      const req = request(
-        `http://127.0.0.1:${this.#spec.port}${path}`,
-        {
-          method,
-          agent: this.#agent,
-          timeout: HANG_MS,
-          headers: { 'content-type': 'application/json', 'x-api-key': this.#spec.key, ...headers },
-        },
-        (res) => {
-          let text = '';
-          res
-            .setEncoding('utf8')
-            .on('data', (part: string) => {
-              text += part;
-            })
-            .on('end', () =>
-              resolve({
-                status: res.statusCode as number,
-                retryAfter: res.headers['retry-after'],
-                body: text,
-              }),
-            )
-            .on('error', failed);
-        },
-      );
-      req
-        .on('error', failed)
-        .on('timeout', () => req.destroy())
-        .end(body && JSON.stringify(body));
-    });
   }
 }

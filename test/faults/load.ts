@@ -113,7 +113,7 @@ export class Load {
     const answer = await this.caller.call('POST', `/product/visit${wantsCount ? '?count=true' : ''}`, body);
     if (answer?.status !== 200) return;
     entry.acknowledged++;
-    if (wantsCount) this.#judgeCount(key, answer.body, before + 1, entry.sent);
+    if (wantsCount) this.#judgeCount(key, answer.text, before + 1, entry.sent);
   }
 
   async #read(): Promise<void> {
@@ -124,7 +124,7 @@ export class Load {
       productHandle: body.productHandle,
     });
     const answer = await this.caller.call('GET', `/product/visit?${query}`);
-    if (answer?.status === 200) this.#judgeCount(key, answer.body, least, entry.sent);
+    if (answer?.status === 200) this.#judgeCount(key, answer.text, least, entry.sent);
   }
 
   async #event(): Promise<void> {
@@ -142,7 +142,7 @@ export class Load {
     const removal: Entry = { sent: 1, acknowledged: 0 };
     this.events.set(`r${payload.productId}`, removal);
     const removed = await this.caller.call('POST', '/item/remove', { identity, ...payload });
-    if (removed?.status === 200 && removed.body.includes('"removed":true')) removal.acknowledged++;
+    if (removed?.status === 200 && removed.text.includes('"removed":true')) removal.acknowledged++;
   }
 
   async #visitUntilAcknowledged(): Promise<void> {

@@ -2,7 +2,8 @@
 // who is logged in, signed with the app's secret.
 
 import { createHmac } from 'node:crypto';
-import { type Answer, type Headers, type TestApp, withQuery } from './app.js';
+import { type TestApp, withQuery } from './app.js';
+import type { Answer, Headers } from './client.js';
 import type { Rewrite } from './shop-site.js';
 
 export const SECRET = 'shpss_0123456789abcdef';

@@ -1,14 +1,13 @@
-// `serve` in this process on a free port, and a client that says exactly what it is told to: no header is
-// added, no redirect followed, nothing sent again. Every answer is held against /openapi.json. Everything
-// closes at the end of the test that opened it.
+// `serve` in this process on a free port, and its client: every answer is held against /openapi.json. Everything closes at
+// the end of the test that opened it.
 
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import type { Extra, Timing } from '../../src/app/extra.js';
 import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { EXTRAS } from '../../src/extras/extras.js';
+import { type Answer, ask, type Headers } from './client.js';
 import { Dialer } from './dialer.js';
 import { allKeys, type Dump, dumpRedis, tracesOf } from './dump.js';
 import { Contract } from './openapi.js';
@@ -20,17 +19,6 @@ import { eventsOf, type Ids, type LoggedVisit, loggedVisits, type Row, rowsOf } 
 export const KEY = 'sk_test_0123456789abcdef';
 /** Headers of a trusted server. */
 export const TRUSTED = { authorization: `Bearer ${KEY}` };
-
-export interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  /** The body parsed; throws where it is not JSON. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
-  readonly json: any;
-}
-
-export type Headers = Readonly<Record<string, string | string[]>>;
 
 export interface TestApp {
   readonly port: number;
@@ -123,10 +111,10 @@ export async function startApp(
   };
   // Not where a test closes it: answers may be on their way.
   t.teardown(() => close().finally(() => agent.destroy()));
-  const document = await call(running.port, agent, 'GET', `${config.BASE_PATH}/openapi.json`, undefined);
+  const document = await ask(running.port, 'GET', `${config.BASE_PATH}/openapi.json`, { agent });
   const contract = Contract.of(document.text);
   const send: TestApp['send'] = async (method, path, body, headers) => {
-    const answer = await call(running.port, agent, method, path, body, headers);
+    const answer = await ask(running.port, method, path, { body, headers, agent });
     const fault = contract.fault(method, path, answer);
     if (fault !== undefined) t.fail(fault);
     if (!answer.headers['x-request-id']) t.fail(`${method} ${path}: no X-Request-Id`);
@@ -156,59 +144,6 @@ export async function startApp(
 export function sample(text: string, series: string): number | undefined {
   const line = text.split('\n').find((line) => line.startsWith(`wishmeter_${series} `));
   return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
-}
-
-function call(
-  port: number,
-  agent: Dialer,
-  method: string,
-  path: string,
-  body: unknown,
-  headers: Headers = {},
-): Promise<Answer> {
-  const chunks = Array.isArray(body) && body.every(Buffer.isBuffer) ? (body as Buffer[]) : undefined;
-  const bytes = chunks === undefined && body !== undefined ? toBytes(body) : undefined;
-  return new Promise((resolve, reject) => {
-    const req = httpRequest(
-      {
-        host: '127.0.0.1',
-        port,
-        agent,
-        method,
-        path,
-        headers: {
-          ...(bytes === undefined ? {} : { 'content-length': bytes.length }),
-          ...(chunks === undefined ? {} : { 'transfer-encoding': 'chunked' }),
-          ...headers,
-        },
-      },
-      async (res) => {
-        const parts: Buffer[] = [];
-        try {
-          for await (const part of res) parts.push(part as Buffer);
-        } catch (error) {
-          return reject(error);
-        }
-        const text = Buffer.concat(parts).toString();
-        resolve({
-          status: res.statusCode as number,
-          headers: res.headers,
-          text,
-          get json() {
-            return JSON.parse(text);
-          },
-        });
-      },
-    );
-    req.on('error', reject);
-    for (const chunk of chunks ?? []) req.write(chunk);
-    req.end(bytes);
-  });
-}
-
-function toBytes(body: unknown): Buffer {
-  if (Buffer.isBuffer(body)) return body;
-  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
 /**

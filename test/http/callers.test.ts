@@ -4,16 +4,9 @@
 import { createHmac } from 'node:crypto';
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import {
-  type Answer,
-  type Headers,
-  KEY,
-  startApp,
-  type TestApp,
-  TRUSTED,
-  withQuery,
-} from '../harness/app.js';
+import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, proxied, SECRET, SHOPPERS, signed } from '../harness/app-proxy.js';
+import type { Answer, Headers } from '../harness/client.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { type DocumentedOperation, operationsOf } from '../harness/operations.js';

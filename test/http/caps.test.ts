@@ -2,7 +2,8 @@
 // no two ids are linked for it, no visitor is made known, no fact is kept.
 
 import t, { type Test } from 'tap';
-import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import type { Answer } from '../harness/client.js';
 import { ITEM } from '../harness/shop.js';
 
 const PATH = '/product/visit';

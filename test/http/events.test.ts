@@ -5,8 +5,9 @@
 // source and channel.
 
 import t from 'tap';
-import { type Answer, eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, LOGGED_OUT, postProxied, SHOPPERS } from '../harness/app-proxy.js';
+import type { Answer } from '../harness/client.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';

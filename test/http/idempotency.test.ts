@@ -3,8 +3,9 @@
 
 import t from 'tap';
 import { connectRedis } from '../../src/redis/client.js';
-import { type Answer, eachRedis, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { eachRedis, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
+import type { Answer } from '../harness/client.js';
 import { operationsOf } from '../harness/operations.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 

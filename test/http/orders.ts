@@ -1,7 +1,8 @@
 // What the tests of purchases share: orders, their deliveries, and wishlists with something on them to buy.
 
 import { createHmac } from 'node:crypto';
-import { type Headers, type TestApp, TRUSTED } from '../harness/app.js';
+import { type TestApp, TRUSTED } from '../harness/app.js';
+import type { Headers } from '../harness/client.js';
 import type { Ids, Row } from '../harness/stream.js';
 
 export const PATH = '/webhook/purchase';

@@ -7,8 +7,9 @@ import t from 'tap';
 import type { ServiceError } from '../../src/errors.js';
 import type { Caller } from '../../src/http/access.js';
 import { RateLimit, RateLimits } from '../../src/http/limits.js';
-import { type Answer, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { BROWSER, SECRET, SHOPPERS } from '../harness/app-proxy.js';
+import type { Answer, Headers } from '../harness/client.js';
 import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
 

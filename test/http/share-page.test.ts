@@ -6,8 +6,9 @@ import { chooseLanguage } from '../../src/extras/storefront/share-page/languages
 import { showItems } from '../../src/extras/storefront/share-page/page.js';
 import { escapeHtml, imageAddress } from '../../src/http/html.js';
 import { type Item, parseItem } from '../../src/wishlist/item.js';
-import { type Answer, type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET, signed } from '../harness/app-proxy.js';
+import type { Answer, Headers } from '../harness/client.js';
 import { startTestRedis } from '../harness/redis.js';
 import { storedItem } from '../harness/samples.js';
 import { CONTENT } from './wishlist.js';

@@ -5,16 +5,9 @@
 
 import t, { type Test } from 'tap';
 import { Items } from '../../src/wishlist/items.js';
-import {
-  type Answer,
-  eachRedis,
-  type Headers,
-  startApp,
-  type TestApp,
-  TRUSTED,
-  withQuery,
-} from '../harness/app.js';
+import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, LOGGED_OUT, postProxied, proxied, SECRET, SHOPPERS } from '../harness/app-proxy.js';
+import type { Answer, Headers } from '../harness/client.js';
 import { operationsOf } from '../harness/operations.js';
 import { itemOf } from './wishlist.js';
 

@@ -8,15 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { createKeys } from '../../src/redis/keys.js';
-import {
-  type Answer,
-  type AppSettings,
-  eachRedis,
-  startApp,
-  type TestApp,
-  TRUSTED,
-  withQuery,
-} from '../harness/app.js';
+import { type AppSettings, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import type { Answer } from '../harness/client.js';
 import { operationsOf } from '../harness/operations.js';
 import {
   connectTo,

@@ -9,7 +9,8 @@ import * as receivers from '../../src/extras/receivers/schemas.js';
 import * as orders from '../../src/validation/order-schema.js';
 import * as requests from '../../src/validation/schemas.js';
 import type { GivenItem } from '../../src/wishlist/item-fields.js';
-import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import type { Answer } from '../harness/client.js';
 import { operationsOf } from '../harness/operations.js';
 import { startTestRedis } from '../harness/redis.js';
 

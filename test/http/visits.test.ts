@@ -2,8 +2,9 @@
 // and that robots are not counted.
 
 import t from 'tap';
-import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, proxied, SHOPPERS } from '../harness/app-proxy.js';
+import type { Answer } from '../harness/client.js';
 import { startTestRedis } from '../harness/redis.js';
 import { HANDLE } from '../harness/shop.js';
 

@@ -3,7 +3,8 @@
 import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../../src/redis/keys.js';
-import { type Headers, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
+import { startApp, type TestApp, TRUSTED } from '../../harness/app.js';
+import type { Headers } from '../../harness/client.js';
 import { dumpRedis } from '../../harness/dump.js';
 import { connectTo, startTestRedis } from '../../harness/redis.js';
 import { rowsOf } from '../../harness/stream.js';
