@@ -5,7 +5,6 @@ local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
 local most = retention > 0 and now + retention * 1000 + DAY_MS or -1
-local ends_at = string.format('%d', most) -- Redis itself would format it as floating-point, which is slower
 
 local function is_in_time(ends)
   return ends >= least and ends <= most
@@ -54,12 +53,13 @@ local function retain(guest, written, identity)
   if are_kept(guest, written) then
     return
   end
+  local ends_at = retention > 0 and string.format('%d', most) -- text, because Redis formats numbers as floating-point
   local ending = { identity }
   for _, kind in ipairs(GUEST_KINDS) do
     ending[#ending + 1] = key_of(guest, kind)
   end
   for _, key in ipairs(ending) do
-    if retention > 0 then
+    if ends_at then
       redis.call('PEXPIREAT', key, ends_at)
     else
       redis.call('PERSIST', key)

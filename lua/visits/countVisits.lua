@@ -62,7 +62,7 @@ local function guest_visit(identity, handle, count)
     elseif fields == 1 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
       -- Only a new guest has neither a profile nor other counts.
       if retention > 0 then
-        redis.call('PEXPIREAT', identity, ends_at)
+        redis.call('PEXPIREAT', identity, string.format('%d', most))
       end
       return count
     elseif fields == 1 then
