@@ -33,44 +33,20 @@ const AFTER = [
   'a shared device',
 ] as const;
 const ERASED_BY = ['the customer', 'the session', 'the e-mail address', 'the redact webhook'] as const;
-interface Case {
-  readonly name: string;
-  readonly before: keyof typeof BEFORE;
-  readonly named: (typeof NAMED)[number];
-  readonly after: (typeof AFTER)[number];
-  readonly erasedBy: (typeof ERASED_BY)[number];
-  readonly customerId: string;
-  readonly otherId: string;
-  readonly sessionId: string;
-  readonly email: string;
-  readonly orderId: string;
-}
-const LOGIN_OF_BOTH = AFTER.indexOf('a login of both');
-const CASES: readonly Case[] = Object.keys(BEFORE).flatMap((before, b) =>
+const CASES = (Object.keys(BEFORE) as (keyof typeof BEFORE)[]).flatMap((before, b) =>
   NAMED.flatMap((named, n) =>
-    AFTER.flatMap((after, a) =>
-      ERASED_BY.flatMap((erasedBy, e): Case[] => {
-        const isChosen = (a + b) % NAMED.length === n || a === LOGIN_OF_BOTH;
-        if (!isChosen || (a + b) % ERASED_BY.length !== e) return [];
-        const number = `${b + 1}${n + 1}${a + 1}${e + 1}`;
-        return [
-          {
-            name: `${before}; the order names ${named}; then ${after}; erased by ${erasedBy}`,
-            before: before as keyof typeof BEFORE,
-            named,
-            after,
-            erasedBy,
-            customerId: `71${number}001`,
-            otherId: `71${number}002`,
-            sessionId: `order-${number}-session`,
-            email: `order-${number}@histories.example`,
-            orderId: `71${number}009`,
-          },
-        ];
-      }),
-    ),
+    AFTER.flatMap((after, a) => {
+      if ((a + b) % NAMED.length !== n && after !== 'a login of both') return [];
+      const erasedBy = ERASED_BY[(a + b) % ERASED_BY.length] as (typeof ERASED_BY)[number];
+      const number = `${b}${n}${a}`;
+      const name = `${before}; the order names ${named}; then ${after}; erased by ${erasedBy}`;
+      const ids = { customerId: `71${number}001`, otherId: `71${number}002`, orderId: `71${number}009` };
+      const session = { sessionId: `order-${number}-session`, email: `order-${number}@histories.example` };
+      return [{ name, before, named, after, erasedBy, ...ids, ...session }];
+    }),
   ),
 );
+type Case = (typeof CASES)[number];
 /** Whether the session was one customer's and then another's. */
 function hasMoved({ before, after }: Case): boolean {
   if (after === 'a shared device') return true;
@@ -335,9 +311,8 @@ t.test('what an order states', async (t) => {
         await Promise.all(
           orders.slice(i, i + 100).map(async ({ arrival, bodies, name }) => {
             for (const age of arrival) {
-              const answer = await deliver(app, bodies[age] as object, undefined, {
-                'x-shopify-topic': 'orders/updated',
-              });
+              const topic = { 'x-shopify-topic': 'orders/updated' };
+              const answer = await deliver(app, bodies[age] as object, undefined, topic);
               if (answer.status !== 200) throw new Error(`${name}: ${answer.status} ${answer.text}`);
             }
           }),
@@ -352,21 +327,19 @@ t.test('what an order states', async (t) => {
         const isTest = lines.length === 0 || test === (last === 'test');
         return JSON.stringify([lines, at]) !== JSON.stringify([shownAfter(life), OCCURRED]) || !isTest;
       });
-      t.same(
-        wrong.slice(0, 5).map(({ id, name }) => [name, found.get(id)]),
-        [],
-        `${wrong.length} of ${orders.length} orders ${when}`,
-      );
+      const some = wrong.slice(0, 5).map(({ id, name }) => [name, found.get(id)]);
+      t.same(some, [], `${wrong.length} of ${orders.length} orders ${when}`);
       const expected = orders.reduce((sum, { life }) => {
         const isTest = life.findLast((name) => name !== 'pending') === 'test';
         return sum + (isTest ? 0 : shownAfter(life).reduce((all, [, , , amount]) => all + amount, 0));
       }, 0);
-      for (const view of ['purchases_by_visitor', "(SELECT * FROM steps_by_visitor WHERE step = 'purchase')"])
-        t.same(
-          await ask(`SELECT toFloat64(sum(amount)) AS revenue FROM ${view}`),
-          [{ revenue: expected }],
-          `revenue of ${view} ${when}`,
-        );
+      for (const view of [
+        'purchases_by_visitor',
+        "(SELECT * FROM steps_by_visitor WHERE step = 'purchase')",
+      ]) {
+        const revenue = await ask(`SELECT toFloat64(sum(amount)) AS revenue FROM ${view}`);
+        t.same(revenue, [{ revenue: expected }], `${view} ${when}`);
+      }
     };
     await sendAll();
     await check('as they came');
@@ -416,10 +389,8 @@ t.test('what an order states', async (t) => {
     );
     const taking = PAIRS.filter((life) => life.some((state) => TAKING.includes(state)));
     await until('an event for each item that left', async () => {
-      const [row] = await ask<{ n: number }>(
-        "SELECT toUInt32(count()) AS n FROM events WHERE type = 'autoRemoveAfterPurchase'",
-      );
-      return row?.n === taking.length;
+      const query = "SELECT event_id FROM events WHERE type = 'autoRemoveAfterPurchase'";
+      return (await ask(query)).length === taking.length;
     });
   });
 });

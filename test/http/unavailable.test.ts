@@ -51,10 +51,8 @@ async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
       .post(PATH, { identity: both, productHandle: 'x' }, TRUSTED)
       .then((answer) => expectUnavailable(t, answer, 'link')),
   ]);
-  t.match(await app.get('/readyz'), {
-    status: 503,
-    json: { code: 'unavailable', error: 'Not ready: Redis does not answer.' },
-  });
+  const error = 'Not ready: Redis does not answer.';
+  t.match(await app.get('/readyz'), { status: 503, json: { code: 'unavailable', error } });
   t.equal((await app.get('/healthz')).status, 200, 'the process is up');
 }
 const untilReady = (app: TestApp) =>
@@ -66,9 +64,12 @@ t.test('while Redis is stopped every operation is 503; when it is back, what it 
   const patient = await startApp(t, first);
   const app = await startApp(t, first, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
   for (let i = 0; i < 3; i++) await patient.post(PATH, visitOf('s'));
+  const waiting = () => app.figure('stream_pending_events{stream="0"}');
+  t.equal(await waiting(), 0);
   await first.stop();
 
   await expectAllUnavailable(t, app);
+  t.same([await app.figure('redis_up'), await waiting()], [0, undefined], 'no figure is old');
 
   await startTestRedis(t, { dir });
   await untilReady(app);

@@ -4,8 +4,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
 import t, { type Test } from 'tap';
-import { freePort } from '../../bench/servers/ports.js';
-import { StartupError } from '../../src/errors.js';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/node-markers.js';
@@ -149,12 +147,6 @@ t.test('a deployment', async (t) => {
     });
     await client.hset(keys.meta, 'schema', SCHEMA);
   });
-});
-t.test('a Redis that does not answer is one sentence', async (t) => {
-  const options: StoreOptions = { ...OPTIONS, urls: [`redis://127.0.0.1:${await freePort()}`] };
-  const error = await Store.open(options).catch((error: unknown) => error);
-  t.ok(error instanceof StartupError);
-  t.match(error, { message: /^Redis does not answer: .*\.$/ });
 });
 t.test('a Redis that is frozen for a moment is waited for', async (t) => {
   const redis = await startTestRedis(t);

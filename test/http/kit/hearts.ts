@@ -11,12 +11,11 @@ import {
   type Visitor,
   visit,
 } from '../../harness/storefront.js';
-import { becomes, eventsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
+import { becomes, eventsOf, heartTag, kitTag, press, pressed, SHOE, showKit, whyOff } from './shop.js';
 
 export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
-  const kit = kitTag(service, 'data-product-handle="shoe-1"');
-  const url = shop.show('/kit', `${ROOM}${LISTENER}<body>${heartTag(1)}${heartTag(2)}${kit}`);
+  const url = showKit(fixtures, '/kit', `<body>${heartTag(1)}${heartTag(2)}`, SHOE);
   /** Something before the service answers requests for items itself, until what this gives is called. */
   const answerItself = async ({ context }: Visitor, status: number, body: string) => {
     let isAway = true;
@@ -40,20 +39,10 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await press(page);
     t.equal(await pressed(page), 'true', 'painted before it is answered');
     await becomes(page, 'saved');
-    t.match(await app.shop.items({ sessionId: session }), [
-      {
-        productId: '1',
-        variantId: '11',
-        productHandle: 'shoe-1',
-        productTitle: 'Shoe 1',
-        price: '49.90',
-        currencyCode: 'EUR',
-        source: 'pdp',
-      },
-    ]);
-    t.match(await eventsOf(page, 'change'), [
-      { reason: 'click', items: [{ productId: '1', variantId: '11' }] },
-    ]);
+    const ids = { productId: '1', variantId: '11' };
+    const shown = { productHandle: 'shoe-1', productTitle: 'Shoe 1', price: '49.90', currencyCode: 'EUR' };
+    t.match(await app.shop.items({ sessionId: session }), [{ ...ids, ...shown, source: 'pdp' }]);
+    t.match(await eventsOf(page, 'change'), [{ reason: 'click', items: [ids] }]);
     await page.reload();
     await becomes(page, 'saved');
     t.equal(await pressed(page, 2), 'false');
@@ -82,7 +71,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await page.locator('wishlist-heart[state~="pending"]').first().waitFor();
     await page.goto(shop.show('/elsewhere', 'elsewhere'));
     back();
-    await page.goto(shop.show('/other-kit', `${ROOM}${LISTENER}${heartTag(1)}${kit}`));
+    await page.goto(showKit(fixtures, '/other-kit', heartTag(1), SHOE));
     await becomes(page, 'saved');
     t.same(await itemsOf(await sessionOf(page)), ['1'], 'the queue outlives the page');
     const keys = (await visitor.sent('/item/add'))
@@ -94,12 +83,8 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
 
   await t.test('a page of a proxy in place of an answer empties no list and loses no click', async (t) => {
     const visitor = await visit(t, fixtures, {});
-    const page = await visitor.open(
-      shop.show(
-        '/proxy-page',
-        `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}<wishlist-count></wishlist-count>${kit}`,
-      ),
-    );
+    const body = `${heartTag(1)}${heartTag(2)}<wishlist-count></wishlist-count>`;
+    const page = await visitor.open(showKit(fixtures, '/proxy-page', body, SHOE));
     await becomes(page, '');
     await press(page);
     await becomes(page, 'saved');
@@ -107,9 +92,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await page.evaluate('wishmeter.refresh()');
     t.equal(await pressed(page), 'true');
     await press(page, 2);
-    await page.waitForFunction(
-      "seen.some(([name, detail]) => name === 'error' && detail.code === 'no_answer')",
-    );
+    await page.waitForFunction("seen.some(([, detail]) => detail?.code === 'no_answer')");
     await page.locator('wishlist-heart[product-id="2"][state~="pending"]').waitFor();
     back();
     await becomes(page, 'saved', 2);
@@ -138,9 +121,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     const visitor = await visit(t, fixtures);
     const many = (from: number, to: number) =>
       Array.from({ length: to - from }, (_, i) => heartTag(from + i)).join('');
-    const page = await visitor.open(
-      shop.show('/many', `${ROOM}<main>${many(0, 200)}</main>${kitTag(service)}`),
-    );
+    const page = await visitor.open(showKit(fixtures, '/many', `<main>${many(0, 200)}</main>`));
     await becomes(page, '', 199);
     t.equal((await visitor.sent('/item/check')).length, 1);
     await app.shop.add({ sessionId: await sessionOf(page) }, { productId: '250', variantId: '2501' });
@@ -156,14 +137,9 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
 
   await t.test('before consent nothing is sent or stored; its end empties all', async (t) => {
     const visitor = await visit(t, fixtures);
-    const page = await visitor.open(
-      shop.show(
-        '/consent',
-        `${ROOM}${LISTENER}${heartTag(1)}${kitTag(service, 'data-consent data-product-handle="late"')}`,
-      ),
-    );
-    await becomes(page, 'off');
-    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'consent');
+    const asking = 'data-consent data-product-handle="late"';
+    const page = await visitor.open(showKit(fixtures, '/consent', heartTag(1), asking));
+    t.equal(await whyOff(page), 'consent');
     await press(page);
     t.same(await visitor.sent(service), []);
     t.same(await page.evaluate('Object.keys(localStorage).filter((name) => /session|queue/.test(name))'), []);
@@ -191,20 +167,16 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await page.evaluate('localStorage.wishmeter_session'), undefined);
     await page.reload();
     await becomes(page, 'saved');
-    await page.goto(shop.show('/gpc-off', `${heartTag(1)}${kitTag(service, 'data-gpc="off"')}`));
-    await becomes(page, 'off');
-    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'privacy');
+    await page.goto(showKit(fixtures, '/gpc-off', heartTag(1), 'data-gpc="off"'));
+    t.equal(await whyOff(page), 'privacy');
   });
 
   await t.test('an automated browser has no wishlist, unless the tag has data-test', async (t) => {
     const visitor = await visit(t, fixtures, {});
     await visitor.context.addInitScript("Object.defineProperty(navigator, 'webdriver', { value: true })");
     const page = await visitor.open(url);
-    await becomes(page, 'off');
-    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'robot');
-    await page.goto(
-      shop.show('/test', `${heartTag(1)}${kitTag(service, 'data-test data-product-handle="tested"')}`),
-    );
+    t.equal(await whyOff(page), 'robot');
+    await page.goto(showKit(fixtures, '/test', heartTag(1), 'data-test data-product-handle="tested"'));
     await becomes(page, '');
     t.equal(await page.evaluate("wishmeter.count('tested')"), 1);
     // The service takes no part in it: it goes by the User-Agent.
@@ -231,24 +203,18 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
   await t.test('a strict policy refuses nothing: it needs script-src and connect-src alone', async (t) => {
     const visitor = await visit(t, fixtures);
     const policy = `default-src 'none'; script-src ${service}; connect-src ${service}`;
-    const page = await visitor.open(
-      shop.show('/strict', `${heartTag(1)}${kitTag(service)}`, {
-        'content-security-policy': policy,
-        'cross-origin-embedder-policy': 'require-corp',
-        'cross-origin-opener-policy': 'same-origin',
-      }),
-    );
+    const isolating = {
+      'cross-origin-embedder-policy': 'require-corp',
+      'cross-origin-opener-policy': 'same-origin',
+    };
+    const headers = { 'content-security-policy': policy, ...isolating };
+    const page = await visitor.open(shop.show('/strict', `${heartTag(1)}${kitTag(service)}`, headers));
     t.equal(await page.evaluate('crossOriginIsolated'), true);
     await becomes(page, '');
     await press(page);
     await becomes(page, 'saved');
-    t.equal(
-      await page.evaluate(
-        "getComputedStyle(document.querySelector('wishlist-heart').shadowRoot.querySelector('button')).display",
-      ),
-      'flex',
-      'its styles are there',
-    );
+    const button = "document.querySelector('wishlist-heart').shadowRoot.querySelector('button')";
+    t.equal(await page.evaluate(`getComputedStyle(${button}).display`), 'flex', 'its styles are there');
   });
 
   await t.test('listeners may refuse a click; methods do what the heart does', async (t) => {

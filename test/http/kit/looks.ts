@@ -1,49 +1,40 @@
 // What a shop may set at the kit's elements, how they look, the keyboard alone, and a service or connection that is away.
 
-import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { storefrontPage } from '../../../bench/demo/storefront.js';
 import { type BrowserFixtures, eventually, PUBLISHABLE, sessionOf, visit } from '../../harness/storefront.js';
-import { becomes, eventsOf, faultsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
+import {
+  becomes,
+  eventsOf,
+  faultsOf,
+  fill,
+  heartTag,
+  openKit,
+  press,
+  pressed,
+  rows,
+  showKit,
+  whyOff,
+} from './shop.js';
 
 // The browser's.
 declare function getComputedStyle(element: unknown): { getPropertyValue(name: string): string };
 
 export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
-  const kit = kitTag(service);
-  const rows = (page: Page) => page.locator('wishlist-page [part=row]');
-  const fill = async (page: Page, products: readonly (readonly [id: string, price: string])[]) => {
-    const sessionId = await sessionOf(page);
-    for (const [id, price] of products)
-      await app.shop.add(
-        { sessionId },
-        { productId: id, variantId: `${id}1`, productTitle: `Shoe ${id}`, price, currencyCode: 'EUR' },
-      );
-    await page.reload();
-    return sessionId;
-  };
 
   await t.test('match, sort, max and hide-zero', async (t) => {
-    const page = await (await visit(t, fixtures)).open(
-      shop.show(
-        '/attributes',
-        `${ROOM}${LISTENER}<wishlist-count max="2"></wishlist-count><wishlist-count hide-zero></wishlist-count>
-        <wishlist-heart product-id="1" variant-id="99" handle="shoe-1" name="Other"></wishlist-heart>
-        <wishlist-heart product-id="1" match="product" handle="shoe-1" name="Any"></wishlist-heart>
-        <wishlist-page sort="price"></wishlist-page>${kit}`,
-      ),
-    );
+    const body = `<wishlist-count max="2"></wishlist-count><wishlist-count hide-zero></wishlist-count>
+      <wishlist-heart product-id="1" variant-id="99" handle="shoe-1" name="Other"></wishlist-heart>
+      <wishlist-heart product-id="1" match="product" handle="shoe-1" name="Any"></wishlist-heart>
+      <wishlist-page sort="price"></wishlist-page>`;
+    const page = await openKit(t, fixtures, '/attributes', body);
     const badge = (at: number) => page.locator('wishlist-count [part=badge]').nth(at);
     await eventually(t, () => badge(0).textContent(), '0');
     t.equal(await badge(1).isVisible(), false);
     const width = async () => (await page.locator('wishlist-count').nth(1).boundingBox())?.width;
     const before = await width();
-    const sessionId = await fill(page, [
-      ['1', '49.90'],
-      ['2', '9.90'],
-      ['3', '100.00'],
-    ]);
+    const sessionId = await fill(fixtures, page, [1, 2, 3], ['49.90', '9.90', '100.00']);
     await eventually(t, () => badge(0).textContent(), '2+');
     t.equal(await badge(1).isVisible(), true);
     t.equal(await width(), before, 'it keeps its width');
@@ -71,20 +62,28 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
   });
 
   await t.test('texts in the page’s language, or its own; icon, parts and variables', async (t) => {
-    const page = await (await visit(t, fixtures)).open(
-      shop.show(
-        '/parts',
-        `<html lang="de">${ROOM}<style>
-          wishlist-heart { --wl-size: 60px; --wl-color: rgb(1, 2, 3); --wl-gap: 5px; --wl-radius: 7px }
-          ::part(button) { letter-spacing: 1px } ::part(icon) { letter-spacing: 2px } ::part(label) { letter-spacing: 3px }
-          ::part(badge) { letter-spacing: 4px } ::part(row) { letter-spacing: 5px } ::part(title) { letter-spacing: 6px }
-          ::part(price) { letter-spacing: 7px } ::part(remove) { letter-spacing: 8px } ::part(cart) { letter-spacing: 9px }
-          ::part(share) { letter-spacing: 10px } ::part(toast) { letter-spacing: 11px }
-        </style>${heartTag(1)}
-        <wishlist-heart product-id="4" name="Four" text-label="Merke # vor"><b slot="icon">*</b>Merken</wishlist-heart>
-        <wishlist-count></wishlist-count><wishlist-page cart="shopify"></wishlist-page>${kit}`,
-      ),
-    );
+    const names = [
+      'button',
+      'icon',
+      'label',
+      'badge',
+      'row',
+      'title',
+      'price',
+      'remove',
+      'cart',
+      'share',
+      'toast',
+    ];
+    /** A part's own letter spacing. */
+    const spacing = (part: string) => `${1 + names.indexOf(part)}px`;
+    const styles = names.map((part) => `::part(${part}) { letter-spacing: ${spacing(part)} }`);
+    const body = `<style>${styles.join('')}
+        wishlist-heart { --wl-size: 60px; --wl-color: rgb(1, 2, 3); --wl-gap: 5px; --wl-radius: 7px }
+      </style>${heartTag(1)}
+      <wishlist-heart product-id="4" name="Four" text-label="Merke # vor"><b slot="icon">*</b>Merken</wishlist-heart>
+      <wishlist-count></wishlist-count><wishlist-page cart="shopify"></wishlist-page>`;
+    const page = await openKit(t, fixtures, '/parts', body);
     const style = (selector: string, property: string) =>
       page
         .locator(selector)
@@ -104,15 +103,12 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     t.equal(await page.getByText('Merken').isVisible(), true);
     t.equal(await page.locator('wishlist-heart svg').nth(1).isVisible(), false, 'the slot has another icon');
     await becomes(page, '');
-    t.same(
-      await page.evaluate(`(() => {
-        const heart = document.querySelector('wishlist-heart').shadowRoot.querySelector('button');
-        heart.click();
-        return heart.getAttribute('aria-pressed');
-      })()`),
-      'true',
-      'painted before the click’s own task has ended, so in its frame',
-    );
+    const painted = await page.evaluate(`(() => {
+      const heart = document.querySelector('wishlist-heart').shadowRoot.querySelector('button');
+      heart.click();
+      return heart.getAttribute('aria-pressed');
+    })()`);
+    t.equal(painted, 'true', 'before the click’s own task has ended, so in its frame');
     await becomes(page, 'saved');
     await rows(page).first().waitFor();
     t.equal(await style('wishlist-heart', 'height'), '60px');
@@ -120,21 +116,13 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     t.equal(await style('wishlist-heart [part=button]', 'gap'), '5px');
     await eventually(t, () => style('wishlist-heart svg', 'fill'), 'rgb(1, 2, 3)');
     await page.getByRole('button', { name: 'Remove: Shoe 1' }).click();
-    const check = async (...parts: [part: string, spacing: number][]) => {
-      for (const [part, spacing] of parts)
-        t.equal(await style(`[part=${part}]`, 'letter-spacing'), `${spacing}px`, `::part(${part})`);
+    const check = async (...parts: string[]) => {
+      for (const part of parts)
+        t.equal(await style(`[part=${part}]`, 'letter-spacing'), spacing(part), `::part(${part})`);
     };
-    await check(
-      ['button', 1],
-      ['icon', 2],
-      ['label', 3],
-      ['badge', 4],
-      ['title', 6],
-      ['share', 10],
-      ['toast', 11],
-    );
+    await check('button', 'icon', 'label', 'badge', 'title', 'share', 'toast');
     await page.getByRole('button', { name: 'Undo' }).click();
-    await check(['row', 5], ['price', 7], ['remove', 8], ['cart', 9]);
+    await check('row', 'price', 'remove', 'cart');
   });
 
   await t.test('the demo’s shop, light at 390 px, dark at 1,440 px: axe finds nothing', async (t) => {
@@ -161,15 +149,10 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     await check();
     await page.goto(list);
     await rows(page).nth(2).waitFor();
-    await page
-      .getByRole('button', { name: /Remove/ })
-      .first()
-      .click();
+    const clickFirst = (name: RegExp) => page.getByRole('button', { name }).first().click();
+    await clickFirst(/Remove/);
     await check();
-    await page
-      .getByRole('button', { name: /Add to cart/ })
-      .first()
-      .click();
+    await clickFirst(/Add to cart/);
     await eventually(t, () => rows(page).count(), 1);
   });
 
@@ -178,25 +161,19 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     let isAway = true;
     await visitor.context.route(/\/(item|product)\//, (route) => (isAway ? route.abort() : route.continue()));
     await visitor.context.clock.install();
-    const page = await visitor.open(
-      shop.show('/away', `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}${kit}`),
-    );
-    await becomes(page, 'off');
-    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'blocked');
+    const page = await visitor.open(showKit(fixtures, '/away', heartTag(1) + heartTag(2)));
+    t.equal(await whyOff(page), 'blocked');
     await press(page);
     t.equal(await pressed(page), 'true');
     await page.clock.runFor(30_000);
     t.equal(await pressed(page), 'true');
     t.match((await eventsOf(page, 'error')).at(-1), { code: 'no_answer', willRetry: true });
     isAway = false;
-    await eventually(
-      t,
-      async () => {
-        await page.clock.runFor(10_000);
-        return (await page.locator('wishlist-heart').first().getAttribute('state')) === 'saved';
-      },
-      true,
-    );
+    const stateLater = async () => {
+      await page.clock.runFor(10_000);
+      return page.locator('wishlist-heart').first().getAttribute('state');
+    };
+    await eventually(t, stateLater, 'saved');
     await visitor.context.setOffline(true);
     await page.locator('wishlist-heart[why=offline]').first().waitFor();
     // No timer ends from now on: only the browser's event sends the click again.

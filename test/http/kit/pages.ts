@@ -8,39 +8,35 @@ import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { KEY } from '../../harness/app.js';
 import { type BrowserFixtures, countOf, eventually, sessionOf, visit } from '../../harness/storefront.js';
-import { becomes, eventsOf, faultsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
+import {
+  becomes,
+  eventsOf,
+  faultsOf,
+  fill,
+  heartTag,
+  kitTag,
+  LISTENER,
+  openKit,
+  press,
+  pressed,
+  ROOM,
+  rows,
+  SHOE,
+  showKit,
+} from './shop.js';
 
 export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
   const html = (more = '') =>
     `<html lang="en"><body><main><h1>Wishlist</h1>${ROOM}${LISTENER}${heartTag(9)}<wishlist-count max="99"></wishlist-count><wishlist-page ${more}></wishlist-page></main>${kitTag(service)}`;
   const url = shop.show('/list', html('cart="shopify" page-size="2"'));
-  const rows = (page: Page) => page.locator('wishlist-page [part=row]');
   const count = (page: Page) => page.locator('wishlist-count [part=badge]').textContent();
-  const fill = async (page: Page, ids: number[]) => {
-    const sessionId = await sessionOf(page);
-    for (const id of ids)
-      await app.shop.add(
-        { sessionId },
-        {
-          productId: String(id),
-          variantId: `${id}1`,
-          productTitle: `Shoe ${id}`,
-          productHandle: `shoe-${id}`,
-          currencyCode: 'EUR',
-        },
-      );
-    await page.evaluate('wishmeter.refresh()');
-    await page.reload();
-    await rows(page).first().waitFor();
-    return sessionId;
-  };
 
   await t.test('the list, more of it, a removal with focus and undo, and the count', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
     await page.getByText('Your wishlist is empty').waitFor();
     await eventually(t, () => count(page), '0');
-    const sessionId = await fill(page, [1, 2, 3]);
+    const sessionId = await fill(fixtures, page, [1, 2, 3]);
     t.equal(await rows(page).count(), 2);
     await eventually(t, () => count(page), '3');
     t.match(await rows(page).first().textContent(), /Shoe 3.*€79\.90/);
@@ -76,11 +72,8 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     const page = await visitor.open(url);
     await eventually(t, async () => isAsked, true);
     await press(page, 9);
-    await eventually(
-      t,
-      async () => (await visitor.sent('/item/add')).some(({ status }) => status === 200),
-      true,
-    );
+    const added = async () => (await visitor.sent('/item/add')).some(({ status }) => status === 200);
+    await eventually(t, added, true);
     release();
     await rows(page).filter({ hasText: 'Shoe 9' }).waitFor();
     await becomes(page, 'saved', 9);
@@ -88,7 +81,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
 
   await t.test('into the cart: it leaves only once the cart has it', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
-    const sessionId = await fill(page, [1]);
+    const sessionId = await fill(fixtures, page, [1]);
     await page.getByRole('button', { name: 'Add to cart: Shoe 1' }).click();
     await page.getByText('Something went wrong').first().waitFor();
     t.equal(await rows(page).count(), 1, 'the cart has refused it');
@@ -102,7 +95,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
   await t.test('a link is shared; a friend sees the list and saves it', async (t) => {
     const visitor = await visit(t, fixtures);
     const page = await visitor.open(url);
-    const sessionId = await fill(page, [1, 2]);
+    const sessionId = await fill(fixtures, page, [1, 2]);
     await page.evaluate(
       "Object.defineProperty(navigator, 'share', { value: async ({ url }) => { window.shared = url } })",
     );
@@ -145,27 +138,17 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
   });
 
   await t.test('prices and stock of today come from the shop', async (t) => {
-    const page = await (await visit(t, fixtures)).open(
-      shop.show(
-        '/today',
-        `<script>window.wishmeterOptions = { products: async (items) =>
-          items.map(({ productId, variantId }) => ({ productId, variantId, price: '49.00', available: false })) };</script>${html()}`,
-      ),
-    );
-    await fill(page, [1]);
-    await eventually(
-      t,
-      async () => /€49\.00.*€79\.90.*Sold out/.test((await rows(page).first().textContent()) ?? ''),
-      true,
-    );
+    const today = `<script>window.wishmeterOptions = { products: async (items) =>
+      items.map(({ productId, variantId }) => ({ productId, variantId, price: '49.00', available: false })) };</script>`;
+    const page = await (await visit(t, fixtures)).open(shop.show('/today', today + html()));
+    await fill(fixtures, page, [1]);
+    await rows(page)
+      .filter({ hasText: /€49\.00.*€79\.90.*Sold out/ })
+      .waitFor();
   });
 
   await t.test('Smart Save offers at the third visit, and a no begins anew on every device', async (t) => {
-    const smart = shop.show(
-      '/smart',
-      `${ROOM}${heartTag(1, 'smart-save="3"')}${kitTag(service, 'data-product-handle="shoe-1"')}`,
-    );
-    const page = await (await visit(t, fixtures)).open(smart);
+    const page = await openKit(t, fixtures, '/smart', heartTag(1, 'smart-save="3"'), SHOE);
     for (const visits of [1, 2]) {
       t.equal(await page.evaluate("wishmeter.count('shoe-1')"), visits);
       await page.reload();
@@ -186,11 +169,8 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
   });
 
   await t.test('Smart Save may save by itself, with an undo', async (t) => {
-    const auto = shop.show(
-      '/auto',
-      `${ROOM}${LISTENER}${heartTag(1, 'smart-save="1" smart-save-auto')}${kitTag(service, 'data-product-handle="shoe-1"')}`,
-    );
-    const page = await (await visit(t, fixtures)).open(auto);
+    const heart = heartTag(1, 'smart-save="1" smart-save-auto');
+    const page = await openKit(t, fixtures, '/auto', heart, SHOE);
     await becomes(page, 'saved');
     t.match(await eventsOf(page, 'change'), [{ reason: 'smart-save' }]);
     const sessionId = await sessionOf(page);
@@ -200,20 +180,15 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
   });
 
   const customers = await startBackend(t, service);
-  shop.forward(
-    '/wishlist/',
-    customers,
-    (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
-  );
+  shop.forward('/wishlist/', customers, (url, customerId) => url.replace('/wishlist', `/${customerId}`));
 
   await t.test('a login brings the guest’s list and an old tab’s click; a logout nothing', async (t) => {
-    const member = shop.show(
-      '/member',
-      (
-        customerId,
-      ) => `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}${heartTag(3)}<wishlist-count></wishlist-count>
-      ${kitTag(service, `data-backend="/wishlist" data-customer="${customerId && `c${customerId}`}"`)}`,
-    );
+    const body = `${[1, 2, 3].map((id) => heartTag(id)).join('')}<wishlist-count></wishlist-count>`;
+    const member = shop.show('/member', (customerId) => {
+      const customer = customerId && `c${customerId}`;
+      const kit = kitTag(service, `data-backend="/wishlist" data-customer="${customer}"`);
+      return `${ROOM}${LISTENER}${body}${kit}`;
+    });
     const visitor = await visit(t, fixtures);
     const old = await visitor.open(member);
     await becomes(old, '');
@@ -253,11 +228,11 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
   });
 
-  const silent = kitTag(service, 'data-backend="/wishlist" data-customer=""');
+  const silent = 'data-backend="/wishlist" data-customer=""';
   for (const isLoggedIn of [true, false])
     await t.test(`a click after a ${isLoggedIn ? 'login' : 'logout'} that no page has told of`, async (t) => {
       const visitor = await visit(t, fixtures);
-      const page = await visitor.open(shop.show('/stale', `${ROOM}${heartTag(1)}${silent}`));
+      const page = await visitor.open(showKit(fixtures, '/stale', heartTag(1), silent));
       await becomes(page, '');
       const [sessionId, customerId] = [await sessionOf(page), isLoggedIn ? '8' : '9'];
       if (isLoggedIn) await visitor.login(customerId);

@@ -2,7 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
-import { PUBLISHABLE } from '../../harness/storefront.js';
+import type { Test } from 'tap';
+import { type BrowserFixtures, PUBLISHABLE, sessionOf, visit } from '../../harness/storefront.js';
 
 /** The kit's tag. @param more other attributes */
 export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
@@ -11,6 +12,9 @@ export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
 /** What a shop has in its style sheet: a heart's room, before the script is there. */
 export const ROOM =
   '<style>wishlist-heart{display:inline-block;min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}</style>';
+
+/** Attributes of the kit's tag on the page of heart 1's product. */
+export const SHOE = 'data-product-handle="shoe-1"';
 
 /** A heart of a product. @param more other attributes */
 export const heartTag = (id: number | string, more = ''): string =>
@@ -39,6 +43,41 @@ export const LISTENER = `<script>window.seen = [];
 export const eventsOf = (page: Page, name: string) =>
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   page.evaluate<any[]>(`seen.filter(([name]) => name === '${name}').map(([, detail]) => detail)`);
+
+/** Puts a page with the kit on a path; its URL. @param more other attributes of the kit's tag */
+export const showKit = ({ shop, service }: BrowserFixtures, path: string, body: string, more = '') =>
+  shop.show(path, `${ROOM}${LISTENER}${body}${kitTag(service, more)}`);
+
+/** Such a page, opened by a new visitor. */
+export const openKit = async (t: Test, fixtures: BrowserFixtures, ...page: [string, string, string?]) =>
+  (await visit(t, fixtures)).open(showKit(fixtures, ...page));
+
+/** Waits until hearts are off, and answers why. */
+export async function whyOff(page: Page): Promise<string | null> {
+  await becomes(page, 'off');
+  return page.locator('wishlist-heart').first().getAttribute('why');
+}
+
+export const rows = (page: Page) => page.locator('wishlist-page [part=row]');
+
+/** Saves products for the visitor of a page, which is loaded again. @returns the session */
+export async function fill(
+  { app }: BrowserFixtures,
+  page: Page,
+  ids: readonly number[],
+  prices: readonly string[] = [],
+) {
+  const sessionId = await sessionOf(page);
+  for (const [i, id] of ids.entries()) {
+    const product = { productId: `${id}`, variantId: `${id}1`, productHandle: `shoe-${id}` };
+    const shown = { productTitle: `Shoe ${id}`, price: prices[i] ?? '79.90', currencyCode: 'EUR' };
+    await app.shop.add({ sessionId }, { ...product, ...shown });
+  }
+  await page.evaluate('wishmeter.refresh()');
+  await page.reload();
+  await rows(page).first().waitFor();
+  return sessionId;
+}
 
 const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
 
