@@ -7,19 +7,23 @@ import { type Fixtures, RANGE, TOKEN } from './fixtures.js';
 /** A page whose panels are all there. */
 export const DRAWN = 'main:not([hidden]):not(:has([data-panel]:not([aria-busy="false"])))';
 /** A browser on a busy machine takes its time. */
-export const WAIT_LIMIT = { timeout: 45_000 };
+const WAIT_LIMIT_MS = 45_000;
 
 export interface PageFixtures extends Fixtures {
   readonly browser: Browser;
 }
 
-/** A page that is not opened yet. @param url of the dashboard */
+/** A page that is not opened yet, and the errors that it sees. @param url of the dashboard */
 export async function newPage(t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
+  context.setDefaultTimeout(WAIT_LIMIT_MS);
   t.teardown(() => context.close());
-  const page: Page = await context.newPage();
+  const page = await context.newPage();
+  const said: string[] = [];
+  page.on('console', (message) => message.type() === 'error' && said.push(message.text()));
+  page.on('pageerror', (error) => said.push(error.message));
   const open = (query = RANGE) => page.goto(`${url}/?${query}#token=${TOKEN}`);
-  return { page, open };
+  return { page, open, said };
 }
 
 /** Opens the dashboard with the token. */
@@ -30,16 +34,13 @@ export async function openDrawn(
   options: BrowserContextOptions = {},
   query?: string,
 ) {
-  const { page, open } = await newPage(t, browser, url, options);
+  const { page, open, said } = await newPage(t, browser, url, options);
   const foreign: string[] = [];
-  const said: string[] = [];
   page.on('request', (request) => {
     if (!request.url().startsWith(url) && !request.url().startsWith('data:')) foreign.push(request.url());
   });
-  page.on('console', (message) => message.type() === 'error' && said.push(message.text()));
-  page.on('pageerror', (error) => said.push(error.message));
   await open(query);
-  await page.waitForSelector(DRAWN, WAIT_LIMIT);
+  await page.waitForSelector(DRAWN);
   return { page, foreign, said };
 }
 

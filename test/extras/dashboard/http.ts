@@ -30,10 +30,8 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
   }
 
   t.test('the page and its files are open, and load nothing from elsewhere', async (t) => {
-    const scripts = ['overview', 'frame', 'address', 'panels', 'shared', 'uplot'].map(
-      (name) => `/${name}.js`,
-    );
-    for (const path of ['/', ...scripts, '/dashboard.css', '/uplot.css']) {
+    const scripts = ['overview', 'frame', 'address', 'panels', 'shared', 'uplot'];
+    for (const path of ['/', ...scripts.map((name) => `/${name}.js`), '/dashboard.css', '/uplot.css']) {
       const answer = await fetch(url + path);
       t.equal(answer.status, 200, path);
       t.match(answer.headers.get('content-security-policy'), /^default-src 'none'; script-src 'self';/);
@@ -48,10 +46,8 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
   t.test('its days are those of SHOP_TIMEZONE, also of what no view has by day', async (t) => {
     const { url, session } = await openDashboard(t, reader, { timeZone: async () => 'Asia/Tokyo' });
     const headers = { cookie: await session() };
-    t.match(
-      await (await fetch(url)).text(),
-      /<html [^>]*data-time-zone="Asia\/Tokyo".*Days are those of Asia\/Tokyo/s,
-    );
+    const page = await (await fetch(url)).text();
+    t.match(page, /<html [^>]*data-time-zone="Asia\/Tokyo".*Days are those of Asia\/Tokyo/s);
     for (const { name } of PANELS) {
       const answer = await fetch(`${url}/panels/${name}?${RANGE}`, { headers });
       t.equal(answer.status, 200, name);
@@ -142,11 +138,8 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
       t.equal((await logIn(TOKEN, headers)).status, 403, JSON.stringify(headers));
     }
     t.ok(await isIn(cookie));
-    for (const headers of [
-      { 'sec-fetch-site': 'same-origin', origin: 'https://behind-a-proxy.example' },
-      { origin: url },
-      { origin: url.replace('http:', 'https:') },
-    ] as Record<string, string>[]) {
+    const proxied = { 'sec-fetch-site': 'same-origin', origin: 'https://behind-a-proxy.example' };
+    for (const headers of [proxied, { origin: url }, { origin: url.replace('http:', 'https:') }]) {
       const own = cookieOf((await logIn(TOKEN, headers)).headers.get('set-cookie'));
       t.ok(await isIn(own), JSON.stringify(headers));
       t.equal((await logOut({ ...headers, cookie: own })).status, 200);
@@ -183,12 +176,9 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
       return { status: answer.status, body };
     };
     t.equal((await ask(`/panels/system?${RANGE}`)).status, 404);
-    t.equal((await ask('/panels/days')).status, 400);
-    t.equal((await ask(`/panels/days?from=${MONTH.to}&to=${MONTH.from}`)).status, 400);
-    t.equal(
-      (await ask(`/panels/days?from=${MONTH.from}&to=${encodeURIComponent("2025-04-01' OR 1=1")}`)).status,
-      400,
-    );
+    const injected = `from=${MONTH.from}&to=${encodeURIComponent("2025-04-01' OR 1=1")}`;
+    for (const query of ['', `from=${MONTH.to}&to=${MONTH.from}`, injected])
+      t.equal((await ask(`/panels/days?${query}`)).status, 400, query);
     const plain = await ask(`/panels/days?${RANGE}`);
     const more = await ask(`/panels/days?${RANGE}&query=SELECT+1&sql=SELECT+1`);
     t.equal(more.body.sql, plain.body.sql);
@@ -203,10 +193,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.match(answer.headers.get('content-disposition'), `wishmeter-devices-${MONTH.from}-${MONTH.to}.csv`);
     const bytes = Buffer.from(await answer.arrayBuffer());
     t.equal(bytes.subarray(0, 3).toString('hex'), 'efbbbf', 'a byte order mark');
-    t.match(
-      bytes.subarray(3).toString(),
-      /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/,
-    );
+    t.match(bytes.subarray(3).toString(), /^device,visits\r\n((phone|desktop),\d+\r\n){2}$/);
   });
 
   t.test('a panel that is compared has the rows of the time before, too, and its CSV has not', async (t) => {
@@ -225,7 +212,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
   t.test('the most wished are the rows of wish_rate with those of momentum, whatever the time', async (t) => {
     const products = PANELS.find(({ name }) => name === 'products');
     const rows = async (query: string) =>
-      await (await client.query({ query, format: 'JSONCompactEachRow' })).json();
+      (await client.query({ query, format: 'JSONCompactEachRow' })).json();
     for (const [from, to] of [
       [dateOf(1), dateOf(21)],
       [dateOf(9), MONTH.to],
@@ -301,27 +288,14 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
   });
 
   t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
-    t.equal(
-      csvOf(
-        ['a', 'b'],
-        [
-          ['plain', 1],
-          ['with "quotes", commas\nand lines', null],
-          [{ EUR: 1 }, -5],
-          ['=cmd()', '@x'],
-          ['+1', '-1'],
-        ],
-      ),
-      [
-        'a,b',
-        'plain,1',
-        '"with ""quotes"", commas\nand lines",',
-        '"{""EUR"":1}",-5',
-        "'=cmd(),'@x",
-        "'+1,'-1",
-        '',
-      ].join('\r\n'),
-    );
+    const csvs: readonly (readonly [cells: unknown[], line: string])[] = [
+      [['plain', 1], 'plain,1'],
+      [['with "quotes", commas\nand lines', null], '"with ""quotes"", commas\nand lines",'],
+      [[{ EUR: 1 }, -5], '"{""EUR"":1}",-5'],
+      [['=cmd()', '@x'], "'=cmd(),'@x"],
+      [['+1', '-1'], "'+1,'-1"],
+    ];
+    for (const [cells, line] of csvs) t.equal(csvOf(['a', 'b'], [cells]), `a,b\r\n${line}\r\n`);
     t.end();
   });
 }

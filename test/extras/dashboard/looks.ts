@@ -4,8 +4,8 @@
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { dateOf } from '../../clickhouse/small-world.js';
-import { cells, openDrawn, type PageFixtures, WAIT_LIMIT } from './browser.js';
-import { type Fixtures, MONTH } from './fixtures.js';
+import { cells, openDrawn, type PageFixtures } from './browser.js';
+import { type Fixtures, MONTH, RANGE } from './fixtures.js';
 
 const PHONE = { viewport: { width: 390, height: 844 }, colorScheme: 'dark' } as const;
 const DESK = { viewport: { width: 1_440, height: 900 } };
@@ -49,10 +49,8 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
   const phone = (await openDrawn(t, browser, url, PHONE)).page;
   const desk = (await openDrawn(t, browser, url, DESK)).page;
 
-  for (const [name, page, where] of [
-    ['on a phone', phone, PHONE],
-    ['at a desk', desk, DESK],
-  ] as const)
+  const places = { 'on a phone': [phone, PHONE], 'at a desk': [desk, DESK] } as const;
+  for (const [name, [page, where]] of Object.entries(places))
     await t.test(`${name} no text leaves its tile or panel`, async (t) => {
       t.same(await leavingOf(page, '.tile'), []);
       t.same(await leavingOf(page, '.panel'), []);
@@ -63,21 +61,15 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
       t.equal(new Set(tops).size, 1, 'the range is one row');
       const text = (await page.locator('body').textContent()) ?? '';
       t.notMatch(text, /\d{1,2}\/\d{1,2}\/\d{2,4}/, 'days are written in one way');
-      t.same(
-        await page.locator('#range input[name]').evaluateAll((inputs) => inputs.map(({ type }) => type)),
-        ['text', 'text'],
-      );
+      t.equal(await page.locator('#range input[name]:not([type])').count(), 2);
     });
 
   await t.test('a long table shows its first ten rows whole, and all of them when asked to', async (t) => {
     const page = desk;
     t.equal((await cells(page, 'products', 1)).length, 10);
     const scroll = page.locator('[data-panel="products"] .scroll');
-    t.equal(
-      await scroll.evaluate((element) => element.scrollHeight - element.clientHeight),
-      0,
-      'no row is cut',
-    );
+    const cut = await scroll.evaluate((element) => element.scrollHeight - element.clientHeight);
+    t.equal(cut, 0, 'no row is cut');
     await page.locator('[data-panel="products"] .more', { hasText: 'Show all 18' }).click();
     t.equal((await cells(page, 'products', 1)).length, 18);
   });
@@ -91,10 +83,8 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
 
   await t.test('revenue of several currencies, and of none, says which is which', async (t) => {
     const page = desk;
-    t.equal(
-      await page.locator('[data-figure="revenue"] .name').textContent(),
-      'Revenue in JPY (also 3 others)',
-    );
+    const name = await page.locator('[data-figure="revenue"] .name').textContent();
+    t.equal(name, 'Revenue in JPY (also 3 others)');
     t.match(await page.locator('[data-figure="revenue"] .value').textContent(), /^¥[\d,]+$/);
     t.same((await cells(page, 'revenue', 1)).toSorted(), ['EUR', 'JPY', 'KWD', 'No currency']);
     const row = page.locator('[data-panel="revenue"] tr', { hasText: 'No currency' });
@@ -115,7 +105,7 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
     t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
     await page.locator('#to-last-days').click();
     const notice = page.locator('#no-figures');
-    await notice.waitFor(WAIT_LIMIT);
+    await notice.waitFor();
     const tag =
       '<script defer src="http://127.0.0.1:9123/api/beacon.js" data-product-handle="red-shoe"></script>';
     t.match(await notice.textContent(), tag, 'with the real address');
@@ -128,19 +118,24 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
 }
 
 export async function shares(t: Test, { url, client, session }: Fixtures): Promise<void> {
+  const headers = { cookie: await session() };
   async function rowsOf(panel: string): Promise<unknown[][]> {
-    const answer = await fetch(`${url}/panels/${panel}?from=${MONTH.from}&to=${MONTH.to}&handle=shoe`, {
-      headers: { cookie: await session() },
-    });
+    const answer = await fetch(`${url}/panels/${panel}?${RANGE}&handle=shoe`, { headers });
     return ((await answer.json()) as { rows: unknown[][] }).rows;
   }
   async function total(panel: string): Promise<number> {
     return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
   }
   t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
+    const sent = {
+      devices: WORDS,
+      product_devices: WORDS,
+      sources: 1_000,
+      product_sources: 1_000,
+      channels: 1_000,
+    };
     const before = new Map<string, number>();
-    for (const panel of ['devices', 'product_devices', 'sources', 'product_sources', 'channels'])
-      before.set(panel, await total(panel));
+    for (const panel of Object.keys(sent)) before.set(panel, await total(panel));
     await client.command({
       query: `INSERT INTO visits_stored (occurred_at, stream, entry, line, profile_id, product_handle, device)
       SELECT toDateTime64('${MONTH.from} 12:00:00', 3, 'UTC'), 7, number, 0, toString(number % 10), 'shoe', concat('device', number)
@@ -153,21 +148,15 @@ export async function shares(t: Test, { url, client, session }: Fixtures): Promi
         concat('source', number), concat('channel', number)
       FROM numbers(2000)`,
     });
-    for (const [panel, sent] of [
-      ['devices', WORDS],
-      ['product_devices', WORDS],
-      ['sources', 1_000],
-      ['product_sources', 1_000],
-      ['channels', 1_000],
-    ] as const) {
+    for (const [panel, count] of Object.entries(sent)) {
       const rows = await rowsOf(panel);
       t.equal(rows.length, 20, panel);
-      t.same(
-        rows.map(([word]) => word === null),
-        [...new Array(19).fill(false), true],
+      t.equal(
+        rows.findIndex(([word]) => word === null),
+        19,
         panel,
       );
-      t.equal(await total(panel), (before.get(panel) as number) + sent, `${panel}: nothing is lost`);
+      t.equal(await total(panel), (before.get(panel) as number) + count, `${panel}: nothing is lost`);
     }
   });
 }

@@ -3,7 +3,7 @@
 import type { Test } from 'tap';
 import { dateOf } from '../../clickhouse/small-world.js';
 import { select } from '../../harness/clickhouse.js';
-import { cells, DRAWN, newPage, openDrawn, type PageFixtures, show, tile, WAIT_LIMIT } from './browser.js';
+import { cells, DRAWN, newPage, openDrawn, type PageFixtures, show, tile } from './browser.js';
 import { MONTH, RANGE, TOKEN } from './fixtures.js';
 
 export async function overview(t: Test, { url, client, browser }: PageFixtures): Promise<void> {
@@ -39,7 +39,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     const { page, open } = await newPage(t, browser, url);
     await page.clock.setFixedTime(new Date(`${to}T18:00:00Z`));
     await open(`from=${from}&to=${to}`);
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.waitForSelector(DRAWN);
     const visits = async (first: number, last: number) => {
       const days = `toDate(occurred_at) BETWEEN '${dateOf(first)}' AND '${dateOf(last)}'`;
       return Number((await ask<{ n: string }>(`SELECT count() AS n FROM visits WHERE ${days}`))[0]?.n);
@@ -47,17 +47,16 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.equal(await tile(page, 'visits'), String(await visits(4, 6)), 'what is shown has today');
     const rate = (await visits(4, 5)) / (await visits(2, 3)) - 1;
     t.not(rate, (await visits(4, 6)) / (await visits(1, 3)) - 1);
-    t.match(
-      await page.locator('[data-figure="visits"] .up, [data-figure="visits"] .down').textContent(),
-      `${(Math.abs(rate) * 100).toFixed(1)}%`,
-    );
+    const change = page.locator('[data-figure="visits"] .up, [data-figure="visits"] .down');
+    t.match(await change.textContent(), `${(Math.abs(rate) * 100).toFixed(1)}%`);
+    const compared = `${from} to ${dateOf(5)} is compared with ${dateOf(2)} to ${dateOf(3)}`;
     t.equal(
       await page.locator('#compared').textContent(),
-      `${from} to ${to}; today is not over: ${from} to ${dateOf(5)} is compared with ${dateOf(2)} to ${dateOf(3)}`,
+      `${from} to ${to}; today is not over: ${compared}`,
     );
     t.match(await page.locator('#chart .legend').textContent(), 'Today, so far');
     await page.goto(`${url}/?from=${to}&to=${to}`);
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.waitForSelector(DRAWN);
     t.match(await page.locator('[data-figure="visits"]').textContent(), 'today, so far');
   });
 
@@ -74,7 +73,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
       await route.continue();
     });
     await open();
-    await page.waitForSelector('[data-panel="days"][aria-busy="false"]', WAIT_LIMIT);
+    await page.waitForSelector('[data-panel="days"][aria-busy="false"]');
     const panels = await page
       .locator('[data-panel]')
       .evaluateAll((all) => all.map((one) => one.dataset.panel));
@@ -82,7 +81,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.equal(await tile(page, 'visits'), '16', 'while the last one has not come');
     t.equal(await page.locator('[data-panel="stock"]').getAttribute('aria-busy'), 'true');
     release();
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.waitForSelector(DRAWN);
     t.same(inOrder(), panels, 'from the top to the bottom');
   });
 
@@ -94,18 +93,13 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.same(await page.locator('#chart .legend .value').allTextContents(), ['6', '0']);
     t.equal(await page.locator('#chart .legend .day').textContent(), dateOf(5));
     await page.mouse.move(0, 0);
-    t.equal(
-      await page.locator('#chart .legend').textContent(),
-      'Visits The time before ',
-      'idle it has names only',
-    );
+    // Idle it has names only.
+    t.equal(await page.locator('#chart .legend').textContent(), 'Visits The time before ');
     await page.locator('#chart .plot').focus();
     for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight'])
       await page.keyboard.press(key);
-    t.equal(
-      await page.locator('#chart .plot').getAttribute('aria-valuetext'),
-      `${dateOf(5)}: Visits 6, The time before 0`,
-    );
+    const read = await page.locator('#chart .plot').getAttribute('aria-valuetext');
+    t.equal(read, `${dateOf(5)}: Visits 6, The time before 0`);
   });
 
   await t.test('every panel shows its SQL and gives its rows', async (t) => {
@@ -119,7 +113,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
       const href = await panel.locator('a[download]').getAttribute('href');
       t.match(href, /^panels\/\w+\.csv\?from=/);
     }
-    const download = page.waitForEvent('download', WAIT_LIMIT);
+    const download = page.waitForEvent('download');
     await page.locator('[data-panel="products"] a[download]').click();
     t.equal((await download).suggestedFilename(), `wishmeter-products-${MONTH.from}-${MONTH.to}.csv`);
   });
@@ -127,23 +121,23 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
   await t.test('another time is another address, and the way back works', async (t) => {
     await page.locator('input[name="to"]').fill(dateOf(3));
     await show(page).click();
-    await page.waitForURL((address) => address.searchParams.get('to') === dateOf(3), WAIT_LIMIT);
-    await page.locator('[data-figure="visits"] .value', { hasText: /^3$/ }).waitFor(WAIT_LIMIT);
+    await page.waitForURL((address) => address.searchParams.get('to') === dateOf(3));
+    await page.locator('[data-figure="visits"] .value', { hasText: /^3$/ }).waitFor();
     await page.goBack();
-    await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(WAIT_LIMIT);
+    await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor();
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
   });
 
   await t.test("a table's order is in the address: reload and back keep it and ask no panel", async (t) => {
     await page.goto(`${url}/?${RANGE}&sort.products=nonsense`);
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.waitForSelector(DRAWN);
     t.same(await cells(page, 'products', 2), ['3', '2', '1'], 'as the rows came');
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));
     const heading = page.locator('[data-panel="products"] th button', { hasText: 'Visitors' });
     for (const order of ['-visitors', 'visitors']) {
       await heading.click();
-      await page.waitForURL(({ searchParams }) => searchParams.get('sort.products') === order, WAIT_LIMIT);
+      await page.waitForURL(({ searchParams }) => searchParams.get('sort.products') === order);
     }
     t.same(await cells(page, 'products', 3), ['2', '2', '4']);
     await page.goBack();
@@ -153,26 +147,24 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     await page.goForward();
     t.same(asked, []);
     await page.reload();
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.waitForSelector(DRAWN);
     t.same(await cells(page, 'products', 3), ['2', '2', '4']);
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
   });
 
   await t.test('without the token one is asked for it, and a wrong one is refused', async (t) => {
-    const context = await browser.newContext();
-    t.teardown(() => context.close());
-    const page = await context.newPage();
+    const { page } = await newPage(t, browser, url);
     await page.goto(url);
-    await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
+    await page.waitForSelector('#login:not([hidden])');
     t.notOk(await page.locator('main').isVisible());
     await page.getByLabel('Token').fill('not the token');
     await page.keyboard.press('Enter');
-    await page.getByText('That is not the token.').waitFor(WAIT_LIMIT);
+    await page.getByText('That is not the token.').waitFor();
     await page.getByLabel('Token').fill(TOKEN);
     await page.keyboard.press('Enter');
-    await page.waitForSelector('main:not([hidden])', WAIT_LIMIT);
+    await page.waitForSelector('main:not([hidden])');
     await page.getByRole('button', { name: 'Log out' }).click();
-    await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
-    t.same(await context.cookies(), []);
+    await page.waitForSelector('#login:not([hidden])');
+    t.same(await page.context().cookies(), []);
   });
 }

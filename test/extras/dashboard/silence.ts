@@ -8,7 +8,7 @@ import { connectToClickHouse } from '../../harness/clickhouse.js';
 import { listen } from '../../harness/listen.js';
 import { startProxy } from '../../harness/proxy.js';
 import { until } from '../../harness/until.js';
-import { DRAWN, newPage, type PageFixtures, show, tile, WAIT_LIMIT } from './browser.js';
+import { DRAWN, newPage, type PageFixtures, show, tile } from './browser.js';
 import { MONTH, openDashboard, RANGE } from './fixtures.js';
 
 /** Longer than a panel of these tests may take, shorter than the client's own timeout. */
@@ -51,11 +51,11 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
   const { url } = await openDashboard(t, connectToClickHouse(t, through.href, 'shop'));
   /** Text of the line about silence, without its seconds. */
   const words = (page: Page) => page.locator('#silence-words').textContent();
-  const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor(WAIT_LIMIT);
+  const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor();
   const { page, open } = await newPage(t, browser, url);
   await page.clock.install({ time: new Date('2025-04-02T14:05:10Z') });
   await open();
-  await page.waitForSelector(DRAWN, WAIT_LIMIT);
+  await page.waitForSelector(DRAWN);
 
   /** Time passes on the page until this is visible. */
   const passUntil = (page: Page, selector: string) =>
@@ -72,13 +72,13 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
     const refused = { error: 'ClickHouse refused this panel (code 241).', away: false };
     await page.route('**/panels/funnel?*', (route) => route.fulfill({ status: 503, json: refused }));
     await show(page).click();
-    await page.locator('[data-panel="funnel"] .refused', { hasText: refused.error }).waitFor(WAIT_LIMIT);
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.locator('[data-panel="funnel"] .refused', { hasText: refused.error }).waitFor();
+    await page.waitForSelector(DRAWN);
     t.equal(await tile(page, 'visits'), '16');
     await page.unroute('**/panels/funnel?*');
     await show(page).click();
-    await page.locator('[data-panel="funnel"] strong').first().waitFor(WAIT_LIMIT);
-    await page.waitForSelector(DRAWN, WAIT_LIMIT);
+    await page.locator('[data-panel="funnel"] strong').first().waitFor();
+    await page.waitForSelector(DRAWN);
   });
 
   await t.test('a ClickHouse that is away is asked again until it is back', async (t) => {
@@ -118,7 +118,7 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
     t.match(await words(page), `Shown is ${MONTH.from} to ${MONTH.to}, as of 14:0`);
     proxy.thaw();
     await recovers(t);
-    await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor(WAIT_LIMIT);
+    await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor();
   });
 
   await t.test('with nothing to show the page says so, and shows all when the answers come', async (t) => {
