@@ -26,36 +26,18 @@ import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } f
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
 const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
 
-interface Service {
-  readonly command: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly healthcheck?: { readonly test: readonly string[] };
-  /** Of docker-compose 1 a text. */
-  readonly volumes?: readonly (string | { readonly source?: string })[];
-  readonly [key: string]: unknown;
-}
-
 /** compose.yaml with these variables, as docker-compose reads it. */
 async function compose(t: Test, variables: Readonly<Record<string, string>>) {
   const file = join(await tempDir(t), 'env');
   const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
   await writeFile(file, lines.join(''));
   const { PATH, HOME } = process.env;
-  return await check('docker-compose', ['--env-file', file, '-f', join(DEPLOY, 'compose.yaml'), 'config'], {
-    env: { PATH, HOME },
-  });
+  const args = ['--env-file', file, '-f', join(DEPLOY, 'compose.yaml'), 'config'];
+  return await check('docker-compose', args, { env: { PATH, HOME } });
 }
 
 /** What compose.yaml decides: where its parts are. */
-const FIXED = [
-  'REDIS_URL',
-  'CLICKHOUSE_URL',
-  'HOST',
-  'PORT',
-  'DASHBOARD_PORT',
-  'FLUSH_METRICS_PORT',
-  'DATA_DIR',
-];
+const FIXED = 'REDIS_URL CLICKHOUSE_URL HOST PORT DASHBOARD_PORT FLUSH_METRICS_PORT DATA_DIR'.split(' ');
 
 const GIVEN: Readonly<Record<string, string>> = {
   PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
@@ -67,12 +49,9 @@ const GIVEN: Readonly<Record<string, string>> = {
 };
 
 /** Every variable of the example, those without a value filled in. */
-const VARIABLES = Object.fromEntries(
-  [...ENV_EXAMPLE.matchAll(/^(\w+)=(.*)$/gm)].map(([, name = '', value]) => [
-    name,
-    value || (GIVEN[name] ?? `sk_0123456789${name}`),
-  ]),
-);
+const VARIABLES: Record<string, string> = {};
+for (const [, name = '', value] of ENV_EXAMPLE.matchAll(/^(\w+)=(.*)$/gm))
+  VARIABLES[name] = value || (GIVEN[name] ?? `sk_0123456789${name}`);
 
 const DOCKERFILE = readFileSync(join(DEPLOY, 'Dockerfile'), 'utf8');
 
@@ -86,64 +65,54 @@ function isHealthy(env: NodeJS.ProcessEnv): boolean {
 t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   const { ok, output } = await compose(t, VARIABLES);
   t.ok(ok, ok ? 'taken' : output);
-  const services: Readonly<Record<string, Service>> = parseYaml(output).services;
-  const ours = Object.entries(services).filter(([name]) => /^(serve-|flush$|deliver$|dashboard$)/.test(name));
+  const { services } = parseYaml(output);
+  const ours = Object.keys(services).filter((name) => /^(serve-|flush$|deliver$|dashboard$)/.test(name));
 
   t.test('has two of serve and one of each other, with settings that their commands read', async (t) => {
-    t.same(
-      ours.map(([name, { command }]) => `${name} ${command.join(' ')}`),
-      ['dashboard dashboard', 'deliver deliver', 'flush flush', 'serve-1 serve', 'serve-2 serve'],
-    );
-    for (const [name, { command, environment = {} }] of ours)
+    t.same(ours, ['dashboard', 'deliver', 'flush', 'serve-1', 'serve-2']);
+    for (const name of ours) {
+      const { command, environment } = services[name];
+      t.same(command, [name.split('-')[0]]);
       for (const setting of Object.keys(environment))
         t.ok(settingsOf(command[0]).includes(setting), `${name}: ${setting}`);
+    }
   });
 
   t.test('every setting reaches each process that reads it, and no other process', async (t) => {
     const values = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, `value-of-${name}`]));
     const given = await compose(t, { ...VARIABLES, ...values });
-    const composed: Readonly<Record<string, Service>> = parseYaml(given.output).services;
-    const ofStart: readonly string[] = OF_START;
-    for (const [name, { command }] of ours) {
-      const { environment = {} } = composed[name] ?? {};
+    const composed = parseYaml(given.output).services;
+    const notFree: readonly string[] = [...FIXED, ...OF_START];
+    for (const name of ours) {
+      const { command, environment } = composed[name];
       const reaching = Object.keys(environment).filter((setting) => environment[setting] === values[setting]);
-      const free = settingsOf(command[0]).filter(
-        (setting) => !FIXED.includes(setting) && !ofStart.includes(setting),
-      );
+      const free = settingsOf(command[0]).filter((setting) => !notFree.includes(setting));
       t.same(reaching.sort(), [...new Set(free)].sort(), name);
     }
     for (const name of ['flush', 'deliver', 'dashboard'])
       for (const secret of ['API_KEYS', 'PUBLISHABLE_KEYS', 'SHOPIFY_SECRET'])
-        t.notOk(secret in (composed[name]?.environment ?? {}), `${name} gets no ${secret}`);
+        t.notOk(secret in composed[name].environment, `${name} gets no ${secret}`);
   });
 
   t.test('the user of the service manages no access; another may, from inside the container', async (t) => {
-    t.notMatch(services['clickhouse']?.environment, { CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: /./ });
+    t.notMatch(services.clickhouse.environment, { CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: /./ });
     const xml = await readFile(join(DEPLOY, 'clickhouse/admin.xml'), 'utf8');
     t.same(xml.match(/(?<=<ip>).*(?=<\/ip>)/g), ['127.0.0.1', '::1']);
-    t.match(
-      await readFile(join(DEPLOY, 'compose.yaml'), 'utf8'),
-      './clickhouse/admin.xml:/etc/clickhouse-server/users.d/',
-    );
+    const compose = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
+    t.match(compose, './clickhouse/admin.xml:/etc/clickhouse-server/users.d/');
   });
 
   t.test('every container is bounded, confined and looked after', async (t) => {
-    for (const [name, service] of Object.entries(services)) {
-      t.match(
-        { read_only: false, ...service },
-        {
-          restart: 'unless-stopped',
-          cap_drop: ['ALL'],
-          security_opt: ['no-new-privileges:true'],
-          read_only: name !== 'clickhouse',
-          logging: { options: { 'max-size': /./ } },
-          deploy: { resources: { limits: { memory: /./ } } },
-        },
-        name,
-      );
+    for (const name of Object.keys(services)) {
+      const service = { read_only: false, ...services[name] };
+      t.equal(service.read_only, name !== 'clickhouse', name);
+      t.match(service, { restart: 'unless-stopped', security_opt: ['no-new-privileges:true'] }, name);
+      t.match(service, { cap_drop: ['ALL'], logging: { options: { 'max-size': /./ } } }, name);
+      t.match(service, { deploy: { resources: { limits: { memory: /./ } } } }, name);
       // Those of ours have the image's.
       t.ok(service.image === 'wishmeter' || service.healthcheck, `${name} has a health check`);
       for (const volume of service.volumes ?? []) {
+        // Of docker-compose 1 a text.
         const [file = ''] = typeof volume === 'string' ? volume.split(':') : [volume.source];
         t.ok(!file.startsWith('/') || existsSync(file), `${name}: ${file}`);
       }
@@ -170,8 +139,8 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const dir = join(await tempDir(t), 'redis');
     await mkdir(dir);
     const port = await freePort();
-    const { command = [], environment: passwords = {} } = services['redis'] ?? {};
-    const [fill = '', args = ''] = command.at(-1)?.split(/ && exec redis-server /) ?? [];
+    const { command, environment: passwords, healthcheck } = services.redis;
+    const [fill = '', args = ''] = command.at(-1).split(/ && exec redis-server /);
     const acl = join(dir, 'users.acl');
     const here = (text: string) =>
       text.replace('/etc/redis/users.acl', join(DEPLOY, 'redis/users.acl')).replaceAll('/tmp/users.acl', acl);
@@ -182,8 +151,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const startRedis = () => startRedisServer(dir, port, options, 'ping any');
     let redis = await startRedis();
     t.teardown(() => redis.stop());
-    const [, healthcheck = ''] = services['redis']?.healthcheck?.test ?? [];
-    const ping = healthcheck.replace('redis-cli', `redis-cli -p ${port}`);
+    const ping = healthcheck.test[1].replace('redis-cli', `redis-cli -p ${port}`);
     t.equal(spawnSync('sh', ['-c', ping]).status, 0, 'its health check finds it');
     const stranger = new Redis({ port, host: '127.0.0.1', enableReadyCheck: false });
     stranger.on('error', () => {}); // the command's is enough
@@ -198,42 +166,38 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     await redis.stop();
     redis = await startRedis();
     const client = connect('admin', VARIABLES['ADMIN_REDIS_PASSWORD']);
-    t.same(
-      await client.mget('wm:{1}:a', 'wm:{1}:b'),
-      ['1', '2'],
-      'a script that writes twice outlives a restart',
-    );
+    // A script that writes twice outlives a restart.
+    t.same(await client.mget('wm:{1}:a', 'wm:{1}:b'), ['1', '2']);
     await client.del('wm:{1}:a', 'wm:{1}:b');
-    const config = async (name: string) => ((await client.config('GET', name)) as string[])[1];
-    t.equal(await config('appendonly'), 'yes');
-    t.equal(await config('save'), '');
-    t.equal(await config('maxmemory-policy'), 'noeviction');
-    t.equal(await config('maxmemory'), String(2 ** 31));
+    const expected = {
+      appendonly: 'yes',
+      save: '',
+      'maxmemory-policy': 'noeviction',
+      maxmemory: `${2 ** 31}`,
+    };
+    for (const [name, value] of Object.entries(expected))
+      t.same(await client.config('GET', name), [name, value]);
     client.disconnect();
 
     const clickhouse = await startReadable(t, 'wishmeter');
     /** A URL of compose.yaml, with the place of its host on this machine. */
-    const at = (name: string, value: string, host: string) => {
+    const at = (value: string, host: string) => {
       const url = new URL(value);
-      t.ok(url.hostname in services, `${name}: ${url.hostname}`);
+      t.ok(url.hostname in services, value);
       url.host = host;
       return url.href;
     };
     const own = { HOST: '127.0.0.1', REDIS_TIMEOUT_MS: MOST_PATIENT_MS };
     const start = async (name: string, changed: Readonly<Record<string, string>>) => {
-      const { command: [command = ''] = [], environment = {} } = services[name] ?? {};
-      const REDIS_URL = at(name, environment['REDIS_URL'] ?? '', `127.0.0.1:${port}`);
+      const { command: args, environment } = services[name];
+      const [command] = args;
+      const REDIS_URL = at(environment.REDIS_URL, `127.0.0.1:${port}`);
       t.equal(new URL(REDIS_URL).username, `wishmeter-${command}`);
       const { CLICKHOUSE_URL } = environment;
-      if (CLICKHOUSE_URL !== undefined) at(name, CLICKHOUSE_URL, '127.0.0.1');
-      const env = {
-        ...environment,
-        REDIS_URL,
-        CLICKHOUSE_URL: CLICKHOUSE_URL && clickhouse.url,
-        ...own,
-        ...changed,
-      };
-      const part = programPart(name, command as keyof typeof UNITS, env);
+      if (CLICKHOUSE_URL !== undefined) at(CLICKHOUSE_URL, '127.0.0.1');
+      const moved = { REDIS_URL, CLICKHOUSE_URL: CLICKHOUSE_URL && clickhouse.url };
+      const env = { ...environment, ...moved, ...own, ...changed };
+      const part = programPart(name, command, env);
       t.teardown(() => part.stop());
       const check = { ...environment, ...changed };
       t.notOk(isHealthy(check), `${name} does not listen yet`);
@@ -246,14 +210,11 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const ask = async (path: string, headers = {}) =>
       (await fetch(`http://127.0.0.1:${served}${path}`, { headers })).status;
     const key = { authorization: `Bearer ${VARIABLES['API_KEYS']}` };
-    t.equal(
-      await ask('/profile?sessionId=nobody', key),
-      404,
-      'serve asks both databases: 503 if one is away',
-    );
+    // `serve` asks both databases: 503 if one is away.
+    t.equal(await ask('/profile?sessionId=nobody', key), 404);
     t.equal(await ask('/metrics'), 401, 'it needs the token');
 
-    t.match(services['deliver'], { healthcheck: { test: ['NONE'] } });
+    t.same(services.deliver.healthcheck.test, ['NONE']);
     const shown = String(await freePort());
     await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
     const page = `http://127.0.0.1:${shown}`;
@@ -265,7 +226,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
 
   t.test('its nginx passes requests to both of serve', needsNginx(), async (t) => {
     const { port: served } = await startApp(t, await startTestRedis(t));
-    const [, substitution = ''] = /sed '(.*?)'/.exec(services['nginx']?.command.at(-1) ?? '') ?? [];
+    const [, substitution = ''] = /sed '(.*?)'/.exec(services.nginx.command.at(-1)) ?? [];
     const nginx = await startNginx(t, 0, (conf) => {
       const text = execFileSync('sed', [substitution], { input: conf, encoding: 'utf8' });
       for (const name of ['serve-1', 'serve-2']) t.match(text, `server ${name}:8080 `);
@@ -326,14 +287,11 @@ t.test('Prometheus scrapes each process, with its token', needsPrograms('promtoo
   await writeFile(join(dir, 'rules.yaml'), await readFile(join(DEPLOY, 'prometheus/rules.yaml')));
   const { ok, output } = await check('promtool', ['check', 'config', join(dir, 'prometheus.yaml')]);
   t.ok(ok, ok ? 'taken' : output);
-  interface Job {
-    readonly job_name: string;
-    readonly static_configs: readonly { readonly targets: readonly string[] }[];
-  }
-  const jobs: readonly Job[] = parseYaml(conf).scrape_configs;
-  const targets = jobs.map(({ job_name, static_configs }) => [job_name, static_configs[0]?.targets]);
-  const [, units = ''] =
-    /systemctl enable --now (.*)/.exec(readFileSync(join(DEPLOY, 'README.md'), 'utf8')) ?? [];
+  const targets: Record<string, readonly string[]> = {};
+  for (const { job_name, static_configs } of parseYaml(conf).scrape_configs)
+    targets[job_name] = static_configs[0].targets;
+  const readme = readFileSync(join(DEPLOY, 'README.md'), 'utf8');
+  const [, units = ''] = /systemctl enable --now (.*)/.exec(readme) ?? [];
   const ports = (text: string, pattern: RegExp) =>
     Array.from(text.matchAll(pattern), ([, port]) => `127.0.0.1:${port}`);
   const composed = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
@@ -342,5 +300,5 @@ t.test('Prometheus scrapes each process, with its token', needsPrograms('promtoo
     ['units', ports(units, /serve@(\d+)/g), ports(unit(UNITS.flush), /FLUSH_METRICS_PORT=(\d+)/g)],
     ['compose.yaml', published.slice(0, 2), published.slice(2, 3)],
   ] as const)
-    t.match(Object.fromEntries(targets), { 'wishmeter-serve': serve, 'wishmeter-flush': flush }, by);
+    t.match(targets, { 'wishmeter-serve': serve, 'wishmeter-flush': flush }, by);
 });

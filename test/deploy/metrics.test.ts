@@ -1,20 +1,19 @@
 // Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show; what
 // an alarm or a panel reads is among them, and promtool plays the alarms' cases. UPDATE_DOCS=1 writes the tables anew.
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text as readText } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { flush } from '../../src/app/flush.js';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { readConfig } from '../../src/config.js';
 import { tempDir } from '../cli/wishmeter.js';
-import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { sample, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { connectToClickHouse, select } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 import { checkSection } from '../harness/sections.js';
 import { startStores } from '../harness/stores.js';
@@ -24,23 +23,17 @@ import { check, DEPLOY, parseYaml } from './programs.js';
 const RULES = join(DEPLOY, 'prometheus/rules.yaml');
 const CASES = join(DEPLOY, 'prometheus/rules.test.yaml');
 /** Labels of counters that count nothing here. */
-const UNSEEN: Readonly<Record<string, readonly string[]>> = {
+const UNSEEN: Record<string, readonly string[]> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
   wishmeter_http_refused_total: ['code', 'why'],
   wishmeter_receiver_oldest_due_seconds: ['receiver'],
   wishmeter_order_faults_total: ['field'],
-  ...Object.fromEntries(
-    [
-      'enabled',
-      'pending_deliveries',
-      'pending_bytes',
-      'deliveries_total',
-      'failures_total',
-      'dead_letters_total',
-    ].map((name) => [`wishmeter_receiver_${name}`, ['receiver']]),
-  ),
 };
+for (const name of 'enabled pending_deliveries pending_bytes deliveries_total failures_total dead_letters_total'.split(
+  ' ',
+))
+  UNSEEN[`wishmeter_receiver_${name}`] = ['receiver'];
 /** What Prometheus and blackbox_exporter add, and a start with WORKERS. */
 const ADDED = { metrics: ['up', 'probe_success'], labels: ['job', 'instance', 'worker'] };
 
@@ -53,9 +46,8 @@ interface Metric {
 
 /** The metrics of a scrape that are ours. */
 function metricsOf(figures: string): Metric[] {
-  const types = new Map(
-    Array.from(figures.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name, type]) => [name, type]),
-  );
+  const typed = figures.matchAll(/^# TYPE (\S+) (\S+)$/gm);
+  const types = new Map(Array.from(typed, ([, name, type]) => [name, type]));
   return Array.from(figures.matchAll(/^# HELP (wishmeter_\S+) (.*)$/gm), ([, name = '', help = '']) => {
     const labels = new Set(UNSEEN[name]);
     for (const [, own = ''] of figures.matchAll(new RegExp(`^${name}(?:_bucket)?\\{(.*)\\} `, 'gm')))
@@ -74,19 +66,9 @@ function tableOf(metrics: readonly Metric[]): string {
   return ['| Metric | Type | |', '|---|---|---|', ...rows].join('\n');
 }
 
-async function lint(figures: string): Promise<string> {
-  const child = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
-  const said = Promise.all([readText(child.stdout), readText(child.stderr)]);
-  const ended = once(child, 'exit');
-  child.stdin.end(figures);
-  const [code] = await ended;
-  return `${code === 0 ? '' : `exit ${code} `}${(await said).join('')}`;
-}
-
-/** A sample by its name and labels as they are written. */
-function sample(figures: string, series: string): number {
-  const line = figures.split('\n').find((one) => one.startsWith(`${series} `));
-  return line === undefined ? Number.NaN : Number(line.slice(series.length + 1));
+function lint(figures: string): string {
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: figures });
+  return `${status === 0 ? '' : `exit ${status} `}${stdout}${stderr}`;
 }
 
 /** Something of everything that is counted. */
@@ -131,17 +113,15 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
   const scrape = async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const flushed = await until('flush has brought visits and events', async () => {
     const figures = await scrape();
-    const rows = ['wishmeter_flush_rows_total', 'wishmeter_visit_flush_rows_total'].map((name) =>
-      sample(figures, name),
-    );
+    const rows = ['flush_rows_total', 'visit_flush_rows_total'].map((name) => sample(figures, name) ?? 0);
     return rows.every((count) => count > 0) && figures;
   });
   const served = await app.stats();
 
   t.test('promtool has nothing to say of them', async (t) => {
-    t.equal(await lint(served), '', 'of serve');
-    t.equal(await lint(flushed), '', 'of flush');
-    t.not(await lint('# HELP x_total x\n# TYPE x_total gauge\nx_total 1\n'), '', 'it does say something');
+    t.equal(lint(served), '', 'of serve');
+    t.equal(lint(flushed), '', 'of flush');
+    t.not(lint('# HELP x_total x\n# TYPE x_total gauge\nx_total 1\n'), '', 'it does say something');
   });
 
   t.test('docs/metrics.md has each', async (t) => {
@@ -153,7 +133,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
 
   const programs = needsPrograms('prometheus-redis-exporter', 'docker-compose');
   t.test('every metric and every label that an alarm or a panel reads is there', programs, async (t) => {
-    const ofClickHouse = await clickhouseNames(clickhouse.url);
+    const ofClickHouse = await clickhouseNames(t, clickhouse.url);
     const there = seriesIn([served, flushed, await redisExporter(t, redis.url)].join('\n'));
     const { rules } = alarms();
     const read = [...rules.map(({ alert, expr }) => ({ title: alert, expr })), ...panels().expressions];
@@ -173,11 +153,8 @@ t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), asyn
   const { ids, expressions } = panels();
 
   t.test('promtool takes the rules, and each case ends as it says', async (t) => {
-    for (const args of [
-      ['check', 'rules', RULES],
-      ['test', 'rules', CASES],
-    ])
-      t.match(await check('promtool', args), { ok: true });
+    t.match(await check('promtool', ['check', 'rules', RULES]), { ok: true });
+    t.match(await check('promtool', ['test', 'rules', CASES]), { ok: true });
   });
 
   t.test('each alarm has a case in which it is raised, and one in which it is not', async (t) => {
@@ -204,15 +181,11 @@ t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), asyn
   });
 
   t.test('promtool takes every expression of the dashboard', async (t) => {
-    const records = expressions.map(
-      ({ expr }, i) => `      - record: panel:${i}\n        expr: ${JSON.stringify(expr)}`,
-    );
+    const rules = expressions.map(({ expr }, i) => ({ record: `panel:${i}`, expr }));
     const file = join(await tempDir(t), 'panels.yaml');
-    await writeFile(file, `groups:\n  - name: panels\n    rules:\n${records.join('\n')}\n`);
-    t.match(await check('promtool', ['check', 'rules', file]), {
-      ok: true,
-      output: `${expressions.length} rules found`,
-    });
+    await writeFile(file, JSON.stringify({ groups: [{ name: 'panels', rules }] })); // which is YAML, too
+    const output = `${expressions.length} rules found`;
+    t.match(await check('promtool', ['check', 'rules', file]), { ok: true, output });
     t.equal(new Set(ids).size, ids.length, 'each panel has an id of its own');
   });
 });
@@ -243,14 +216,10 @@ function panels() {
     readonly title: string;
     readonly targets?: readonly { readonly expr: string }[];
   }
-  const dashboard = JSON.parse(readFileSync(join(DEPLOY, 'grafana/wishmeter.json'), 'utf8'));
-  const all: readonly Panel[] = dashboard.panels;
-  return {
-    ids: all.map(({ id }) => id),
-    expressions: all.flatMap(({ title, targets = [] }) =>
-      targets.map(({ expr }) => ({ title, expr: expr.replaceAll('$__rate_interval', '5m') })),
-    ),
-  };
+  const text = readFileSync(join(DEPLOY, 'grafana/wishmeter.json'), 'utf8');
+  const all: readonly Panel[] = JSON.parse(text.replaceAll('$__rate_interval', '5m')).panels;
+  const expressions = all.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
+  return { ids: all.map(({ id }) => id), expressions };
 }
 
 const NO_METRIC =
@@ -299,12 +268,8 @@ async function redisExporter(t: Test, url: string): Promise<string> {
 }
 
 /** As its `prometheus` endpoint spells them, from the tables that it shows there. */
-async function clickhouseNames(url: string): Promise<string[]> {
-  const client = createClickHouse(url);
+async function clickhouseNames(t: Test, url: string): Promise<string[]> {
   const query = `SELECT 'ClickHouseMetrics_' || metric AS name FROM system.metrics
     UNION ALL SELECT 'ClickHouseProfileEvents_' || event FROM system.events SETTINGS system_events_show_zero_values = 1`;
-  const answer = await client.query({ query, format: 'JSONEachRow' });
-  const names = (await answer.json<{ name: string }>()).map(({ name }) => name);
-  await client.close();
-  return names;
+  return (await select<{ name: string }>(connectToClickHouse(t, url), query)).map(({ name }) => name);
 }

@@ -84,32 +84,22 @@ async function useAll(t: Test, app: Awaited<ReturnType<typeof startApp>>): Promi
   t.equal((await post('/webhook/purchase', order, TRUSTED)).status, 200);
   const redact = { customer: { id: 8, email: 'other@shop.example' } };
   await shop.add({ customerId: '8' });
-  for (const kind of ['customers/data_request', 'customers/redact', 'shop/redact'].slice(0, 2))
+  for (const kind of ['customers/data_request', 'customers/redact'])
     t.equal((await post(`/webhook/${kind}`, redact, TRUSTED)).status, 200, kind);
   await shop.exported({ customerId: '7' });
   t.equal((await get(withQuery('/profile', { email }), TRUSTED)).status, 200);
   await shop.visit({ sessionId: 's-3' });
   await shop.erase({ sessionId: 's-3' });
   await shop.visit({ sessionId: 's-4' });
-  const erased = await del(
-    '/profile',
-    { identity: { sessionId: 's-4' } },
-    {
-      ...once,
-      'idempotency-key': 'erase',
-    },
-  );
-  t.equal(erased.status, 200);
+  const eraseOnce = { ...once, 'idempotency-key': 'erase' };
+  t.equal((await del('/profile', { identity: { sessionId: 's-4' } }, eraseOnce)).status, 200);
   await shop.add({ customerId: '9', email: 'bob@shop.example' });
   t.equal((await del('/profile', { identity: { email: 'bob@shop.example' } }, TRUSTED)).status, 200);
 }
 
 t.test('there is a user for each process, and each reaches the keys of KEY_PREFIX alone', (t) => {
   const processes = ['serve', 'flush', 'deliver', 'dashboard', 'commands', 'backup', 'restore'];
-  t.same(
-    USERS,
-    processes.map((name) => `wishmeter-${name}`),
-  );
+  t.equal(USERS.join(' '), processes.map((name) => `wishmeter-${name}`).join(' '));
   for (const line of LINES) t.match(line, /^\S+ (on|off) >secret ~wm:\* \+/);
   t.same(
     LINES.filter((line) => / off | \+restore /.test(line)).map((line) => line.split(' ')[0]),
@@ -136,15 +126,10 @@ eachRedis(t, async (t, redis) => {
   const types = 'add,remove,purchase,share,priceDrop';
   const { id } = JSON.parse(await run('receivers', 'add', tool.url, types));
   await useAll(t, app);
-  const flushEnv = {
-    FLUSH_INTERVAL_MS: '200',
-    ERASURE_INTERVAL_S: '60',
-    FLUSH_METRICS_PORT: '0',
-  };
+  const ofFlush = { FLUSH_INTERVAL_MS: '200', ERASURE_INTERVAL_S: '60', FLUSH_METRICS_PORT: '0' };
   const startFlush = async () => {
-    const flushing = await flush(readConfig({ ...envOf('flush'), ...flushEnv }), LOG, {
-      extras: FLUSH_EXTRAS,
-    });
+    const config = readConfig({ ...envOf('flush'), ...ofFlush });
+    const flushing = await flush(config, LOG, { extras: FLUSH_EXTRAS });
     t.teardown(() => flushing.close());
     return flushing;
   };
@@ -214,11 +199,8 @@ eachRedis(t, async (t, redis) => {
     const other = await startTestRedis(t);
     const target = connectToEach(t, other.urls);
     await makeUsers(target);
-    const env = {
-      CLICKHOUSE_URL: clickhouse.url,
-      CLICKHOUSE_DATABASE: 'shop',
-      REDIS_URL: as(other, 'restore'),
-    };
+    const into = { CLICKHOUSE_URL: clickhouse.url, CLICKHOUSE_DATABASE: 'shop' };
+    const env = { ...into, REDIS_URL: as(other, 'restore') };
     const restore = () => runHere('restore', [folder], env);
     t.match(await restore(), { code: 1, stderr: /WRONGPASS/ }, 'it is off');
     await target[0]?.call('ACL', 'LOG', 'RESET');
@@ -230,38 +212,30 @@ eachRedis(t, async (t, redis) => {
   t.same(await refusals(nodes), [], 'nothing was refused');
 
   await t.test('no user may do more', async (t) => {
+    const refused = async (user: string, command: string) => {
+      const said = await nodes[0]?.call('ACL', 'DRYRUN', user, ...command.split(' '));
+      t.match(String(said), /no permissions/, `${user}: ${command}`);
+    };
+    const dangerous = [
+      'KEYS *',
+      'FLUSHALL',
+      'CONFIG GET requirepass',
+      'ACL LIST',
+      'DEBUG SLEEP 0',
+      'SHUTDOWN',
+    ];
+    const others = [
+      'REPLICAOF NO ONE',
+      'MONITOR',
+      'FUNCTION FLUSH',
+      'SCRIPT FLUSH',
+      'CLIENT LIST',
+      'SUBSCRIBE x',
+    ];
+    const foreign = ['GET other:key', 'HGETALL other:key', 'DEL other:key'];
     for (const user of USERS)
-      for (const command of [
-        ['KEYS', '*'],
-        ['FLUSHALL'],
-        ['CONFIG', 'GET', 'requirepass'],
-        ['ACL', 'LIST'],
-        ['DEBUG', 'SLEEP', '0'],
-        ['SHUTDOWN'],
-        ['REPLICAOF', 'NO', 'ONE'],
-        ['MONITOR'],
-        ['FUNCTION', 'FLUSH'],
-        ['SCRIPT', 'FLUSH'],
-        ['CLIENT', 'LIST'],
-        ['SUBSCRIBE', 'x'],
-        ['GET', 'other:key'],
-        ['HGETALL', 'other:key'],
-        ['DEL', 'other:key'],
-      ])
-        t.match(
-          String(await nodes[0]?.call('ACL', 'DRYRUN', user, ...command)),
-          /no permissions/,
-          `${user}: ${command}`,
-        );
+      for (const command of [...dangerous, ...others, ...foreign]) await refused(user, command);
     for (const user of ['dashboard', 'backup', 'restore'])
-      for (const command of [
-        ['DEL', 'wm:x'],
-        ['XADD', 'wm:x', '*', 'f', 'v'],
-      ])
-        t.match(
-          String(await nodes[0]?.call('ACL', 'DRYRUN', `wishmeter-${user}`, ...command)),
-          /no permissions/,
-          `${user}: ${command}`,
-        );
+      for (const command of ['DEL wm:x', 'XADD wm:x * f v']) await refused(`wishmeter-${user}`, command);
   });
 });
