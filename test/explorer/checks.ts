@@ -8,7 +8,6 @@ import type { People } from './people.js';
 import type { Play } from './play.js';
 import type { Server } from './server.js';
 
-/** A line of the stream of events. */
 export interface Row {
   readonly event_id: string;
   readonly type: string;
@@ -17,7 +16,6 @@ export interface Row {
   readonly payload: string;
 }
 
-/** What is seen of all people afterwards. */
 interface Sight {
   /** Act in words -> answer */
   readonly answers: ReadonlyMap<string, Answer>;
@@ -25,7 +23,6 @@ interface Sight {
   readonly merges: ReadonlySet<string>;
 }
 
-/** What is asked for each person afterwards. */
 function questions(letters: readonly string[]): Act[] {
   return letters.flatMap((letter) => [read(letter, 'a'), read(letter, 'b'), list(letter)]);
 }

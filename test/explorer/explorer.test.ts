@@ -22,7 +22,6 @@ const TIMEOUT_MS = 600_000;
 interface Report {
   readonly orders: number;
   readonly isComplete: boolean;
-  /** The first failure, in words. */
   readonly failure: string | undefined;
   /** False if no server ended: the operation had fewer steps. */
   readonly hasEnded: boolean;

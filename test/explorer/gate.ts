@@ -1,9 +1,8 @@
 // Every call to Redis that an operation makes is a step: it waits here until the scheduler lets it go. Whose call it
-// is, Node tells (AsyncLocalStorage); what is called outside of any operation goes through untouched.
+// is, Node tells (AsyncLocalStorage).
 //
-// An operation's time stands still while it waits here, and its timers fire only when it waits for nothing else, each
-// at once: so no time-out depends on how busy the machine is. One that may wait for another whose server is gone is
-// told that much time has passed.
+// An operation's time stands still while it waits here, and its timers fire only when it waits for nothing else, so no time-out
+// depends on how busy the machine is. One that may wait for another whose server is gone is told that much time has passed.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
@@ -13,7 +12,6 @@ import { ServiceError } from '../../src/errors.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { scriptNames } from '../harness/lua.js';
 
-/** A call that waits. */
 export interface Call {
   /** `<actor>.<n>`, n counted in the order of the operation's calls. */
   readonly id: string;
@@ -22,9 +20,7 @@ export interface Call {
   readonly words: readonly string[];
   /** Whether the operation had paused on a timer: it looks again whether others have gone on. */
   readonly looksAgain: boolean;
-  /**
-   * Lets it go; resolves to what Redis answered, before its operation hears of it.
-   */
+  /** Lets it go; resolves to what Redis answered, before its operation hears of it. */
   run(): Promise<unknown>;
   /** Lets its operation hear the answer. */
   answer(): void;
@@ -42,20 +38,15 @@ const PATIENCE_MS = 1_000;
 
 const running = new AsyncLocalStorage<Operation | undefined>();
 
-/** A timer of an operation, in place of Node's. */
 class Timer {
-  readonly due: number;
-  readonly fire: () => void;
-  readonly #others: Set<Timer>;
-
-  constructor(others: Set<Timer>, due: number, fire: () => void) {
-    this.#others = others;
-    this.due = due;
-    this.fire = fire;
-  }
+  constructor(
+    private readonly others: Set<Timer>,
+    readonly due: number,
+    readonly fire: () => void,
+  ) {}
 
   stop(): void {
-    this.#others.delete(this);
+    this.others.delete(this);
   }
 
   unref(): this {
@@ -64,7 +55,6 @@ class Timer {
 }
 
 export class Operation {
-  readonly actor: string;
   /** Its calls that wait, in their order. */
   readonly waiting: Call[] = [];
   outcome: Outcome | undefined;
@@ -76,8 +66,10 @@ export class Operation {
   #isDead = false;
   #hasPaused = false;
 
-  constructor(actor: string, act: () => Promise<unknown>) {
-    this.actor = actor;
+  constructor(
+    readonly actor: string,
+    act: () => Promise<unknown>,
+  ) {
     running.run(this, act).then(
       (value) => {
         this.outcome = { value };
@@ -99,7 +91,6 @@ export class Operation {
     for (const call of this.waiting.splice(0)) call.answer();
   }
 
-  /** Milliseconds, by its own clock. */
   get now(): number {
     return this.#now;
   }

@@ -1,11 +1,9 @@
 // Is there an order of the acts in which each answer, and what there is to see in the end, is what the model says?
 //
-// An act in both names is two things: the link, and what is done at the profile that the link led to; each happens at
-// some moment between request and answer. And a link of two who are both unknown may make the customer a moment before
-// it links: a guest who becomes known in between is then merged, and not adopted, which loses nothing. What a customer does
-// makes the customer known a moment before it is done. A link beside an
-// erasure may happen, be erased, and happen again to those who are there then. An act that was
-// cut off (its server ended) may have happened, in part or not at all.
+// An act in both names is two things: the link, and what is done at the profile that the link led to. A link of two who are both
+// unknown may make the customer a moment before it links: a guest who becomes known in between is then merged, and not adopted. What a
+// customer does makes the customer known a moment before. A link beside an erasure may happen, be erased, and happen again to those
+// who are there then. An act that was cut off (its server ended) may have happened, in part or not at all.
 
 import type { Act, Answer } from './acts.js';
 import { Model } from './model.js';
@@ -17,7 +15,6 @@ export interface Performed {
   readonly answer?: Answer;
 }
 
-/** How much of an act has happened. */
 interface Progress {
   readonly parts: number;
   /** The profile that its link led to. */

@@ -1,6 +1,5 @@
-// The people of one schedule: each letter of the scenario is a new person, so no data of earlier schedules has to be
-// flushed and no server has one of them in a cache. What Redis holds of them is shown by their letters, which are the
-// same in every schedule.
+// The people of one schedule: each letter of the scenario is a new person, whom no server has in a cache. What Redis holds of them is
+// shown by their letters, which are the same in every schedule.
 
 import type { Act, Who } from './acts.js';
 import { freshOf } from './model.js';
@@ -9,13 +8,11 @@ import { nameOf, type Server } from './server.js';
 const SLOT_COUNT = 16_384;
 const NODES = 3;
 
-/** Letters up to M are customers. */
 function kindOf(letter: string): 'customer' | 'session' {
   return letter <= 'M' ? 'customer' : 'session';
 }
 
 export class People {
-  /** Letter -> id. */
   readonly #ids = new Map<string, string>();
   /** Letter -> profile, and back. */
   readonly #profiles = new Map<string, string>();
@@ -23,7 +20,6 @@ export class People {
   readonly #spellings: [string, string][] = [];
   /** Bucket -> letter. */
   readonly #buckets = new Map<string, string>();
-  readonly #prefix: string;
 
   /**
    * @param number of the first id to try; each is tried once
@@ -54,9 +50,7 @@ export class People {
     return people;
   }
 
-  private constructor(prefix: string) {
-    this.#prefix = prefix;
-  }
+  private constructor(private readonly prefix: string) {}
 
   #learn(letter: string, id: string, profile: string): void {
     const dot = profile.indexOf('.');
@@ -73,7 +67,6 @@ export class People {
     );
   }
 
-  /** The act, with real names. */
   real<A extends Act>(act: A): A {
     const { customer, session } = act.who;
     const who: Who = {
@@ -98,7 +91,7 @@ export class People {
 
   /** A text of Redis's with letters for people, and without the prefix. */
   spell(text: string): string {
-    let spelled = text.startsWith(`${this.#prefix}:`) ? text.slice(this.#prefix.length + 1) : text;
+    let spelled = text.startsWith(`${this.prefix}:`) ? text.slice(this.prefix.length + 1) : text;
     for (const [from, to] of this.#spellings) spelled = spelled.replaceAll(from, to);
     return spelled;
   }

@@ -7,7 +7,6 @@ import type { People } from './people.js';
 import type { Order } from './search.js';
 import type { Server } from './server.js';
 
-/** More steps than any schedule has. */
 const MAX_STEPS = 300;
 /** Characters of a value or a reply that are printed. */
 const SHOWN = 60;
@@ -23,30 +22,26 @@ interface Player {
 export class Play {
   /** Operation of each step. */
   readonly #steps: string[] = [];
-  /** The steps in words. */
   readonly story: string[] = [];
   readonly faults: string[] = [];
   /** Whether the server of what is left half done ended before it was answered. */
   hasEnded = false;
-  readonly #people: People;
-  readonly #servers: readonly Server[];
   readonly #players: Player[] = [];
   /** Calls that look again -> number of steps when they came. */
   readonly #cameAt = new WeakMap<Call, number>();
 
   /** @param servers one for each act */
-  constructor(servers: readonly Server[], people: People) {
-    this.#people = people;
-    this.#servers = servers;
-  }
+  constructor(
+    private readonly servers: readonly Server[],
+    private readonly people: People,
+  ) {}
 
-  /** What was asked and answered. */
   get performed(): Performed[] {
     return this.#players.map(({ id, act, operation: { outcome }, answeredAt }) => {
       if (answeredAt === Number.POSITIVE_INFINITY || outcome === undefined || 'error' in outcome)
         return { id, act };
       const answer = outcome.value as Answer;
-      return { id, act, answer: { ...answer, profileId: this.#people.ownerOf(answer.profileId) } };
+      return { id, act, answer: { ...answer, profileId: this.people.ownerOf(answer.profileId) } };
     });
   }
 
@@ -72,7 +67,7 @@ export class Play {
 
   async run(acts: readonly Act[], order: Order): Promise<void> {
     acts.forEach((act, i) => {
-      this.#begin(`R${i}`, act, this.#servers[i] as Server);
+      this.#begin(`R${i}`, act, this.servers[i] as Server);
     });
     for (const { operation } of this.#players) await operation.settle();
     for (let calls = this.#calls(); calls.length > 0; calls = this.#calls()) {
@@ -101,7 +96,7 @@ export class Play {
   }
 
   #begin(id: string, act: Act, server: Server): Player {
-    const real = this.#people.real(act);
+    const real = this.people.real(act);
     const operation = new Operation(id, () => server.perform(real, id));
     operation.isHurried = this.hasEnded;
     const player = { id, act, operation, answeredAt: Number.POSITIVE_INFINITY };
@@ -132,8 +127,8 @@ export class Play {
   }
 
   #tell({ id, words: [name, ...keys] }: Call, reply: unknown): void {
-    const where = keys.map((key) => this.#people.spell(key)).join(' ');
-    const said = this.#people.spell(JSON.stringify(reply) ?? '').slice(0, SHOWN);
+    const where = keys.map((key) => this.people.spell(key)).join(' ');
+    const said = this.people.spell(JSON.stringify(reply) ?? '').slice(0, SHOWN);
     this.story.push(`${id} ${name} ${where} -> ${said}`);
   }
 }

@@ -1,6 +1,5 @@
-// What the explorer runs: what happened before, and which operations then run concurrently. Letters up to M are customers,
-// the others sessions; `link('AS')` is the login of session S as customer A. Each scenario is one of two kinds: small
-// enough to run every order of its steps, or one in which an order once ended wrong.
+// What happened before, and which operations then run concurrently. Each scenario is one of two kinds: small enough to run every order
+// of its steps, or one in which an order once ended wrong.
 
 import {
   type Act,

@@ -2,10 +2,8 @@
 // with another operation while the last one could go on. Each order is run from the start: it begins as an earlier one, up
 // to a choice that it makes otherwise.
 
-/** A call that could be next. */
 export interface Pending {
   readonly id: string;
-  /** Its operation. */
   readonly actor: string;
 }
 
@@ -37,23 +35,21 @@ export class Search {
 
 /** One order, chosen step by step while it runs. */
 export class Order {
-  readonly #planned: Branch;
-  readonly #add: (branch: Branch) => void;
   readonly #path: string[] = [];
   #lastActor: string | undefined;
 
   /** @param add called with each order that differs from this one at one later choice */
-  constructor(planned: Branch, add: (branch: Branch) => void) {
-    this.#planned = planned;
-    this.#add = add;
-  }
+  constructor(
+    private readonly planned: Branch,
+    private readonly add: (branch: Branch) => void,
+  ) {}
 
   /**
    * @param waiting at least one call; those of one operation go in the order of `waiting`, as on one connection
    * @returns the id of the call to make
    */
   choose(waiting: readonly Pending[]): string {
-    const { path, preemptions } = this.#planned;
+    const { path, preemptions } = this.planned;
     const enabled = [...new Set(waiting.map(({ actor }) => actor))].map(
       (actor) => waiting.find((call) => call.actor === actor) as Pending,
     );
@@ -64,7 +60,7 @@ export class Order {
       for (const other of enabled) {
         const preempts = own !== undefined && other.actor !== own.actor;
         if (other !== chosen)
-          this.#add({ path: [...this.#path, other.id], preemptions: preemptions + (preempts ? 1 : 0) });
+          this.add({ path: [...this.#path, other.id], preemptions: preemptions + (preempts ? 1 : 0) });
       }
     this.#path.push(chosen.id);
     this.#lastActor = chosen.actor;

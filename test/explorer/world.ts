@@ -1,5 +1,4 @@
-// A location in Redis, under a key prefix of its own, with its servers; runs schedules of one scenario after the other. Each
-// schedule has people of its own, whom no server has in a cache.
+// A prefix of Redis with its servers; runs schedules of one scenario after the other, each with people of its own:
 //
 //   given ▶ the operations begin ▶ (choose a step ▶ let it go ▶ wait until its operation waits again) … ▶ checks
 
@@ -20,24 +19,20 @@ export interface Outcome {
   readonly hasEnded: boolean;
   /** What was wrong, in words; empty where all was well. */
   readonly faults: readonly string[];
-  /** The steps, in words. */
   readonly story: readonly string[];
 }
 
 export class World {
-  readonly #prefix: string;
-  readonly #client: RedisClient;
-  /** One for each operation, one for what is left half done, and one for the checks. */
-  readonly #servers: readonly Server[];
   #names = 0;
   /** By stream. */
   readonly #lastEvents = new Map<number, string>();
 
-  private constructor(prefix: string, client: RedisClient, servers: readonly Server[]) {
-    this.#prefix = prefix;
-    this.#client = client;
-    this.#servers = servers;
-  }
+  /** @param servers one for each operation, one for what is left half done, and one for the checks */
+  private constructor(
+    private readonly prefix: string,
+    private readonly client: RedisClient,
+    private readonly servers: readonly Server[],
+  ) {}
 
   /** @param operations of a scenario, at most */
   static async open(urls: readonly string[], prefix: string, operations: number): Promise<World> {
@@ -50,30 +45,30 @@ export class World {
   }
 
   async close(): Promise<void> {
-    for (const server of this.#servers) await server.close();
-    this.#client.disconnect();
+    for (const server of this.servers) await server.close();
+    this.client.disconnect();
   }
 
   async run({ given, left, operations }: Scenario, order: Order, endAfter?: number): Promise<Outcome> {
-    const fresh = this.#servers.at(-1) as Server;
+    const fresh = this.servers.at(-1) as Server;
     const acts = [...given, ...(left === undefined ? [] : [left]), ...operations];
     const letters = [...new Set(acts.flatMap(({ who }) => Object.values(who) as string[]))].sort();
     const people = await this.#newPeople(letters, fresh);
     const model = new Model();
     const faults: string[] = [];
     for (const act of given) {
-      const { profileId } = await (this.#servers[0] as Server).perform(people.real(act), 'given');
+      const { profileId } = await (this.servers[0] as Server).perform(people.real(act), 'given');
       const { customer, session } = act.who;
       const isLinked = customer !== undefined && session !== undefined;
       const said = model.act(act, isLinked ? model.link({ customer, session }) : undefined);
       if (people.ownerOf(profileId) !== said.profileId) faults.push(`given ${words(act)}: ${profileId}`);
     }
     // Else a batch of an operation could go along with what is none of its own, and past its gate.
-    await (this.#servers[0] as Server).settle();
+    await (this.servers[0] as Server).settle();
     await this.#rowsSince();
-    const play = new Play(this.#servers.slice(0, -1), people);
+    const play = new Play(this.servers.slice(0, -1), people);
     if (left !== undefined && endAfter !== undefined)
-      await play.leave(left, this.#servers.at(-2) as Server, endAfter);
+      await play.leave(left, this.servers.at(-2) as Server, endAfter);
     await play.run(operations, order);
     const rows = () => this.#rowsSince();
     faults.push(...play.faults, ...(await check(model, play, people, letters, fresh, rows)));
@@ -82,18 +77,18 @@ export class World {
 
   #newPeople(letters: readonly string[], server: Server): Promise<People> {
     const slotOf = async (bucket: string) =>
-      Number(await (this.#client as Cluster).cluster('KEYSLOT', `{${bucket}}`));
+      Number(await (this.client as Cluster).cluster('KEYSLOT', `{${bucket}}`));
     const number = () => this.#names++;
-    return People.find(letters, server, this.#prefix, number, this.#client.isCluster ? slotOf : undefined);
+    return People.find(letters, server, this.prefix, number, this.client.isCluster ? slotOf : undefined);
   }
 
   /** Rows of the streams of events since the last call. */
   async #rowsSince(): Promise<Row[]> {
-    const keys = createKeys(this.#prefix);
+    const keys = createKeys(this.prefix);
     const rows: Row[] = [];
-    for (const stream of await streamsOf(this.#client, keys)) {
+    for (const stream of await streamsOf(this.client, keys)) {
       const after = this.#lastEvents.get(stream) ?? '-';
-      const entries = await this.#client.xrange(keys.events(stream), after, '+');
+      const entries = await this.client.xrange(keys.events(stream), after, '+');
       const last = entries.at(-1)?.[0];
       if (last !== undefined) this.#lastEvents.set(stream, `(${last}`);
       rows.push(...entries.flatMap(rowsOf));

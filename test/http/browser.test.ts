@@ -1,5 +1,4 @@
-// What browsers do with us: the beacon on pages of another origin, the storefront kit (hearts, count, list page, queue, tabs, logins,
-// Smart Save, and what axe finds), the page of a shared wishlist, Shopify's pages with the theme's blocks of docs/shopify, and the
+// What browsers do with us: beacon, storefront kit, the page of a shared wishlist, the theme's blocks of docs/shopify, and the
 // documentation. One browser for all of browser/*.ts and kit/*.ts.
 
 import t from 'tap';

@@ -57,21 +57,11 @@ const CALLERS: Readonly<
 /** What an operation is about, as a place in Statuses; undefined where it is open to all. */
 function about(path: string): 0 | 1 | 2 | undefined {
   if (path === PATH || path === '/product/visit/list') return 0;
-  if (
-    /^\/(profile|receivers|products)(\/|$)/.test(path) ||
-    ['/product/visit/batch', '/settings'].includes(path)
-  )
-    return 2;
+  if (/^\/((profile|receivers|products)(\/|$)|product\/visit\/batch$|settings$)/.test(path)) return 2;
   return /^\/(event|item\/(add|remove|list|check)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
 }
 const PUBLIC_PATHS =
-  '/ /docs /openapi.json /beacon.js /wishlist.js /healthz /readyz /metrics /wishlist/share/{code} /webhook/purchase'
-    .split(' ')
-    .concat(
-      ['products', 'customers/data_request', 'customers/redact', 'shop/redact'].map(
-        (kind) => `/webhook/${kind}`,
-      ),
-    );
+  /^\/(docs|openapi.json|beacon.js|wishlist.js|healthz|readyz|metrics|wishlist\/share\/{code}|webhook\/.*)?$/;
 /** All that tells one answer from another, but its id and its time. */
 function shape({ status, headers, text }: Answer): unknown {
   const { date: _date, 'x-request-id': _id, ...rest } = headers;
@@ -162,7 +152,7 @@ t.test('callers', async (t) => {
       for (const operation of documented) {
         const { name, path } = operation;
         const subject = about(path);
-        if (subject === undefined) t.ok(PUBLIC_PATHS.includes(path), `${path} is known to this test`);
+        if (subject === undefined) t.ok(PUBLIC_PATHS.test(path), `${path} is known to this test`);
         else if (expected[subject] === 200) allowed.push(operation);
         else {
           const answer = await request(operation, known);
@@ -178,11 +168,8 @@ t.test('callers', async (t) => {
         // Others have linked the known session to a customer, whose it then is.
         const answer = await request(operation, { ...known, sessionId: `s of ${name}`, customerId: '7' });
         // There is no such receiver, and no host of the example's name.
-        const status = operation.path.includes('{id}')
-          ? 404
-          : operation.name === 'POST /receivers'
-            ? 400
-            : 200;
+        const expected = operation.name === 'POST /receivers' ? 400 : 200;
+        const status = operation.path.includes('{id}') ? 404 : expected;
         t.equal(answer.status, status, `${operation.name}: ${answer.text.slice(0, 120)}`);
       }
     });
@@ -285,11 +272,8 @@ t.test('callers', async (t) => {
       t.same(await statuses(app, { sessionId: 's' }, headers), CLOSED, JSON.stringify(headers));
       for (const body of ['{', 'x'.repeat(100_000)]) {
         const answer = await app.post('/event', body, headers);
-        t.match(answer, {
-          status: 401,
-          headers: { 'www-authenticate': 'Bearer' },
-          json: { code: 'unauthorized' },
-        });
+        t.match(answer, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
+        t.equal(answer.json.code, 'unauthorized');
         t.notMatch(answer.text, KEY, 'keys are never told');
       }
     }

@@ -1,6 +1,5 @@
-// Shopify's three compliance webhooks: who may deliver, that each is kept before it is answered and done once, and that
-// what is to be erased is erased and stays listed until ClickHouse has no row of it either (see order-histories.test.ts). An erasure
-// that fails (here: a key of a wrong type) stops no other, is counted and logged, and is tried again.
+// Shopify's three compliance webhooks: each is kept before it is answered and done once, and stays listed until ClickHouse has no row
+// of the visitor either (order-histories.test.ts). An erasure that fails stops no other, and is tried again.
 
 import { pino } from 'pino';
 import t, { type Test } from 'tap';

@@ -1,6 +1,5 @@
-// Connections: where a request ends, requests in a row, clients that leave or read no answers, and a server that closes while it
-// works. A proxy before the service and the service itself must agree where a request ends, or bytes of one visitor begin the
-// request of another (request smuggling): what may be read in two ways is refused, and its connection ends.
+// Connections: where a request ends, clients that leave or read no answers, and a server that closes while it works. What a proxy and
+// the service may read in two ways is refused, or bytes of one visitor begin the request of another (request smuggling).
 
 import { connect } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';

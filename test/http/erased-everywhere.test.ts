@@ -1,8 +1,6 @@
-// Exports and erasures through ClickHouse. An export has all that is known of a visitor, whatever its size and the reader's pace;
-// after the erasure nothing on disk has: Redis's keys, values and append-only files, and every file of ClickHouse, are searched. It
-// goes by profile, by customer id and by session id: rows that name an identity of the visitor under another profile are the visitor's,
-// too. On a Redis Cluster: erased-visitors.test.ts. And what ClickHouse makes of browsers' words about products,
-// and of openings of shared lists.
+// Exports and erasures through ClickHouse. An export has all that is known of a visitor, whatever its size and the reader's pace; after
+// the erasure nothing on disk has. Rows that name an identity of the visitor under another profile are the visitor's, too. And what
+// ClickHouse makes of browsers' words about products, and of openings of shared lists.
 
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';

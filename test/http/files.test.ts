@@ -139,7 +139,6 @@ t.test('what the page loads may be kept, and comes whole, gzipped or not', async
   t.equal(gunzipSync(gzipped.bytes).toString(), text);
 });
 
-/** The body as it is sent. */
 function bytesOf(path: string, acceptEncoding: string, { port } = app) {
   return new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
     const headers = { 'accept-encoding': acceptEncoding };

@@ -84,7 +84,6 @@ eachRedis(t, async (t, redis) => {
   const dump = () => app.dump();
   const rowsOfSession = async (sessionId: string) =>
     (await app.rows()).filter((row) => row['session_id'] === sessionId);
-  /** As if the request's server had ended before it answered. */
   const forgetAnswer = async (record: string) => t.equal(await client.hdel(record, 'answer'), 1);
 
   /** What can be seen of a visitor and of the shop. */

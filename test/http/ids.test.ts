@@ -32,13 +32,9 @@ t.test('integer, text and gid of a customer are one, with blanks around or not',
   t.equal(await app.shop.count({ customerId: 'gid://shopify/Customer/42' }, ' red-shoe '), 5);
 });
 t.test('an id that only looks like a gid is taken as it is; a session is no customer', async (t) => {
-  const different: Record<string, string>[] = [
-    ...['gid://shopify/Customer/47x', 'gid://shopify/Customer/', 'gid://other/Customer/4711', '04711'].map(
-      (customerId) => ({ customerId }),
-    ),
-    { customerId: '4711' },
-    { sessionId: '4711' },
-  ];
+  const gids = ['gid://shopify/Customer/47x', 'gid://shopify/Customer/', 'gid://other/Customer/4711'];
+  const customers = [...gids, '04711', '4711'].map((customerId) => ({ customerId }));
+  const different = [...customers, { sessionId: '4711' }];
   const profiles = await Promise.all(different.map((identity) => visit(identity)));
   t.equal(new Set(profiles.map(({ profileId }) => profileId)).size, different.length);
 });
@@ -124,10 +120,7 @@ for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries())
     t.equal((await app.events(wisher)).at(-1)?.['type'], 'remove');
 
     const given = { sessionId: 'query', customerId: blank, device: blank, productHandle: 'x' };
-    t.match(await app.get(withQuery('/product/visit', given), TRUSTED), {
-      status: 200,
-      json: { count: 0 },
-    });
+    t.equal((await app.get(withQuery('/product/visit', given), TRUSTED)).json.count, 0);
     t.match(await app.del(withQuery('/product/visit', given), undefined, TRUSTED), { status: 200 });
     const query = { customerId: blank, sessionId: blank, productHandle: 'x', logged_in_customer_id: '77' };
     const answer = await app.get(withQuery('/product/visit', signed(query)));
@@ -144,22 +137,15 @@ t.test('control characters in titles become spaces', async (t) => {
 t.test('a byte order mark before JSON is skipped', async (t) => {
   const body = JSON.stringify({ identity: { sessionId: 'mark' }, productHandle: 'x' });
   t.match(await post('/product/visit?count=true', `\ufeff${body}`), { count: 1 });
-  await post(
-    '/webhook/purchase',
-    '\ufeff{"id":820982911946154508,"currency":"EUR","line_items":[{"product_id":5,"price":1}]}',
-  );
-  t.match(await app.post('/product/visit', `\ufeff\ufeff${body}`), {
-    status: 400,
-    json: { code: 'invalid_json' },
-  });
+  const order = '{"id":820982911946154508,"currency":"EUR","line_items":[{"product_id":5,"price":1}]}';
+  await post('/webhook/purchase', `\ufeff${order}`);
+  t.equal((await app.post('/product/visit', `\ufeff\ufeff${body}`)).json.code, 'invalid_json');
 });
 t.test('a body with a Content-Encoding is 415, and the sentence says so', async (t) => {
   const body = { identity: { sessionId: 'encoded' }, productHandle: 'x' };
+  const refused = { status: 415, json: { code: 'unsupported_media_type', error: /Content-Encoding/ } };
   for (const encoding of ['gzip', 'br', 'GZIP', ['identity', 'gzip']])
-    t.match(await app.post('/product/visit', body, { 'content-encoding': encoding }), {
-      status: 415,
-      json: { code: 'unsupported_media_type', error: /Content-Encoding/ },
-    });
+    t.match(await app.post('/product/visit', body, { 'content-encoding': encoding }), refused);
   for (const encoding of ['identity', 'Identity', ''])
     t.equal((await app.post('/product/visit', body, { 'content-encoding': encoding })).status, 200);
 });
@@ -231,9 +217,7 @@ t.test('injection', async (t) => {
       t.notMatch(normaliseId(id) + handle, /\p{Cc}/u, 'no control character is taken');
       t.equal(answer.json.productHandle, handle, shown(handle));
       t.ok(isVisitorId(id));
-      const touched = Object.keys(after).filter(
-        (key) => JSON.stringify(after[key]) !== JSON.stringify(before[key]),
-      );
+      const touched = Object.keys(after).filter((key) => !isDeepStrictEqual(after[key], before[key]));
       const { events, eventsState } = keys.visits;
       const ofCustomer = [keys.counts, keys.profile, keys.members].map((of) => of(answer.json.profileId));
       const ofVisitor = [keys.identity(answer.json.profileId), ...(isCustomer ? ofCustomer : [])];
@@ -263,11 +247,8 @@ t.test('injection', async (t) => {
       const sessionId = `writer-${n++}`;
       // The name has the shortest bound of the three, and none of them may be empty or have control characters.
       const isText = nasty.trim() !== '' && Buffer.byteLength(nasty) <= 255 && !/\p{Cc}/u.test(nasty);
-      const added = await app.post(
-        '/item/add',
-        itemOf({ sessionId, firstName: nasty }, { productTitle: nasty, properties: { [nasty]: nasty } }),
-        TRUSTED,
-      );
+      const texts = { productTitle: nasty, properties: { [nasty]: nasty } };
+      const added = await app.post('/item/add', itemOf({ sessionId, firstName: nasty }, texts), TRUSTED);
       t.equal(added.status, isText ? 200 : 400, shown(nasty));
       if (isText) {
         taken++;
@@ -291,11 +272,8 @@ t.test('injection', async (t) => {
     await fc.assert(property, { numRuns: Math.ceil(RUNS / 2), examples: NASTY.map((nasty) => [nasty]) });
     t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
     const shares = (await app.rows()).filter(({ type }) => type === 'share');
-    t.strictSame(
-      shares.map(({ session_id, payload }) => [session_id, JSON.parse(String(payload))]),
-      Array.from(bodies, ([sessionId, nasty]) => [sessionId, { nasty }]),
-      'each event is there once, with its payload',
-    );
+    const kept = shares.map(({ session_id, payload }) => [session_id, JSON.parse(String(payload)).nasty]);
+    t.strictSame(kept, [...bodies], 'each event is there once, with its payload');
   });
 
   t.test('so Redis has the keys of the program, and no others', async (t) => {

@@ -222,9 +222,8 @@ eachRedis(t, async (t, redis) => {
 
   t.test('properties of more than 16 KiB are refused, and change nothing', async (t) => {
     const before = await app.dump();
-    const tooLarge = await send(
-      itemOf({ sessionId: 'limits' }, { properties: { a: 'x'.repeat(16_384 - 7) } }),
-    );
+    const properties = { a: 'x'.repeat(16_384 - 7) };
+    const tooLarge = await send(itemOf({ sessionId: 'limits' }, { properties }));
     const issues = [{ path: '/properties', message: 'must have at most 16384 bytes as JSON' }];
     t.match(tooLarge, { status: 413, json: { code: 'payload_too_large', issues } });
     t.same(await app.dump(), before);

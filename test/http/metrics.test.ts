@@ -194,7 +194,6 @@ t.test('metrics', async (t) => {
   });
 });
 
-/** How often each error came, by INFO. */
 async function errorsOf(client: Redis): Promise<Record<string, number>> {
   const info = await client.info('errorstats');
   return Object.fromEntries(

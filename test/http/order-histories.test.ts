@@ -1,6 +1,5 @@
-// Orders as analysts see them. Whatever statements say of an order, in any order of arrival and repeated, the newest counts. And
-// whose an order is: whom it names, what was known before, what follows (a login, another session, a shared device), then the
-// export, the views, and each way to erase. Each two values of any two of these come together.
+// Orders as analysts see them: whatever statements say of an order, in any order of arrival, the newest counts. And whose an order is,
+// through what was known before, what follows, the export, and each way to erase: each two values of any two of these come together.
 
 import { pino } from 'pino';
 import t from 'tap';
@@ -15,7 +14,6 @@ import { startStores } from '../harness/stores.js';
 import { until } from '../harness/until.js';
 import { add, deliver, JSON_TYPE, listed, orderOf, SECRET, sessionNote, sign, switchTo } from './orders.js';
 
-/** What was known before the order came. */
 const BEFORE = {
   'nobody is known': [],
   'the customer is known': ['customer'],
@@ -53,7 +51,6 @@ function hasMoved({ before, after }: Case): boolean {
   if (before === "the session is another customer's") return after === 'a login of both';
   return before === 'the session is linked to the customer' && after === 'a login as another customer';
 }
-/** Whom the order names. */
 const identitiesOf = ({ named, customerId, sessionId }: Case): Record<string, string>[] => [
   ...(named === 'session' ? [] : [{ customerId }]),
   ...(named === 'customer' ? [] : [{ sessionId }]),
@@ -65,7 +62,6 @@ function ownerOf({ before, named }: Case): 'the customer' | 'the session' | 'ano
   if (before === 'the session is linked to the customer') return 'the customer';
   return before === "the session is another customer's" ? 'another customer' : 'the session';
 }
-/** Cases that are done at once. */
 const MAX_CONCURRENT_CASES = 24;
 const ITEM = { productId: '11', variantId: '21' };
 const { redis, clickhouse, env: stores } = await startStores(t, ['wishmeter']);
@@ -288,7 +284,6 @@ t.test('what an order states', async (t) => {
     readonly at: string;
     readonly test: boolean;
   }
-  /** Every order as analysts see it. */
   async function seen(): Promise<Map<string, Seen>> {
     const rows = await ask<Seen>(`SELECT order_id, any(test) AS test, min(occurred_at) AS at,
       arraySort(groupArray((product_id, quantity, toFloat64(discount), toFloat64(amount)))) AS lines

@@ -39,7 +39,6 @@ eachRedis(t, async (t, redis) => {
   };
   const events = async (who: { customerId: string }) => (await purchasesOf(app, who)).length;
   let visitors = 0;
-  /** A customer and a session that no request has named. */
   const newPair = () => {
     const [customer, session] = [700_000 + ++visitors, `session-${visitors}`];
     return {

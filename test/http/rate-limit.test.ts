@@ -19,7 +19,6 @@ const visit = (sessionId: string) => ({ identity: { sessionId }, productHandle: 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
 const from = (...addresses: string[]): Headers => ({ 'x-forwarded-for': addresses.join(', ') });
 const passed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
-/** The statuses of more visits than the limit, sent at once. */
 async function flood(app: TestApp, headers: (i: number) => Headers): Promise<number[]> {
   const answers = await Promise.all(range(2 * LIMIT + 1).map((i) => app.post(PATH, visit('s'), headers(i))));
   return [...new Set(answers.map(({ status }) => status))].sort();

@@ -14,20 +14,17 @@ const DAYS = 10;
 const [FOR_EVER, GONE] = [-1, -2];
 const env = { GUEST_RETENTION_DAYS: String(DAYS), SHOP_URL: 'https://shop.example' };
 
+const visitOf = (sessionId: string, productHandle: string) => ({ identity: { sessionId }, productHandle });
 let keyed = 0;
 let looks = 0;
 const WRITES: Readonly<Record<string, (app: TestApp, sessionId: string) => Promise<unknown>>> = {
-  visit: ({ post }, sessionId) => post('/product/visit', { identity: { sessionId }, productHandle: 'a' }),
+  visit: ({ post }, sessionId) => post('/product/visit', visitOf(sessionId, 'a')),
   'visit and count': ({ shop }, sessionId) => shop.visit({ sessionId }, 'b'),
   'first look': ({ shop }, sessionId) => shop.visit({ sessionId }, `look-${looks++}`),
   'visit under a key': ({ post }, sessionId) =>
-    post(
-      '/product/visit',
-      { identity: { sessionId }, productHandle: 'c' },
-      { 'idempotency-key': `${keyed++}` },
-    ),
+    post('/product/visit', visitOf(sessionId, 'c'), { 'idempotency-key': `${keyed++}` }),
   'batch of visits': ({ post }, sessionId) =>
-    post('/product/visit/batch', { visits: [{ identity: { sessionId }, productHandle: 'd' }] }, TRUSTED),
+    post('/product/visit/batch', { visits: [visitOf(sessionId, 'd')] }, TRUSTED),
   event: ({ shop }, sessionId) => shop.event({ sessionId }),
   item: ({ shop }, sessionId) => shop.add({ sessionId }),
   removal: ({ shop }, sessionId) => shop.remove({ sessionId }, { productId: 'first' }),
@@ -197,11 +194,8 @@ eachRedis(t, async (t, redis) => {
     t.same((await leading()).sort(), before);
     t.same(await ages.names(/:\{share:/, goes), []);
     t.equal((await sweeping.get(`/wishlist/share/${stays}`)).status, 200);
-    const { json } = await sweeping.get(
-      withQuery('/profile', { email: 'stays-here@swept.example' }),
-      TRUSTED,
-    );
-    t.match(json, { items: [{ productId: 'stays-here' }] });
+    const { items } = await sweeping.shop.exported({ email: 'stays-here@swept.example' });
+    t.match(items, [{ productId: 'stays-here' }]);
     const counted = /^wishmeter_swept_total\{kind="(?:share|email|wish)"\} 1$/gm;
     await until('each is counted', async () => (await sweeping.stats()).match(counted)?.length === 3);
   });

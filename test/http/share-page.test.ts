@@ -26,7 +26,6 @@ async function share(app: TestApp, identity: object, items: readonly object[]): 
   return `/wishlist/share/${(await app.shop.share(identity)).code}`;
 }
 
-/** What a browser makes of entities. */
 function read(text: string): string {
   const named: Record<string, string> = { lt: '<', gt: '>', quot: '"', amp: '&' };
   return text.replace(/&(?:#(\d+)|(\w+));/g, (_, code, name) =>

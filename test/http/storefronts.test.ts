@@ -1,7 +1,5 @@
-// What a storefront's caller and a page may do. A shared device: the session of a visitor who has logged in and out again does not lead to
-// that customer's wishlist, unless LINKED_SESSIONS=open. And a page of another origin: a browser adds the customer's login to
-// whatever any page makes it send to the shop, and Shopify signs it; so a signature does not prove that
-// the visitor meant it. And CORS for ALLOWED_ORIGINS, with the requests that browsers make without asking first: beacons.
+// What a storefront's caller and a page may do: the session of a customer who has logged out leads to no wishlist; a signature does not
+// prove that the visitor meant what a page of another origin sends; and CORS for ALLOWED_ORIGINS.
 
 import t, { type Test } from 'tap';
 import { Items } from '../../src/wishlist/items.js';

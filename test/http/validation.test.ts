@@ -1,6 +1,5 @@
-// What requests may have: the values that each field takes and refuses, once for each schema; every other operation refuses one
-// wrong value of it. What is refused changes nothing, and its error says what would be right: which field, and where JSON ends
-// being JSON; one issue for one fault.
+// What requests may have: the values that each field takes and refuses, once for each schema. What is refused changes nothing, and
+// its error says what would be right: one issue for one fault.
 
 import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';

@@ -64,7 +64,6 @@ async function begin(server: Server): Promise<void> {
   }
 }
 
-/** Counts and items of all visitors together, each profile once. */
 async function sumOf(server: Server): Promise<{ count: number; items: string[] }> {
   const found = new Map<string, { count: number; items: readonly string[] }>();
   for (const name of Object.keys(VISITS)) {

@@ -1,6 +1,5 @@
-// A failover forgets the last moments of one node: of the two halves of a link or a merge, one. A merge goes on only once a
-// replica has the half before, so nothing is lost or doubled. Here a node's keys are put back to what they were;
-// test/faults/failover.test.ts does it with real replicas.
+// A failover forgets the last moments of one node: of the two halves of a link or a merge, one; nothing is lost or doubled. Here a
+// node's keys are put back to what they were; test/faults/failover.test.ts does it with real replicas.
 
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';

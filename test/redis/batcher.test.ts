@@ -1,7 +1,7 @@
 // Batches: exactly once when replies are lost, and deadlines of operations of different ages that wait for one batch.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import type { BatchFormat } from '../../src/redis/batch-calls.js';
 import { Batcher, type BatcherOptions } from '../../src/redis/batcher.js';
@@ -19,7 +19,6 @@ import { LINES, type Line, linesOf, openHealth } from './fixtures.js';
 
 const PATH = '/product/visit';
 const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
-/** Matches a command that runs this script, by SHA. */
 const callOf = (script: string) => new RegExp(loadScript(script).sha);
 t.test('batches over a connection that fails', async (t) => {
   const redis = await startTestRedis(t);
@@ -103,7 +102,6 @@ t.test('batches over a connection that fails', async (t) => {
       await until('it serves', async () => (await one.get('/readyz')).status === 200);
   }
 });
-/** Each line is answered with itself. */
 const ECHOED: BatchFormat<Line, unknown> = {
   ...LINES,
   decode: (ops, reply) => ops.map(({ line }) => [line, reply]),
@@ -117,22 +115,10 @@ t.test('a batcher', async (t) => {
   t.test('operations of one turn are one call, each answered with its own', async (t) => {
     const sizes: number[] = [];
     const batcher = store.batcher(ECHOED, (size) => sizes.push(size));
-    const answers = await Promise.all([
-      batcher.run({ line: 'a1' }),
-      batcher.run({ line: 'a2' }),
-      batcher.run({ line: 'a3' }),
-    ]);
-    t.same(answers, [
-      ['a1', 1],
-      ['a2', 1],
-      ['a3', 1],
-    ]);
+    const runAll = (...lines: string[]) => Promise.all(lines.map((line) => batcher.run({ line })));
+    t.same((await runAll('a1', 'a2', 'a3')).map(String), ['a1,1', 'a2,1', 'a3,1']);
     t.same(sizes, [3]);
-    await Promise.all([
-      batcher.run({ line: 'a4' }),
-      batcher.run({ line: 'b1' }),
-      batcher.run({ line: 'a5' }),
-    ]);
+    await runAll('a4', 'b1', 'a5');
     t.same(sizes.sort(), [1, 2, 3], 'a call for each slot');
     t.equal(batcher.pending, 0);
     await batcher.close();
@@ -254,7 +240,6 @@ t.test('an operation that is late', async (t) => {
   const { client, health, keys } = await openHealth(t, redis.url, TIMEOUT_MS);
   const sender = new Sender(health, 0);
   t.beforeEach(() => client.del('b:{a}:stream', 'b:{a}:state'));
-  const lines = () => linesOf(client, 'a');
 
   /** Batches of the test's batcher that are on their way, or were. */
   let sent = 0;
@@ -297,6 +282,13 @@ t.test('an operation that is late', async (t) => {
     await health.nodeOf(0)?.clock.measure(client);
   };
 
+  /** The late operation is refused, and so not applied; younger ones are applied. */
+  const expectOldRefused = async (t: Test, batcher: Batcher<Line, unknown>, ...all: Promise<string>[]) => {
+    t.same(await Promise.all(all), ['unavailable', ...all.slice(1).map(() => 'applied')]);
+    t.notOk((await linesOf(client, 'a')).includes('old'));
+    await batcher.close();
+  };
+
   t.test('is refused on its own; younger ones that waited with it are applied', async (t) => {
     const [released, release] = later<void>();
     const batcher = heldBatcher((batch) => (batch < CHANNELS ? released : undefined));
@@ -307,11 +299,8 @@ t.test('an operation that is late', async (t) => {
     const young = ['young1', 'young2'].map((line) => outcomeOf(batcher, line));
     release();
     await Promise.all(busy);
-    t.equal(await old, 'unavailable');
-    t.same(await Promise.all(young), ['applied', 'applied']);
+    await expectOldRefused(t, batcher, old, ...young);
     t.equal(sent, CHANNELS + 1, 'Redis was not asked for what it would refuse');
-    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
-    await batcher.close();
   });
 
   t.test('does not take younger ones down when Redis is slow, too', async (t) => {
@@ -327,10 +316,7 @@ t.test('an operation that is late', async (t) => {
     await Promise.all(busy);
     await growOld(born, 0.85);
     wake();
-    t.equal(await old, 'unavailable');
-    t.equal(await young, 'applied');
-    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
-    await batcher.close();
+    await expectOldRefused(t, batcher, old, young);
   });
 
   t.test('and is sent again for want of a stream keeps its deadline', async (t) => {
@@ -353,10 +339,7 @@ t.test('an operation that is late', async (t) => {
     await growOld(born, 0.85);
     release();
     await Promise.all(busy);
-    t.equal(await old, 'unavailable');
-    t.equal(await young, 'applied');
-    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
-    await batcher.close();
+    await expectOldRefused(t, batcher, old, young);
   });
 });
 function later<T>(): [Promise<T>, (value: T) => void] {

@@ -8,7 +8,6 @@ import { RedisHealth } from '../../src/redis/health.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript } from '../../src/redis/scripts.js';
 
-/** Key prefix. */
 const PREFIX = 'b';
 
 export interface Line extends Batched<unknown> {

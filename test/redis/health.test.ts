@@ -22,7 +22,6 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
   const onError = (error: Error) => errors.push(error);
   const fast = { timeoutMs: 2_000, verifyMs: 100 };
   const store = await openStore(t, redis, { ...fast, keyPrefix: PREFIX, buckets: 16, onError, ...more });
-  /** Writes a key of this tag. */
   const write = (tag: string) => writeKey(store, `${PREFIX}:{${tag}}:x`, ['SET', 'v']);
   const isServed = (tag: string): Promise<boolean> =>
     write(tag).then(

@@ -1,6 +1,5 @@
-// Servers without HTTP, so that a test can end one in the middle of a request: after some step towards Redis it
-// has no Redis any more, and it is unknown whether the last step arrived. What tests do with them in a visitor's name, and
-// what there is to see of it afterwards.
+// Servers without HTTP that a test can end in the middle of a request: after some step towards Redis it has no Redis any more, and it
+// is unknown whether the last step arrived. What tests do with them in a visitor's name, and what there is to see of it afterwards.
 
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';

@@ -23,7 +23,6 @@ export const heartTag = (id: number | string, more = ''): string =>
 export const pressed = (page: Page, id: number | string = 1) =>
   page.locator(`wishlist-heart[product-id="${id}"] button`).first().getAttribute('aria-pressed');
 
-/** Waits until a heart's state is `state`. */
 export async function becomes(page: Page, state: string, id: number | string = 1): Promise<void> {
   await page
     .locator(`wishlist-heart[product-id="${id}"][state="${state}"]`)
