@@ -126,14 +126,17 @@ const again = (
   },
 });
 
-const onLine = (name: string, begin: (line: Line) => void, end: (line: Line) => void): Fault => ({
+const onLine = (name: string, begin: (line: Line) => void): Fault => ({
   name: `line to Redis: ${name}`,
   place: 'Redis',
   ms: 4_000,
   async begin({ redisLine }) {
     if (redisLine === undefined) throw new Error('no line to Redis');
     begin(redisLine);
-    return async () => end(redisLine);
+    return async () => {
+      for (const off of [redisLine.cutReplies, redisLine.delay, redisLine.split]) off(0);
+      redisLine.thaw();
+    };
   },
 });
 
@@ -201,26 +204,12 @@ export const SERVER_FAULTS: readonly Fault[] = [
       };
     },
   },
-  onLine(
-    'one reply in twenty is cut off, at any byte, after its command was done',
-    (line) => line.cutReplies(0.05),
-    (line) => line.cutReplies(0),
+  onLine('one reply in twenty is cut off, at any byte, after its command was done', (line) =>
+    line.cutReplies(0.05),
   ),
-  onLine(
-    '20 ms late',
-    (line) => line.delay(20),
-    (line) => line.delay(0),
-  ),
-  onLine(
-    'byte by byte',
-    (line) => line.split(1),
-    (line) => line.split(0),
-  ),
-  onLine(
-    'nothing passes',
-    (line) => line.freeze(),
-    (line) => line.thaw(),
-  ),
+  onLine('20 ms late', (line) => line.delay(20)),
+  onLine('byte by byte', (line) => line.split(1)),
+  onLine('nothing passes', (line) => line.freeze()),
   again('line to Redis: connections dropped', 'Redis', 100, ({ redisLine }) => redisLine?.dropAll()),
 ];
 

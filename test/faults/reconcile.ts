@@ -1,13 +1,13 @@
 // The check at the end: what was acknowledged, what the service answers, what is in Redis, what is in ClickHouse. Every
 // acknowledged event is in `events` once, no event is there twice, nothing is there that was not sent, and nothing waits;
 // visits are at least what was acknowledged and at most what was sent. Of people who log in every identity reaches its
-// profile and no other one, with all of this.
+// profile and no other one, with all of this. Each check returns what is wrong, in words.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
-import type { Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { type Answer, ask } from '../harness/client.js';
 import { openRedis } from '../harness/redis.js';
 import type { Entry } from './load.js';
 import { type ExpectedProfile, HANDLES, type Identity } from './logins.js';
@@ -27,51 +27,36 @@ export interface Book {
   readonly faults: readonly string[];
 }
 
-export interface Reckoning {
-  readonly events: { readonly sent: number; readonly acknowledged: number; readonly shown: number };
-  readonly visits: { readonly sent: number; readonly acknowledged: number; readonly counted: number };
-  /** Rows stored beyond those shown: inserts that the table's window no longer knew. */
-  readonly hidden: number;
-  /** What is wrong, in words; empty where nothing is. */
-  readonly wrong: readonly string[];
-}
-
-export interface LoginsReport {
-  readonly identities: number;
-  readonly profiles: number;
-  readonly visits: { sent: number; acknowledged: number; counted: number };
-  readonly items: { sent: number; acknowledged: number; listed: number };
-  /** In words; empty where nothing is wrong. */
-  readonly wrong: readonly string[];
-}
-
 const DRAIN_MS = 60_000;
 /** All faults are over by now: an identity without an answer within this time is locked out. */
 const LOCKED_OUT_MS = 10_000;
 const READERS = 16;
 const MOST_TOLD = 50;
 
-type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Record<string, unknown>>;
+type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Answer['json']>;
 
 const visitsPath = (identity: Readonly<Record<string, string>>, productHandle: string) =>
   `/product/visit?${new URLSearchParams({ ...identity, productHandle })}`;
 
 /** A service's answers, asked for again for a while where there is none. @throws with the last status */
 function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
+  const port = Number(new URL(url).port);
+  const headers = { 'x-api-key': key, 'content-type': 'application/json' };
   return async (method, path, body) => {
     const deadline = performance.now() + LOCKED_OUT_MS;
     for (;;) {
-      const answer = await fetch(url + path, {
-        method,
-        headers: { 'x-api-key': key, 'content-type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }).catch(() => undefined);
-      if (answer?.status === 200) return (await answer.json()) as Record<string, unknown>;
-      if (performance.now() > deadline)
-        throw new Error(`${answer?.status ?? 'no answer'}: ${await answer?.text()}`);
+      const answer = await ask(port, method, path, { body, headers }).catch(() => undefined);
+      if (answer?.status === 200) return answer.json;
+      if (performance.now() > deadline) throw new Error(`${answer?.status ?? 'no answer'}: ${answer?.text}`);
       await sleep(100);
     }
   };
+}
+
+/** At most so many, and not thousands if one thing is wrong everywhere. */
+function faultList() {
+  const wrong: string[] = [];
+  return { wrong, tell: (what: string) => wrong.length < MOST_TOLD && wrong.push(what) };
 }
 
 /** Runs `job` on each, several at once. */
@@ -98,70 +83,42 @@ async function rowsOf<Row>(clickhouseUrl: string, query: string): Promise<Row[]>
   }
 }
 
-/** Fails `t` with what is wrong; says what was counted. The load must have stopped. */
-export async function expectExact(t: Test, loads: readonly Book[], places: Places): Promise<Reckoning> {
-  const reckoning = await reconcile(loads, places);
-  const { events, visits, hidden, wrong } = reckoning;
-  t.same(
-    loads.flatMap(({ faults }) => faults),
-    [],
-    'no answer was wrong',
-  );
-  t.same(
-    wrong,
-    [],
-    `events: ${events.sent} sent, ${events.acknowledged} acknowledged, ${events.shown} shown (${hidden} stored twice); ` +
-      `visits: ${visits.sent} sent, ${visits.acknowledged} acknowledged, ${visits.counted} counted`,
-  );
-  return reckoning;
-}
-
-/** Waits until nothing is under way, and compares. */
-export async function reconcile(loads: readonly Book[], places: Places): Promise<Reckoning> {
-  const wrong: string[] = [];
-  const tell = (what: string) => wrong.length < MOST_TOLD && wrong.push(what);
+/** Waits until nothing is under way, and compares. The loads must have stopped. */
+export async function reconcile(loads: readonly Book[], places: Places): Promise<string[]> {
+  const { wrong, tell } = faultList();
   for (const what of await untilDrained(places)) tell(what);
 
   const sent = new Map(loads.flatMap(({ events }) => [...events]));
-  const { shown, stored } = await readEvents(places.clickhouseUrl);
+  const shown = new Map(
+    await rowsOf<[id: string, count: number]>(
+      places.clickhouseUrl,
+      "SELECT if(type = 'remove', 'r', '') || product_id AS id, toUInt32(count()) FROM events GROUP BY id",
+    ),
+  );
   for (const [id, count] of shown) {
     if (!sent.has(id)) tell(`event ${id} is there, and was not sent`);
     else if (count !== 1) tell(`event ${id} is there ${count} times`);
   }
-  let acknowledged = 0;
-  for (const [id, entry] of sent) {
-    acknowledged += entry.acknowledged;
-    if (entry.acknowledged > 0 && !shown.has(id)) tell(`event ${id} was acknowledged and is lost`);
-  }
-
-  return {
-    events: { sent: sent.size, acknowledged, shown: shown.size },
-    visits: await reconcileVisits(loads, places, tell),
-    hidden: stored - [...shown.values()].reduce((sum, n) => sum + n, 0),
-    wrong,
-  };
+  for (const [id, { acknowledged }] of sent)
+    if (acknowledged > 0 && !shown.has(id)) tell(`event ${id} was acknowledged and is lost`);
+  return [...loads.flatMap(({ faults }) => faults), ...wrong, ...(await reconcileVisits(loads, places))];
 }
 
-/** @param tell is called with what is wrong */
 export async function reconcileVisits(
   loads: readonly Pick<Book, 'visits'>[],
   service: Pick<Places, 'url' | 'key'>,
-  tell: (what: string) => unknown,
-): Promise<Reckoning['visits']> {
+): Promise<string[]> {
+  const { wrong, tell } = faultList();
   const ask = asker(service);
-  const visits = { sent: 0, acknowledged: 0, counted: 0 };
   const check = async ([key, { sent, acknowledged }]: readonly [string, Entry]) => {
-    visits.sent += sent;
-    visits.acknowledged += acknowledged;
     const [sessionId = '', productHandle = ''] = key.split(' ');
-    const count = Number((await ask('GET', visitsPath({ sessionId }, productHandle)))['count']);
-    visits.counted += count;
+    const { count } = await ask('GET', visitsPath({ sessionId }, productHandle));
     if (!(count >= acknowledged && count <= sent))
       tell(`${key}: ${count} visits counted, ${acknowledged} acknowledged, ${sent} sent`);
   };
   const entries = loads.flatMap((load) => [...load.visits]);
   await each(entries, check, ([key], { message }) => tell(`${key}: its visits can't be read: ${message}`));
-  return visits;
+  return wrong;
 }
 
 /** Waits until nothing is left in the stream; answers what is wrong with it then. */
@@ -192,19 +149,6 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   }
 }
 
-/** Each event that analysts see, and how often; and how many rows are stored. */
-async function readEvents(clickhouseUrl: string): Promise<{ shown: Map<string, number>; stored: number }> {
-  const rows = await rowsOf<[string, number]>(
-    clickhouseUrl,
-    "SELECT if(type = 'remove', 'r', '') || product_id AS id, toUInt32(count()) FROM events GROUP BY id",
-  );
-  const [[stored] = [0]] = await rowsOf<[number]>(
-    clickhouseUrl,
-    "SELECT toUInt32(count()) FROM events_stored WHERE origin NOT IN ('merge', 'adoption')",
-  );
-  return { shown: new Map(rows), stored };
-}
-
 /**
  * Finds identities that can no longer read, list and visit. Counts visits of a handle of its own.
  * @returns what each of them was answered last, in words
@@ -224,55 +168,38 @@ export async function findLockedOut(identities: readonly Identity[], places: Pla
 }
 
 /** Compares what LoginTraffic expects. Call when nothing waits in the stream any more, and no visitor is locked out. */
-export async function checkLogins(
-  profiles: readonly ExpectedProfile[],
-  places: Places,
-): Promise<LoginsReport> {
-  const wrong: string[] = [];
-  const tell = (what: string) => wrong.length < MOST_TOLD && wrong.push(what);
+export async function checkLogins(profiles: readonly ExpectedProfile[], places: Places): Promise<string[]> {
+  const { wrong, tell } = faultList();
   const ask = asker(places);
-  const visits = { sent: 0, acknowledged: 0, counted: 0 };
-  const items = { sent: 0, acknowledged: 0, listed: 0 };
   const profileIds = new Map<string, string>();
   const profileOfItem = new Map<string, string>();
-  let identities = 0;
 
-  const check = async (profile: ExpectedProfile) => {
-    const names = profile.identities.map((who) => Object.values(who).join());
-    const name = names.join(' = ');
-    const [one] = profile.identities;
+  const check = async ({ identities, visits, items }: ExpectedProfile) => {
+    const name = identities.map((who) => Object.values(who).join()).join(' = ');
+    const [one] = identities;
     // All sessions of an unknown customer's profile may have moved on: then no identity names it any more.
     if (one === undefined) return;
-    identities += profile.identities.length;
     const read = (who: Identity, productHandle: string) => ask('GET', visitsPath({ ...who }, productHandle));
 
-    const ids = await Promise.all(
-      profile.identities.map(async (who) => String((await read(who, 'h0'))['profileId'])),
-    );
-    const [profileId = ''] = ids;
+    const ids = await Promise.all(identities.map(async (who) => (await read(who, 'h0')).profileId));
+    const [profileId] = ids;
     if (new Set(ids).size !== 1) tell(`${name} are of several profiles: ${ids.join(' ')}`);
     const other = profileIds.get(profileId);
     if (other !== undefined) tell(`${name} has the profile of ${other}`);
     profileIds.set(profileId, name);
 
     for (const handle of HANDLES) {
-      const { sent, acknowledged } = profile.visits.get(handle) ?? { sent: 0, acknowledged: 0 };
-      const count = Number((await read(one, handle))['count']);
-      visits.sent += sent;
-      visits.acknowledged += acknowledged;
-      visits.counted += count;
+      const { sent, acknowledged } = visits.get(handle) ?? { sent: 0, acknowledged: 0 };
+      const { count } = await read(one, handle);
       if (!(count >= acknowledged && count <= sent))
         tell(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
     }
 
-    const list = (await ask('POST', '/item/list', { identity: one }))['items'] as { productId: string }[];
+    const list: { productId: string }[] = (await ask('POST', '/item/list', { identity: one })).items;
     const listed = new Set(list.map(({ productId }) => productId));
-    items.listed += listed.size;
     for (const productId of listed)
-      if (!profile.items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
-    for (const [productId, { sent, acknowledged }] of profile.items) {
-      items.sent += sent;
-      items.acknowledged += acknowledged;
+      if (!items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
+    for (const [productId, { acknowledged }] of items) {
       if (acknowledged > 0) profileOfItem.set(productId, profileId);
       if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
     }
@@ -290,5 +217,5 @@ export async function checkLogins(
     if (expected !== undefined && expected !== profileId)
       tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
   }
-  return { identities, profiles: profileIds.size, visits, items, wrong };
+  return wrong;
 }

@@ -2,7 +2,6 @@
 // `serve` workers on one port, `flush`. Only the test starts what it killed, so no back-off is needed.
 // Either database may stand behind a proxy that injects faults.
 import { join } from 'node:path';
-import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { startRedis } from '../../src/extras/embedded/redis.js';
@@ -10,7 +9,7 @@ import { MAIN, type Running, spawnWishmeter, tempDir, until } from '../cli/wishm
 import { putMigrated } from '../harness/clickhouse.js';
 import type { Scope } from '../harness/redis.js';
 import { Load, type LoadSpec } from './load.js';
-import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
+import { type Book, type Places, reconcile } from './reconcile.js';
 
 export const KEY = 'sk_faults_0123456789abcdef';
 
@@ -59,7 +58,8 @@ export interface Service extends Places {
   /** Log lines of `serve` and `flush` at warn and above, so far. */
   logs(): string[];
   load(spec?: Partial<LoadSpec>): Load;
-  exact(t: Test, ...loads: Book[]): Promise<Reckoning>;
+  /** Waits until nothing is under way. @returns what is wrong, in words */
+  faultsOf(loads: readonly Book[]): Promise<string[]>;
 }
 
 /** It ends with the test. */
@@ -118,7 +118,7 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
     logs: () =>
       runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
     load: (changes) => new Load({ port, key: KEY, seed: 1, connections: 12, restMs: 40, ...changes }),
-    exact: (t, ...loads) => expectExact(t, loads, places),
+    faultsOf: (loads) => reconcile(loads, places),
   };
 }
 
