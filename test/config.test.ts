@@ -79,13 +79,13 @@ t.test("the shop's address is the service's own unless it is given", async (t) =
 const KEY = 'k'.repeat(16);
 
 interface Values {
-  /** Texts that are right; with their values where those are not the texts. */
-  readonly right: readonly (string | readonly [text: string, value: unknown])[];
+  /** Texts that are right and are their values, or the values of texts. */
+  readonly right: readonly string[] | { readonly [text: string]: unknown };
   readonly wrong: readonly string[];
 }
 
 const integer = (least: number, most: number, ...wrong: string[]): Values => ({
-  right: [least, most].map((value) => [String(value), value] as const),
+  right: { [least]: least, [most]: most },
   wrong: [String(least - 1), String(most + 1), '1.5', ...wrong],
 });
 
@@ -99,10 +99,7 @@ const VALUES: Readonly<Record<string, Values>> = {
   DRAIN_MS: integer(0, 60_000, '2s'),
   WORKERS: integer(1, 256, 'auto'),
   API_KEYS: {
-    right: [
-      [KEY, [KEY]],
-      [`${KEY},${'y'.repeat(200)}`, [KEY, 'y'.repeat(200)]],
-    ],
+    right: { [KEY]: [KEY], [`${KEY},${'y'.repeat(200)}`]: [KEY, 'y'.repeat(200)] },
     wrong: [
       'x'.repeat(15),
       'with a blank inside it',
@@ -112,21 +109,21 @@ const VALUES: Readonly<Record<string, Values>> = {
     ],
   },
   PUBLISHABLE_KEYS: {
-    right: [['pk_0123456789abc', ['pk_0123456789abc']]],
+    right: { pk_0123456789abc: ['pk_0123456789abc'] },
     wrong: [KEY, 'pk_012345678901', `pk_0123456789abc,${KEY}`],
   },
   ALLOWED_ORIGINS: {
-    right: [
-      ['https://shop.example', ['https://shop.example']],
-      ['http://localhost:3000,https://b.example', ['http://localhost:3000', 'https://b.example']],
-    ],
+    right: {
+      'https://shop.example': ['https://shop.example'],
+      'http://localhost:3000,https://b.example': ['http://localhost:3000', 'https://b.example'],
+    },
     wrong: ['*', 'null', 'https://shop.example:443', 'https://a.example,https://a.example/x', 'file:///x'],
   },
   SHOPIFY_SECRET: {
-    right: [
-      ['x'.repeat(255), ['x'.repeat(255)]],
-      [`${'x'.repeat(16)}, ${'y'.repeat(17)},`, ['x'.repeat(16), 'y'.repeat(17)]],
-    ],
+    right: {
+      ['x'.repeat(255)]: ['x'.repeat(255)],
+      [`${'x'.repeat(16)}, ${'y'.repeat(17)},`]: ['x'.repeat(16), 'y'.repeat(17)],
+    },
     wrong: ['x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret', `${'x'.repeat(16)},short`],
   },
   VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
@@ -135,12 +132,7 @@ const VALUES: Readonly<Record<string, Values>> = {
   RATE_LIMIT: integer(0, 1_000_000, 'none'),
   ANONYMOUS_RATE_LIMIT: integer(0, 1_000_000, 'none'),
   TRUST_PROXY: {
-    right: [
-      ['0', 0],
-      ['16', 16],
-      ['true', 1],
-      ['false', 0],
-    ],
+    right: { '0': 0, '16': 16, true: 1, false: 0 },
     wrong: ['17', '-1', 'yes', 'TRUE'],
   },
   METRICS_TOKEN: { right: ['x'.repeat(16)], wrong: ['x', 'x'.repeat(15), 'a token with blanks in it'] },
@@ -149,7 +141,10 @@ const VALUES: Readonly<Record<string, Values>> = {
   MAX_ITEMS: integer(1, 100_000),
   MAX_ITEMS_BYTES: integer(1_024, 1e9, '1MB'),
   SHOP_URL: {
-    right: ['https://shop.example', ['https://shop.example/de/', 'https://shop.example/de']],
+    right: {
+      'https://shop.example': 'https://shop.example',
+      'https://shop.example/de/': 'https://shop.example/de',
+    },
     wrong: ['shop.example', 'ftp://shop.example', 'https://', 'https://a.example?x=1', 'https://a.example#x'],
   },
   SHOP_NAME: {
@@ -170,10 +165,10 @@ const VALUES: Readonly<Record<string, Values>> = {
     wrong: ['/p/{handle}', 'https://shop.example/p/{variant}', 'javascript:{handle}'],
   },
   IMAGE_HOSTS: {
-    right: [
-      ['cdn.shop.example', ['cdn.shop.example']],
-      ['*.shop.example, localhost:8443', ['*.shop.example', 'localhost:8443']],
-    ],
+    right: {
+      'cdn.shop.example': ['cdn.shop.example'],
+      '*.shop.example, localhost:8443': ['*.shop.example', 'localhost:8443'],
+    },
     wrong: ['https://cdn.shop.example', '*', '*.', "a;script-src 'x'", 'a b', 'A.example', 'a/b'],
   },
   SHARE_PAGE_URL: {
@@ -181,11 +176,11 @@ const VALUES: Readonly<Record<string, Values>> = {
     wrong: ['/pages/wishlist', 'https://', 'javascript:alert(1)'],
   },
   REDIS_URL: {
-    right: [
-      ['redis://h', ['redis://h']],
-      ['redis://localhost/?path=%2Ftmp%2Fx.sock', ['redis://localhost/?path=%2Ftmp%2Fx.sock']],
-      [' redis://a:1 , rediss://u:p@h:1/2,', ['redis://a:1', 'rediss://u:p@h:1/2']],
-    ],
+    right: {
+      'redis://h': ['redis://h'],
+      'redis://localhost/?path=%2Ftmp%2Fx.sock': ['redis://localhost/?path=%2Ftmp%2Fx.sock'],
+      ' redis://a:1 , rediss://u:p@h:1/2,': ['redis://a:1', 'rediss://u:p@h:1/2'],
+    },
     wrong: ['localhost:6379', 'http://h', 'redis:/', 'redis://', '//h', 'redis://ok,nonsense'],
   },
   REDIS_TIMEOUT_MS: integer(50, 900, '0.5s'),
@@ -199,26 +194,19 @@ const VALUES: Readonly<Record<string, Values>> = {
   STREAM_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
   SHOP_TIMEZONE: {
-    right: [
-      ['Europe/Berlin', 'Europe/Berlin'],
-      ['europe/berlin', 'Europe/Berlin'],
-      ['Asia/Kolkata', 'Asia/Kolkata'],
-    ],
+    right: {
+      'Europe/Berlin': 'Europe/Berlin',
+      'europe/berlin': 'Europe/Berlin',
+      'Asia/Kolkata': 'Asia/Kolkata',
+    },
     wrong: ['Europe/Bern-Stadt', '+02:00', "UTC'", 'Europe/Berlin;'],
   },
   SHOP_CURRENCY: {
-    right: [
-      ['EUR', 'EUR'],
-      ['jpy', 'JPY'],
-    ],
+    right: { EUR: 'EUR', jpy: 'JPY' },
     wrong: ['EURO', 'EU', '€', '978'],
   },
   VISIT_RETENTION_DAYS: {
-    right: [
-      ['0', 0],
-      ['10', 10],
-      ['36500', 36_500],
-    ],
+    right: { '0': 0, '10': 10, '36500': 36_500 },
     wrong: ['-1', '1', '9', '36501', '400d', '00'],
   },
   RECEIVERS_PRIVATE: { right: ['refuse', 'allow'], wrong: ['on', 'true', 'ALLOW'] },
@@ -250,10 +238,9 @@ const VALUES: Readonly<Record<string, Values>> = {
 t.test('every setting takes what is right and refuses what is wrong', async (t) => {
   t.same(Object.keys(VALUES).sort(), Object.keys(SETTINGS).sort(), 'a new setting gets its line above');
   for (const [name, { right, wrong }] of Object.entries(VALUES)) {
-    for (const one of right) {
-      const [text, value] = typeof one === 'string' ? [one, one] : one;
+    const rows = Array.isArray(right) ? right.map((text) => [text, text]) : Object.entries(right);
+    for (const [text, value] of rows)
       t.same(readConfig({ [name]: text })[name as keyof typeof SETTINGS], value, `${name}=${text}`);
-    }
     const sentence = new RegExp(`^Wrong settings: ${name} [^\n]+\\.$`);
     for (const text of wrong) t.match(refusal({ [name]: text }), sentence, `${name}=${text}`);
   }

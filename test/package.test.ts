@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { loadUws } from '../src/http/uws.js';
-import { logLines, shopAt, sql } from './cli/started.js';
+import { shopAt, sql } from './cli/started.js';
 import { runWishmeter, tempDir, until } from './cli/wishmeter.js';
 import { needs } from './harness/needs.js';
 import { startStores } from './harness/stores.js';
@@ -88,9 +88,7 @@ t.test('the package', linux, async (t) => {
     const run = (command: string, more = {}) =>
       runWishmeter(t, { main, args: [command], env: { ...env, ...more } });
     const [serving, flushing, showing] = [run('serve'), run('flush'), run('dashboard', ofDashboard)];
-    const line = await until('serve serves', () =>
-      logLines(serving.stdout()).find(({ msg }) => msg === 'serving'),
-    );
+    const line = await serving.logged('serving');
     const url = `http://127.0.0.1:${line.port}`;
     const shop = shopAt(url, KEY);
     t.equal(line.uws, from);
@@ -111,9 +109,7 @@ t.test('the package', linux, async (t) => {
       t.equal(answer.status, 200, path);
       await answer.arrayBuffer();
     }
-    const shown = await until('the dashboard listens', () =>
-      logLines(showing.stdout()).find(({ msg }) => msg === 'dashboard'),
-    );
+    const shown = await showing.logged('dashboard');
     for (const path of ['/', '/frame.js', '/dashboard.css', '/uplot.js'])
       t.equal((await fetch(`http://127.0.0.1:${shown.port}${path}`)).status, 200, path);
     for (const { child, ended } of [serving, flushing, showing]) {

@@ -1,10 +1,11 @@
 // A Redis Cluster for the benchmark: masters that share the slots, each set up as the one Redis is (redis.ts).
 
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bareEnvironment, startChild } from '../../src/extras/embedded/child.js';
+import { bareEnvironment, type Child, startChild } from '../../src/extras/embedded/child.js';
 import { type EmbeddedRedis, findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 import { freePort } from './ports.js';
 import { connectTo } from './redis.js';
@@ -19,9 +20,7 @@ export interface Member {
 
 /** Resolves when each knows that all slots are served. */
 export async function startMasters(dir: string, count: number): Promise<EmbeddedRedis[]> {
-  const members: Member[] = [];
-  for (let n = 0; n < count; n++)
-    members.push({ id: randomBytes(20).toString('hex'), port: await freePort(), bus: await freePort() });
+  const members = await newMembers(count);
   const masters: EmbeddedRedis[] = [];
   try {
     for (const member of members) masters.push(await startMaster(join(dir, member.id), member, members));
@@ -34,22 +33,49 @@ export async function startMasters(dir: string, count: number): Promise<Embedded
 }
 
 async function startMaster(dir: string, self: Member, members: readonly Member[]): Promise<EmbeddedRedis> {
-  await mkdir(dir, { recursive: true });
-  await writeFile(join(dir, 'nodes.conf'), nodesConf(self, members));
-  const { port } = self;
-  const args = memberArgs(self);
-  const child = await startChild({
-    name: `Redis on ${port}`,
-    command: () => ({ file: findRedis(), args, cwd: dir, env: bareEnvironment() }),
-    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
-    output: 'tail',
-    restart: false,
+  const conf = nodesConf(self, members);
+  const child = await startMember(dir, self, { conf, env: bareEnvironment(), restart: false });
+  return { url: `redis://127.0.0.1:${self.port}`, pid: child.pid, stop: child.stop };
+}
+
+export function newMembers(count: number): Promise<Member[]> {
+  const newMember = async () => ({
+    id: randomBytes(20).toString('hex'),
+    port: await freePort(),
+    bus: await freePort(),
   });
-  return { url: `redis://127.0.0.1:${port}`, pid: child.pid, stop: child.stop };
+  return Promise.all(Array.from({ length: count }, newMember));
+}
+
+interface MemberSpec {
+  /** What the node begins with in an empty folder; see `nodesConf`. */
+  readonly conf: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly restart?: boolean;
+  readonly settings?: Readonly<Record<string, string>> | undefined;
+  /** Instead of a connection that is answered without TLS. */
+  readonly ready?: (() => Promise<void>) | undefined;
+}
+
+/** A node, once its data are loaded. */
+export async function startMember(dir: string, self: Member, spec: MemberSpec): Promise<Child<void>> {
+  const { conf, env, restart = true, settings, ready } = spec;
+  const { port } = self;
+  await mkdir(dir, { recursive: true });
+  const nodes = join(dir, 'nodes.conf');
+  if (!existsSync(nodes)) await writeFile(nodes, conf);
+  const args = memberArgs(self, settings);
+  return await startChild({
+    name: `Redis on ${port}`,
+    command: () => ({ file: findRedis(), args, cwd: dir, ...(env && { env }) }),
+    ready: (_child, ended) => ready?.() ?? untilLoaded({ port, host: '127.0.0.1' }, ended),
+    output: 'tail',
+    restart,
+  });
 }
 
 /** Arguments of a node's program, in its folder. @param more settings */
-export function memberArgs({ port, bus }: Member, more: Readonly<Record<string, string>> = {}): string[] {
+function memberArgs({ port, bus }: Member, more: Readonly<Record<string, string>> = {}): string[] {
   return Object.entries({
     dir: '.',
     port: String(port),
@@ -68,17 +94,24 @@ export function memberArgs({ port, bus }: Member, more: Readonly<Record<string, 
 /**
  * What makes a node begin as if it had met the others: a handshake of CLUSTER MEET takes seconds on a busy machine, and
  * may be lost.
- * @param isRagged whether the members have single slots by turns, and not each a third in a row
+ * @param members the masters, and then perhaps as many replicas, in the same order
+ * @param isRagged whether the masters have single slots by turns, and not each a part in a row
  */
-export function nodesConf(self: Member, members: readonly Member[], isRagged = false): string {
-  const first = (n: number) => Math.ceil((n * SLOTS) / members.length);
-  const slotsOf = (n: number) =>
-    isRagged ? raggedSlots(n, members.length) : `${first(n)}-${first(n + 1) - 1}`;
+export function nodesConf(
+  self: Member,
+  members: readonly Member[],
+  { isRagged = false, masters = members.length } = {},
+): string {
+  const first = (n: number) => Math.ceil((n * SLOTS) / masters);
+  const slotsOf = (n: number) => (isRagged ? raggedSlots(n, masters) : `${first(n)}-${first(n + 1) - 1}`);
   const lines = members.map((member, n) => {
-    const flags = member === self ? 'myself,master' : 'master';
-    return `${member.id} 127.0.0.1:${member.port}@${member.bus} ${flags} - 0 0 ${n + 1} connected ${slotsOf(n)}\n`;
+    const { id, port, bus } = member;
+    const node = `${id} 127.0.0.1:${port}@${bus} ${member === self ? 'myself,' : ''}`;
+    const master = members[n - masters];
+    if (master !== undefined) return `${node}slave ${master.id} 0 0 ${n - masters + 1} connected\n`;
+    return `${node}master - 0 0 ${n + 1} connected ${slotsOf(n)}\n`;
   });
-  return `${lines.join('')}vars currentEpoch ${members.length} lastVoteEpoch 0\n`;
+  return `${lines.join('')}vars currentEpoch ${masters} lastVoteEpoch 0\n`;
 }
 
 async function untilJoined(master: EmbeddedRedis): Promise<void> {

@@ -11,7 +11,7 @@ import { makeCertificate, type TestCertificate } from '../harness/certificates.j
 import { ask } from '../harness/client.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { runHere } from './in-process.js';
-import { runWishmeter, until, wishmeter } from './wishmeter.js';
+import { logLines, runWishmeter, until, wishmeter } from './wishmeter.js';
 
 const NO_STACK = /\n\s+at /;
 t.test('--version prints the version of package.json', async (t) => {
@@ -106,13 +106,8 @@ t.test('a process names in its log, once, what is misspelt, not read, or set by 
     SHOPIFY_SECRET: ' ',
   };
   const running = runWishmeter(t, { args: ['serve'], env });
-  await until('it serves', () => running.stdout().includes('"msg":"serving"'));
-  const lines = running
-    .stdout()
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-  const notes = lines.filter(({ settings }) => settings !== undefined);
+  await running.logged('serving');
+  const notes = logLines(running.stdout()).filter(({ settings }) => settings !== undefined);
   t.same(
     notes.map(({ level, settings, msg }) => ({ level, settings, msg })),
     [
@@ -195,11 +190,8 @@ t.test('no setting is without a command that lists it', (t) => {
 const SERVE = { HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
 /** Sixteen visitors, whose profiles are at all nodes, are counted. */
 async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
-  const { stdout } = runWishmeter(t, { args: ['serve'], env: { ...SERVE, ...env } });
-  const [, port] = await until(
-    'it serves',
-    () => /"port":(\d+).*"msg":"serving"/.exec(stdout()) ?? undefined,
-  );
+  const { logged } = runWishmeter(t, { args: ['serve'], env: { ...SERVE, ...env } });
+  const { port } = await logged('serving');
   const headers = { authorization: `Bearer ${KEY}` };
   for (let n = 0; n < 16; n++) {
     const body = { identity: { sessionId: `s-${n}` }, productHandle: 'red-shoe' };

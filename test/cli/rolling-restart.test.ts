@@ -26,7 +26,7 @@ t.test('one that drains is not ready and serves on; then it closes its connectio
   const drainMs = 1_500;
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
   const serving = runWishmeter(t, { args: ['serve'], env });
-  await until('it serves', () => serving.stdout().includes('"serving"'));
+  await serving.logged('serving');
   const agent = keptConnection(t);
   t.match(await ask(port, 'GET', '/readyz', { agent }), { status: 200, headers: { connection: undefined } });
   const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
@@ -71,8 +71,8 @@ function keptConnection(t: Test): Agent {
 t.test('a second signal ends the drain at once', async (t) => {
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '30000' };
   const serving = runWishmeter(t, { args: ['serve'], env });
-  for (const said of ['"serving"', '"stopping"']) {
-    await until(said, () => serving.stdout().includes(said));
+  for (const said of ['serving', 'stopping']) {
+    await serving.logged(said);
     serving.child.kill('SIGTERM');
   }
   t.match(await serving.ended, { code: 143 }, 'not 0, as when the drain has ended');

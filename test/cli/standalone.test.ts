@@ -11,13 +11,15 @@ import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { programPart } from '../faults/service.js';
 import { connectToClickHouse, putMigrated } from '../harness/clickhouse.js';
+import { ask } from '../harness/client.js';
 import { needsPrograms } from '../harness/needs.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { startStores } from '../harness/stores.js';
 import { runHere } from './in-process.js';
 import { processesOf } from './processes.js';
-import { logLines, shopAt, sql, started } from './started.js';
+import { shopAt, sql, started } from './started.js';
 import {
+  logLines,
   MAIN,
   onTerminal,
   type Running,
@@ -28,6 +30,7 @@ import {
   wishmeter,
 } from './wishmeter.js';
 
+const SCRIPT = needsPrograms('script');
 const KEY = 'sk_a-key-for-this-test';
 const EVENTS = 30;
 const stores = await startStores(t);
@@ -38,8 +41,8 @@ const serve = programPart('serve', 'serve', env, runs);
 const flushers = [1, 2, 3].map((i) => programPart(`flush ${i}`, 'flush', env));
 t.teardown(() => Promise.all([serve, ...flushers].map((part) => part.stop())));
 /** The service's only `serve`. */
-const shopOf = () => {
-  const line = logLines(runs[0]?.stdout() ?? '').find(({ msg }) => msg === 'serving');
+const shopOf = async () => {
+  const line = await runs[0]?.logged('serving');
   return shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
 };
 const stored = () => sql(clickhouse.url, 'SELECT count(), uniqExact(event_id) FROM events_stored');
@@ -47,7 +50,7 @@ t.test('three flushers on an empty ClickHouse make one schema, and each event on
   await Promise.all(flushers.map((flusher) => flusher.start()));
   await serve.start();
   t.notMatch(runs[0]?.stdout(), /set API_KEYS/);
-  const shop = shopOf();
+  const shop = await shopOf();
   await shop.visit({ sessionId: 's-1' });
   t.equal(await shop.count({ sessionId: 's-1' }), 1);
   for (let i = 0; i < EVENTS; i++) await shop.event({ sessionId: `s-${i}` }, 'add', { productId: '1' });
@@ -111,7 +114,7 @@ t.test('a signal in the moment in which a command says that it is ready stops it
     t.match(stopped, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' }, command);
   }
 });
-t.test('logs are for people on a terminal, and JSON elsewhere', needsPrograms('script'), async (t) => {
+t.test('logs are for people on a terminal, and JSON elsewhere', SCRIPT, async (t) => {
   const { env } = stores;
   const { screen, ctrlC, ended } = onTerminal(t, 'serve', { TERM: 'xterm', ...env });
   await until('it serves', () => screen().includes('serving'));
@@ -126,7 +129,7 @@ t.test('logs are for people on a terminal, and JSON elsewhere', needsPrograms('s
   );
 
   const piped = runWishmeter(t, { args: ['serve'], env });
-  await until('it serves', () => piped.stdout().includes('serving'));
+  await piped.logged('serving');
   const warnings = logLines(piped.stdout()).filter(({ level }) => level === 40);
   t.match(warnings[0], { name: 'serve', msg: /set API_KEYS/ });
 });
@@ -138,7 +141,7 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
     format: 'JSONEachRow',
   });
   await admin.command({ query: 'DROP VIEW most_wished' });
-  await shopOf().event({ sessionId: 's' }); // serve does not look at it
+  await (await shopOf()).event({ sessionId: 's' }); // serve does not look at it
   for (const command of ['flush', 'migrate']) {
     const { code, stderr } = await runWishmeter(t, { args: [command], env }).ended;
     t.equal(code, 1, command);
@@ -215,25 +218,21 @@ t.test('sql', async (t) => {
     t.match(head, { status: 0, stdout: 'number\n0\n1\n', stderr: '' });
   });
 
-  t.test('a terminal gets a table', needsPrograms('script'), async (t) => {
+  t.test('a terminal gets a table', SCRIPT, async (t) => {
     t.match(await shown(t, "SELECT 1 AS n, 'x' AS s"), /┌─n─┬─s─┐\n.*│ 1 │ x │\n *└───┴───┘/);
   });
 
-  t.test(
-    'a terminal shows escape sequences as text; a pipe gets the bytes',
-    needsPrograms('script'),
-    async (t) => {
-      const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
-      const screen = await shown(t, query);
-      t.match(screen, '\\u001b]0;pw\\u009bm\\u202e\\u007f\\u0007');
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
-      t.notMatch(screen, /[\u001b\u009b\u202e\u007f\u0007]/);
-      t.equal((await sql([query])).stdout, '\u001b]0;pw\u009bm\u202e\u007f\u0007\n');
-      const { stderr: error } = await sql(["SELECT '\u001b[31m' + nothing"]);
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
-      t.notMatch(error, /\u001b/, 'nor do errors, which quote the query');
-    },
-  );
+  t.test('a terminal shows escape sequences as text; a pipe gets bytes', SCRIPT, async (t) => {
+    const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
+    const screen = await shown(t, query);
+    t.match(screen, '\\u001b]0;pw\\u009bm\\u202e\\u007f\\u0007');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+    t.notMatch(screen, /[\u001b\u009b\u202e\u007f\u0007]/);
+    t.equal((await sql([query])).stdout, '\u001b]0;pw\u009bm\u202e\u007f\u0007\n');
+    const { stderr: error } = await sql(["SELECT '\u001b[31m' + nothing"]);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+    t.notMatch(error, /\u001b/, 'nor do errors, which quote the query');
+  });
 
   t.test('the embedded one is asked as its analyst; --write is the service', async (t) => {
     const env = {
@@ -282,7 +281,7 @@ const VISITOR = {
 const MARKS = /SECRETKEY|WRONGKEY|PERSONAL/;
 const keys = createKeys('wm');
 /** Every answer that is no success, as one text; asserts that each request had the status it should. */
-async function exercise(t: Test, url: string, key: string): Promise<string> {
+async function exercise(t: Test, port: number, key: string): Promise<string> {
   const good = { authorization: `Bearer ${key}` };
   const event = { identity: VISITOR, type: 'add', payload: { productId: 'PERSONAL' } };
   const strange = { ...VISITOR, email: 'PERSONAL', device: 'PERSONAL'.repeat(9) };
@@ -309,21 +308,15 @@ async function exercise(t: Test, url: string, key: string): Promise<string> {
   ];
   const seen: string[] = [];
   for (const [path, status, headers, body] of calls) {
-    const text = typeof body === 'string' ? body : JSON.stringify(body);
-    const response = await fetch(url + path, {
-      headers: { 'content-type': 'application/json', ...headers },
-      ...(text === undefined ? {} : { method: 'POST', body: text }),
-    });
-    t.equal(response.status, status, `${path} ${JSON.stringify(headers)}`);
-    const answer = await response.text();
-    if (!response.ok) seen.push(answer, JSON.stringify([...response.headers]));
+    const all = { 'content-type': 'application/json', ...headers };
+    const answer = await ask(port, body === undefined ? 'GET' : 'POST', path, { body, headers: all });
+    t.equal(answer.status, status, `${path} ${JSON.stringify(headers)}`);
+    if (status !== 200) seen.push(answer.text, JSON.stringify(answer.headers));
   }
   return seen.join('\n');
 }
-const metricsOf = async (url: string) => {
-  const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${SECRETS.metrics}` } });
-  return await response.text();
-};
+const metricsOf = async (port: number) =>
+  (await ask(port, 'GET', '/metrics', { headers: { authorization: `Bearer ${SECRETS.metrics}` } })).text;
 t.test('no key and no visitor is in output, titles, metrics or errors', async (t) => {
   const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
   await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
@@ -341,26 +334,22 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
     PORT: '0',
   };
   const start = await started(t, dir, env);
+  const port = Number(new URL(start.url).port);
   const logged = () => logLines(start.running.stdout());
   // As while keys are rotated.
   for (const key of [SECRETS.oldKey, SECRETS.newKey])
-    t.notMatch(await exercise(t, start.url, key), MARKS, 'bodies and headers of errors');
+    t.notMatch(await exercise(t, port, key), MARKS, 'bodies and headers of errors');
 
-  const post = (path: string, body: object) =>
-    fetch(start.url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey },
-      body: JSON.stringify(body),
-    });
+  const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
+  const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
   // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
   const guest = { sessionId: 'PERSONAL-2' };
-  const visited = await post('/product/visit', { identity: guest, productHandle: 'x' });
-  const { profileId } = (await visited.json()) as { profileId: string };
+  const { profileId } = (await post('/product/visit', { identity: guest, productHandle: 'x' })).json;
   await client.set(keys.profile(profileId), 'no hash');
   const broken = await post('/profile/guest', { ...VISITOR, customerId: null, ...guest });
   t.equal(broken.status, 500);
-  t.notMatch(await broken.text(), MARKS);
-  await until('the bug is logged', () => logged().some(({ msg }) => msg === 'request failed'));
+  t.notMatch(broken.text, MARKS);
+  await start.running.logged('request failed');
 
   // A line that ClickHouse refuses, and quotes in its reason.
   const line = `{"event_id":"${VISITOR.email}","type":"add","session_id":"PERSONAL"}\n`;
@@ -370,18 +359,19 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   await until('it is logged', () => logged().some(({ msg }) => /dead letter/.test(String(msg))));
 
   const processes = await processesOf(dir);
+  const titles = processes.map(({ title }) => title);
   for (const title of [/^wishmeter start/, /^wishmeter serve/, /^wishmeter flush/, /^wishmeter clickhouse/])
     t.ok(
-      processes.some((process) => title.test(process.title)),
-      String(title),
+      titles.some((one) => title.test(one)),
+      `${title}`,
     );
   for (const { pid, title } of processes) {
     t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), MARKS, title);
   }
-  t.match(await metricsOf(start.url), 'wishmeter_http_refused_total');
-  t.notMatch(await metricsOf(start.url), MARKS, 'metrics of serve');
-  const port = logged().find(({ msg }) => msg === 'metrics')?.port;
-  t.notMatch(await metricsOf(`http://127.0.0.1:${port}`), MARKS, 'metrics of flush');
+  t.match(await metricsOf(port), 'wishmeter_http_refused_total');
+  t.notMatch(await metricsOf(port), MARKS, 'metrics of serve');
+  const ofFlush = await start.running.logged('metrics');
+  t.notMatch(await metricsOf(Number(ofFlush['port'])), MARKS, 'metrics of flush');
 
   // Redis goes away under it all.
   const pid = redis.pids[0] as number;

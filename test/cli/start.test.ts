@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { Agent } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -15,12 +15,12 @@ import { writeServiceUrl } from '../../src/extras/embedded/clickhouse/service-ur
 import { outsideAddress } from '../extras/embedded/processes.js';
 import { putMigrated } from '../harness/clickhouse.js';
 import { ask } from '../harness/client.js';
+import { listen } from '../harness/listen.js';
 import { needsProc, needsPrograms } from '../harness/needs.js';
 import { findProcess, processesOf } from './processes.js';
 import {
   apiKey,
   killAndAwaitNext,
-  logLines,
   nothingLeft,
   type Started,
   shopAt,
@@ -28,8 +28,18 @@ import {
   started,
   startSettings,
 } from './started.js';
-import { MAIN, onTerminal, type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
+import {
+  logLines,
+  MAIN,
+  onTerminal,
+  type Running,
+  spawnWishmeter,
+  tempDir,
+  until,
+  wishmeter,
+} from './wishmeter.js';
 
+const [SCRIPT, SHELL] = [needsPrograms('script'), needsPrograms('script', 'curl')];
 const GUEST = { sessionId: 's-1' };
 /** NODE_OPTIONS with which another program gets each port at the moment when it is free. */
 const NEIGHBOUR = `--import=data:text/javascript,${encodeURIComponent(`
@@ -212,17 +222,13 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     );
   });
 
-  await all.test(
-    'it is backed up while it runs, and not restored into',
-    needsPrograms('script'),
-    async (t) => {
-      const screen = await onTerminal(t, `backup ${backup}`, { DATA_DIR: dir }).ended();
-      t.match(screen, /Redis, names of keys: \d/);
-      t.match(screen, /read back and whole/);
-      const busy = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: dir } });
-      t.match(busy.stderr, /Another `wishmeter start`/);
-    },
-  );
+  await all.test('it is backed up while it runs, and not restored into', SCRIPT, async (t) => {
+    const screen = await onTerminal(t, `backup ${backup}`, { DATA_DIR: dir }).ended();
+    t.match(screen, /Redis, names of keys: \d/);
+    t.match(screen, /read back and whole/);
+    const busy = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: dir } });
+    t.match(busy.stderr, /Another `wishmeter start`/);
+  });
 
   await all.test('it stops in the order that loses nothing, and its key is in no log line', async (t) => {
     t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
@@ -243,60 +249,51 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.same(await processesOf(dir), []);
   });
 
-  await all.test(
-    'of two starts at one moment in a restored folder one runs, and has what was backed up',
-    async (t) => {
-      const restored = join(backup, '../restored');
-      const { code, stderr } = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: restored } });
-      t.same({ code, stderr }, { code: 0, stderr: '' });
+  await all.test('of two starts in a restored folder one runs, and has what was backed up', async (t) => {
+    const restored = join(backup, '../restored');
+    const { code, stderr } = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: restored } });
+    t.same({ code, stderr }, { code: 0, stderr: '' });
+    await nothingLeft(restored);
+    const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(restored) }));
+    all.teardown(async () => {
+      for (const { child } of rivals) child.kill('SIGKILL');
       await nothingLeft(restored);
-      const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(restored) }));
-      all.teardown(async () => {
-        for (const { child } of rivals) child.kill('SIGKILL');
-        await nothingLeft(restored);
-      });
-      const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
-      const winner = await until('one is ready', () => rivals.find(readyLine));
-      const loser = rivals.find((rival) => rival !== winner) as Running;
-      t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
-      const redises = (await processesOf(restored)).filter(({ title }) => REDIS.test(title));
-      t.equal(redises.length, 1, JSON.stringify(redises));
-      const { url, clickhouseUrl } = readyLine(winner) as unknown as Started;
-      t.equal(await shopAt(url, await apiKey(restored)).count({ sessionId: 'killed' }, `after ${REDIS}`), 1);
-      await until('its events are there, once', async () => {
-        return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === String(CHILDREN.length);
-      });
-      // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Other tests run meanwhile.
-      winner.child.kill('SIGKILL');
-    },
-  );
+    });
+    const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
+    const winner = await until('one is ready', () => rivals.find(readyLine));
+    const loser = rivals.find((rival) => rival !== winner) as Running;
+    t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
+    const redises = (await processesOf(restored)).filter(({ title }) => REDIS.test(title));
+    t.equal(redises.length, 1, JSON.stringify(redises));
+    const { url, clickhouseUrl } = readyLine(winner) as unknown as Started;
+    t.equal(await shopAt(url, await apiKey(restored)).count({ sessionId: 'killed' }, `after ${REDIS}`), 1);
+    await until('its events are there, once', async () => {
+      return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === String(CHILDREN.length);
+    });
+    // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Other tests run meanwhile.
+    winner.child.kill('SIGKILL');
+  });
+
+  await all.test('what keeps it from starting is one sentence, and nothing is left running', async (t) => {
+    const port = await listen(t, createServer());
+    // Before anything has started, and after children have. test/cli/waiting.test.ts has the other reasons.
+    const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
+      [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
+      [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
+    ];
+    for (const [env, sentence] of cases) {
+      const dir = await tempDir(t);
+      const { code, stderr } = await wishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
+      t.equal(code, 1, String(sentence));
+      t.match(stderr, sentence);
+      t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
+      await nothingLeft(dir);
+    }
+  });
 
   await all.test(
-    'what keeps it from starting is one sentence, exit code 1, and nothing is left running',
-    async (t) => {
-      const other = createServer().listen(0, '127.0.0.1');
-      t.teardown(() => other.close());
-      await once(other, 'listening');
-      const { port } = other.address() as AddressInfo;
-      // Before anything has started, and after children have. test/cli/waiting.test.ts has the other reasons.
-      const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
-        [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
-        [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
-      ];
-      for (const [env, sentence] of cases) {
-        const dir = await tempDir(t);
-        const { code, stderr } = await wishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
-        t.equal(code, 1, String(sentence));
-        t.match(stderr, sentence);
-        t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
-        await nothingLeft(dir);
-      }
-    },
-  );
-
-  await all.test(
-    'another start, on a terminal, has everything, the same key and a new password; the lines of its banner work',
-    needsPrograms('script', 'curl'),
+    'on a terminal: all is there, with a new password; lines of the banner work',
+    SHELL,
     async (t) => {
       const { screen, ctrlC, ended } = onTerminal(t, 'start', startSettings(dir));
       await until('the banner', () => screen().includes('Ctrl-C'));

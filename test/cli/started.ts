@@ -35,14 +35,6 @@ export function startSettings(dir: string): NodeJS.ProcessEnv {
   return { ...settingsBesideOthers(dir), ...pace };
 }
 
-/** The log lines of stdout that are whole. @throws where one is not JSON */
-export function logLines(stdout: string): Record<string, unknown>[] {
-  return stdout
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
-}
-
 /** Resolves when it is ready. Processes that the test leaves behind are killed. */
 export async function started(t: Scope, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
   const running = spawnWishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
@@ -51,14 +43,7 @@ export async function started(t: Scope, dir: string, env: NodeJS.ProcessEnv = {}
     await running.ended;
     await nothingLeft(dir);
   });
-  const early = running.ended.then(({ code, stdout, stderr }) => {
-    throw new Error(`start ended with ${code}: ${stderr}${stdout}`);
-  });
-  const line = await Promise.race([
-    early,
-    until('start is ready', () => logLines(running.stdout()).find(({ msg }) => msg === 'ready')),
-  ]);
-  early.catch(() => {});
+  const line = await running.logged('ready');
   const stop = () => {
     running.child.kill('SIGTERM');
     return running.ended;

@@ -1,9 +1,8 @@
 // Before `start` and other processes run: they wait for their databases, say so, and answer probes; the lock of the folder, its
 // key and the ports; and the order of a shutdown.
 
-import { once } from 'node:events';
 import { chmod, chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
@@ -17,6 +16,7 @@ import { startRedisServer } from '../deploy/programs.js';
 import { KEY } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { ask } from '../harness/client.js';
+import { listen } from '../harness/listen.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { runHere } from './in-process.js';
 import { type Running, runWishmeter, tempDir, until } from './wishmeter.js';
@@ -24,8 +24,6 @@ import { type Running, runWishmeter, tempDir, until } from './wishmeter.js';
 const TOKEN = 'a-token-0123456789';
 const clickhouse = await startTestClickHouse(t);
 const SERVE = { HOST: '127.0.0.1', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
-const logged = (running: Running, pattern: RegExp) =>
-  until(`${pattern}`, () => pattern.test(running.stdout()));
 const times = (running: Running, pattern: RegExp) => running.stdout().match(pattern)?.length;
 async function stops({ child, ended }: Running): Promise<object> {
   child.kill('SIGTERM');
@@ -89,15 +87,15 @@ t.test('flush waits for ClickHouse and Redis', async (t) => {
   };
   const early = runWishmeter(t, { args: ['flush'], env });
   await up(port);
-  await logged(early, /"msg":"waiting for ClickHouse"/);
+  await early.logged('waiting for ClickHouse');
   t.match(await probe(port, '/readyz'), { status: 503, error: /^Not ready: ClickHouse does not answer: / });
   t.same(await stops(early), WELL, 'a signal ends it while it waits');
 
   const running = runWishmeter(t, { args: ['flush'], env: { ...env, CLICKHOUSE_URL: clickhouse.url } });
-  await logged(running, /"msg":"waiting for Redis"/);
+  await running.logged('waiting for Redis');
   t.match(await probe(port, '/readyz'), { status: 503, error: /^Not ready: Redis does not answer: / });
   await redisAt(t, redis);
-  await logged(running, /"msg":"flushing"/);
+  await running.logged('flushing');
   t.match(await probe(port, '/readyz'), { status: 200 });
   t.same(await stops(running), WELL);
 });
@@ -105,9 +103,9 @@ t.test('deliver waits for Redis', async (t) => {
   const redis = await freePort();
   const env = { REDIS_URL: `redis://127.0.0.1:${redis}` };
   const running = runWishmeter(t, { args: ['deliver'], env });
-  await logged(running, /"msg":"waiting for Redis"/);
+  await running.logged('waiting for Redis');
   await redisAt(t, redis);
-  await logged(running, /"msg":"delivering"/);
+  await running.logged('delivering');
   t.same(await stops(running), WELL);
 });
 t.test('the dashboard waits for the database that flush makes', async (t) => {
@@ -116,7 +114,7 @@ t.test('the dashboard waits for the database that flush makes', async (t) => {
   const env = { DASHBOARD_PORT: String(port), DASHBOARD_TOKEN: TOKEN, CLICKHOUSE_URL: url };
   const running = runWishmeter(t, { args: ['dashboard'], env });
   await up(port);
-  await logged(running, /"msg":"waiting for ClickHouse"/);
+  await running.logged('waiting for ClickHouse');
   t.match(await probe(port, '/readyz'), { status: 503, error: /Database wishmeter does not exist.*flush/ });
   t.match(await runHere('migrate', [], { CLICKHOUSE_URL: url }), { code: 0 });
   await until('it is ready', async () => (await probe(port, '/readyz')).status === 200);
@@ -223,10 +221,7 @@ t.test('a key is made once, only for its owner; one that was put there is used, 
   t.equal(await readFile(file, 'utf8'), 'short', 'and not overwritten');
 });
 t.test('a taken port, and a foreign address, is one sentence that names the setting', async (t) => {
-  const other = createServer().listen(0, '127.0.0.1');
-  t.teardown(() => other.close());
-  await once(other, 'listening');
-  const { port } = other.address() as AddressInfo;
+  const port = await listen(t, createServer());
   const setting = 'PORT';
   for (const [host, message] of [
     ['127.0.0.1', `Port ${port} is taken; stop what listens there or set another PORT.`],

@@ -8,8 +8,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 import type { Scope } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 
-export { until } from '../harness/until.js';
+export { until };
 
 export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url));
 
@@ -60,6 +61,16 @@ export interface Running {
   readonly ended: Promise<Ended>;
   /** What it has written to stdout so far. */
   stdout(): string;
+  /** The first line of its log with this message. Rejects if it ends without one. */
+  logged(message: string): Promise<LogLine>;
+}
+
+export type LogLine = Readonly<Record<string, unknown>>;
+
+/** The log lines of stdout that are whole. @throws where one is not JSON */
+export function logLines(stdout: string): LogLine[] {
+  const lines = stdout.split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line));
 }
 
 /** A command that runs on. */
@@ -77,7 +88,17 @@ export function spawnWishmeter({ main = MAIN, args, env = {}, stdin }: Invocatio
   });
   child.stdin.on('error', () => {}).end(stdin ?? '');
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Ended);
-  return { child, ended, stdout: () => stdout };
+  let hasEnded = false;
+  void ended.then(() => {
+    hasEnded = true;
+  });
+  const logged = (message: string) =>
+    until(`${args[0]} logs "${message}"`, () => {
+      const line = logLines(stdout).find(({ msg }) => msg === message);
+      if (line === undefined && hasEnded) throw new Error(`${args[0]} ended: ${stderr}${stdout}`);
+      return line;
+    });
+  return { child, ended, logged, stdout: () => stdout };
 }
 
 /** A command that runs on until the test ends, if it does not end before. */

@@ -3,8 +3,8 @@
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { listen } from '../harness/listen.js';
 import type { Scope } from '../harness/redis.js';
 
 export interface Spoiling {
@@ -20,6 +20,7 @@ export interface Spoiling {
 }
 
 export interface ClickHouseProxy {
+  /** The target's, credentials and all, at another port. */
   readonly url: string;
   /** Statements of this kind that came. */
   readonly inserts: number;
@@ -58,14 +59,10 @@ export async function startClickHouseProxy(
     if (spoiling.forward) await pass(target, req, body, undefined);
     spoil(spoiling.answer, res);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const url = new URL(target);
+  url.host = `127.0.0.1:${await listen(t, server)}`;
   return {
-    url: at(target, (server.address() as AddressInfo).port),
+    url: url.href.replace(/\/$/, ''),
     get inserts() {
       return inserts;
     },
@@ -77,13 +74,6 @@ export async function startClickHouseProxy(
     },
     spoil: (spoiling) => spoilings.push(spoiling),
   };
-}
-
-/** The target's URL, credentials and all, at another port. */
-function at(target: string, port: number): string {
-  const url = new URL(target);
-  url.host = `127.0.0.1:${port}`;
-  return url.href.replace(/\/$/, '');
 }
 
 /** Passes a request on; without `res` its answer is read and dropped. */

@@ -146,11 +146,12 @@ function databasePart(name: string, start: () => Promise<Database>): RedisPart {
   };
 }
 
+/** What each logs when it is ready. */
 const READY = {
-  serve: '"msg":"serving"',
-  flush: '"msg":"flushing"',
-  deliver: '"msg":"delivering"',
-  dashboard: '"msg":"dashboard"',
+  serve: 'serving',
+  flush: 'flushing',
+  deliver: 'delivering',
+  dashboard: 'dashboard',
 };
 
 /**
@@ -172,24 +173,14 @@ export function programPart(
       return ended ? undefined : running?.child.pid;
     },
     async start() {
-      const run = spawnWishmeter({
-        main: main(),
-        args: [command],
-        env: { DRAIN_MS: '0', ...env },
-      });
+      const run = spawnWishmeter({ main: main(), args: [command], env: { DRAIN_MS: '0', ...env } });
       runs.push(run);
       running = run;
       ended = false;
       void run.ended.then(() => {
         if (running === run) ended = true;
       });
-      await until(`${name} is ready`, () => {
-        if (run.child.exitCode !== null || run.child.signalCode !== null)
-          throw new Error(
-            `${name} ended with ${run.child.exitCode ?? run.child.signalCode}: ${run.stdout()}`,
-          );
-        return run.stdout().includes(READY[command]);
-      });
+      await run.logged(READY[command]);
     },
     async stop() {
       if (ended || running === undefined) return;

@@ -1,18 +1,15 @@
 // Redis for tests: one server, or a cluster of three masters, each in a temp folder of its own; and plain connections. They
 // end with the test. Any number may run side by side.
 
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { Test } from 'tap';
-import { type Member, memberArgs, nodesConf } from '../../bench/servers/cluster.js';
-import { freePort } from '../../bench/servers/ports.js';
-import { type Child, startChild } from '../../src/extras/embedded/child.js';
-import { findRedis, type RedisSpec, startRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
+import { newMembers, nodesConf, startMember } from '../../bench/servers/cluster.js';
+import { type RedisSpec, startRedis } from '../../src/extras/embedded/redis.js';
 import type { TestCertificate } from './certificates.js';
 
 export interface TestRedis {
@@ -52,8 +49,6 @@ export async function startTestRedis(
 export interface ClusterSpec {
   /** 3 if not given. */
   readonly masters?: number;
-  /** The program of a node, by its number; what is in PATH where it is undefined. */
-  readonly program?: (node: number) => string | undefined;
   /** Whether the masters have single slots by turns, and not each a third in a row. */
   readonly isRagged?: boolean;
   /** TLS alone, with this certificate; nodes tell each other's name, `localhost`, and not addresses. */
@@ -65,26 +60,20 @@ export interface ClusterSpec {
 /** A Redis Cluster on free loopback ports, all slots assigned, ready for commands. */
 export async function startTestCluster(
   t: Scope,
-  { masters = 3, program, isRagged, tls, endpoint = 'hostname' }: ClusterSpec = {},
+  { masters = 3, isRagged = false, tls, endpoint = 'hostname' }: ClusterSpec = {},
 ): Promise<TestRedis> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
-  const members = await Promise.all(
-    Array.from({ length: masters }, async () => ({
-      id: randomBytes(20).toString('hex'),
-      port: await freePort(),
-      bus: await freePort(),
-    })),
-  );
+  const members = await newMembers(masters);
   const starts = await Promise.allSettled(
-    members.map((member, i) =>
-      startNode(
-        join(dir, String(i)),
-        member,
-        nodesConf(member, members, isRagged),
-        program?.(i),
-        tls && tlsArgs(member.port, tls, endpoint),
-      ),
-    ),
+    members.map(async (member, i) => {
+      const conf = nodesConf(member, members, { isRagged });
+      const spec = {
+        conf: tls ? conf.replace(/@\d+/g, '$&,localhost') : conf,
+        settings: { 'cluster-node-timeout': '2000', ...(tls && tlsArgs(member.port, tls, endpoint)) },
+        ready: tls && (() => untilTlsAnswers(member.port, tls.authority)),
+      };
+      return { port: member.port, child: await startMember(join(dir, String(i)), member, spec) };
+    }),
   );
   const nodes = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
   const failed = starts.find((start) => start.status === 'rejected');
@@ -111,31 +100,6 @@ export async function startTestCluster(
   };
 }
 
-async function startNode(
-  dir: string,
-  self: Member,
-  nodes: string,
-  file = findRedis(),
-  tls?: Readonly<Record<string, string>>,
-): Promise<{ port: number; child: Child<void> }> {
-  await mkdir(dir, { recursive: true });
-  await writeFile(join(dir, 'nodes.conf'), tls ? nodes.replace(/@\d+/g, '$&,localhost') : nodes);
-  const { port } = self;
-  const args = memberArgs(self, {
-    'cluster-node-timeout': '2000',
-    'cluster-require-full-coverage': 'yes',
-    ...tls,
-  });
-  const child = await startChild({
-    name: `Redis on ${port}`,
-    command: () => ({ file, args, cwd: dir }),
-    ready: (_child, ended) =>
-      tls ? untilTlsAnswers(port, tls['tls-ca-cert-file']) : untilLoaded({ port, host: '127.0.0.1' }, ended),
-    output: 'tail',
-  });
-  return { port, child };
-}
-
 const hostOf = (tls: Pick<TestCertificate, 'authority'> | undefined) =>
   tls ? { host: 'localhost', tls: { ca: readFileSync(tls.authority) } } : { host: '127.0.0.1' };
 
@@ -151,7 +115,7 @@ const tlsArgs = (port: number, { authority, certificate, key }: TestCertificate,
   'cluster-preferred-endpoint-type': endpoint,
 });
 
-async function untilTlsAnswers(port: number, authority = ''): Promise<void> {
+async function untilTlsAnswers(port: number, authority: string): Promise<void> {
   const client = new Redis({ port, ...hostOf({ authority }) });
   client.on('error', () => {}); // it is not up yet
   await client.ping().finally(() => client.disconnect());
