@@ -76,10 +76,8 @@ t.test('a child that never gets ready fails the start with the reason, and is no
     ready: (_, ended) => new Promise((_, no) => ended.addEventListener('abort', () => no(ended.reason))),
   };
   const failing = observed('echo no such luck >&2; exit 3', never);
-  await t.rejects(
-    startChild(failing.spec),
-    new StartupError('thing did not start: exit code 3: no such luck.'),
-  );
+  const reason = new StartupError('thing did not start: exit code 3: no such luck.');
+  await t.rejects(startChild(failing.spec), reason);
   t.same(failing.names(), ['starting']);
   const slow = observed('exec sleep 60', { ...never, readyMs: 200 });
   await t.rejects(startChild(slow.spec), new StartupError('thing did not start: not ready after 0.2 s.'));
@@ -129,10 +127,8 @@ t.test('restarts back off: each wait may be longer than the one before, and a st
 t.test('stop is SIGKILL after the deadline of that child', async (t) => {
   const stubborn = `trap '' TERM; echo up; while :; do sleep 0.1; done`;
   const { spec, states } = observed(stubborn, { stopMs: 200 });
-  const [child, patient] = await Promise.all([
-    startChild(spec),
-    startChild(observed(stubborn, { stopMs: 600_000 }).spec),
-  ]);
+  const later = observed(stubborn, { stopMs: 600_000 }).spec;
+  const [child, patient] = await Promise.all([startChild(spec), startChild(later)]);
   let isPatientStopped = false;
   const stopping = patient.stop().then(() => {
     isPatientStopped = true;
@@ -145,10 +141,8 @@ t.test('stop is SIGKILL after the deadline of that child', async (t) => {
 });
 
 t.test('kill -9 of the parent ends a stubborn child at its deadline', async (t) => {
-  const [soon, late] = await Promise.all([
-    startParent('stubborn', '1000'),
-    startParent('stubborn', '600000'),
-  ]);
+  const start = (stopMs: string) => startParent('stubborn', stopMs);
+  const [soon, late] = await Promise.all([start('1000'), start('600000')]);
   t.ok(groupIsAlive(soon.pid));
   await Promise.all([kill9(soon.parent), kill9(late.parent)]);
   await until('it is gone', () => !groupIsAlive(soon.pid));

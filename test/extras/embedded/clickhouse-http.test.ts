@@ -11,13 +11,9 @@ import { openClickHouse } from './fixtures.js';
 const { server, origin, connect, client, http, post, rows, one, table } = await openClickHouse(t);
 
 t.test('parameters of requests at the same time are not mixed up', async (t) => {
-  const answers = await Promise.all(
-    Array.from({ length: 60 }, (_, i) => post({ param_x: String(i) }, 'SELECT {x:UInt32}')),
-  );
-  t.strictSame(
-    answers.map(({ text }) => Number(text)),
-    answers.map((_, i) => i),
-  );
+  const ask = async (x: number) => Number((await post({ param_x: String(x) }, 'SELECT {x:UInt32}')).text);
+  const numbers = Array.from({ length: 60 }, (_, x) => x);
+  t.strictSame(await Promise.all(numbers.map(ask)), numbers);
 });
 
 t.test('parameters arrive as they were', async (t) => {
@@ -36,10 +32,7 @@ t.test('a setting counts for its query only', async (t) => {
   await post({ max_block_size: '80' }, 'SELECT nope');
   t.equal(await one(read), before);
   for (const name of ['max_blok_size', 'x; DROP TABLE y'])
-    t.match(await post({ [name]: '1' }, 'SELECT 1'), {
-      status: 500,
-      text: /^Code: 115\..*\(UNKNOWN_SETTING\)/,
-    });
+    t.match(await post({ [name]: '1' }, 'SELECT 1'), { status: 500, text: /^Code: 115\..*UNKNOWN_SETTING/ });
   const log_comment = "'; SELECT 1; --\\";
   const quoted = await post({ log_comment }, "SELECT getSetting('log_comment') FORMAT TSVRaw");
   t.equal(quoted.text, `${log_comment}\n`);
@@ -54,10 +47,8 @@ t.test('the query may be in the URL, in the body, or begin in one and go on in t
   await post({}, `/* all of it */ INSERT INTO ${name} FORMAT TSV\n3\tc\n4\td\n`);
   await post({}, `INSERT INTO ${name} (id, s) VALUES (5, 'e'), (6, 'f; g')`);
   await post({}, `INSERT INTO ${name} SELECT number + 7, 'h' FROM numbers(2)`);
-  t.equal(
-    await one(`SELECT groupArray(s) FROM (SELECT s FROM ${name} ORDER BY id)`),
-    "['a','b','c','d','e','f; g','h','h']",
-  );
+  const all = await one(`SELECT groupArray(s) FROM (SELECT s FROM ${name} ORDER BY id)`);
+  t.equal(all, "['a','b','c','d','e','f; g','h','h']");
 });
 
 t.test('an INSERT may name its table and columns in any way', async (t) => {
@@ -70,10 +61,8 @@ t.test('an INSERT may name its table and columns in any way', async (t) => {
     [`INSERT INTO ${name} (id) SELECT values + 5 FROM ${name} WHERE format = 1`, ''],
   ] as const)
     t.match(await post({ query: sql }, body), { status: 200, text: '' }, sql);
-  t.equal(
-    await one(`SELECT groupArray((id, s)) FROM (SELECT id, s FROM ${name} ORDER BY id)`),
-    `[(1,'it\\'s; x'),(2,'\\n\\nSELECT 1'),(3,'c'),(4,'d'),(5,''),(6,'')]`,
-  );
+  const all = await one(`SELECT groupArray((id, s)) FROM (SELECT id, s FROM ${name} ORDER BY id)`);
+  t.equal(all, `[(1,'it\\'s; x'),(2,'\\n\\nSELECT 1'),(3,'c'),(4,'d'),(5,''),(6,'')]`);
   for (const sql of [
     `INSERT INTO ${name} (id) SETTINGS max_threads = 1 VALUES (9)`,
     `INSERT INTO ${name} (id) SELECT 9 FORMAT TSV`,
@@ -120,12 +109,9 @@ t.test('the format is that of the query, the header, the URL, or TabSeparated', 
 
 t.test('gzip both ways: bodies that say so are unpacked, answers are packed where asked for', async (t) => {
   const name = await table();
-  const sent = await post(
-    { query: `INSERT INTO ${name} FORMAT JSONEachRow` },
-    gzipSync('{"id":1,"s":"zipped"}\n'),
-    { 'Content-Encoding': 'gzip' },
-  );
-  t.equal(sent.status, 200);
+  const query = `INSERT INTO ${name} FORMAT JSONEachRow`;
+  const row = gzipSync('{"id":1,"s":"zipped"}\n');
+  t.equal((await post({ query }, row, { 'Content-Encoding': 'gzip' })).status, 200);
   const sql = `SELECT s FROM ${name}`;
   const packed = await post({ enable_http_compression: '1' }, sql, { 'Accept-Encoding': 'gzip' });
   t.equal(packed.headers.get('content-encoding'), 'gzip');
@@ -135,16 +121,12 @@ t.test('gzip both ways: bodies that say so are unpacked, answers are packed wher
 
   const zipping = connect({ compression: { request: true, response: true } });
   await zipping.insert({ table: name, values: [{ id: 2, s: 'by client' }], format: 'JSONEachRow' });
-  t.strictSame(await rows(`SELECT s FROM ${name} ORDER BY id`, zipping), [
-    { s: 'zipped' },
-    { s: 'by client' },
-  ]);
+  const all = await rows<{ s: string }>(`SELECT s FROM ${name} ORDER BY id`, zipping);
+  t.equal(all.map(({ s }) => s).join(), 'zipped,by client');
   await zipping.close();
 
-  t.match(await post({}, 'SELECT 1', { 'Content-Encoding': 'lzma' }), {
-    status: 500,
-    text: /\(UNKNOWN_COMPRESSION_METHOD\)/,
-  });
+  const unknown = await post({}, 'SELECT 1', { 'Content-Encoding': 'lzma' });
+  t.match(unknown, { status: 500, text: /\(UNKNOWN_COMPRESSION_METHOD\)/ });
   t.equal((await post({}, 'not gzip', { 'Content-Encoding': 'gzip' })).status, 500);
 });
 
@@ -216,11 +198,7 @@ t.test('health checks are answered, and other paths and methods refused', async 
 t.test('an error behind few rows has its status', async (t) => {
   const sql = 'SELECT throwIf(number = 500) FROM numbers(1000) FORMAT';
   for (const format of ['TSV', 'JSONEachRow', 'JSON'])
-    t.match(
-      await post({ max_block_size: '1' }, `${sql} ${format}`),
-      { status: 500, text: /^Code: 395\./ },
-      format,
-    );
+    t.match(await post({ max_block_size: '1' }, `${sql} ${format}`), { status: 500, text: /^Code: 395\./ });
 });
 
 t.test('an error behind the first rows ends the stream as that error', async (t) => {
@@ -257,9 +235,8 @@ t.test('a bad line refuses all of them, with its code, and without a path of our
   const name = await table('id UInt64, text String');
   const query = `INSERT INTO ${name} FORMAT JSONEachRow`;
   // More than one block as chDB cuts them on its own.
-  const lines = Array.from({ length: 70_000 }, (_, id) => `{"id":${id},"text":"schön \\"${id}\\""}\n`).join(
-    '',
-  );
+  const lineOf = (id: number) => `{"id":${id},"text":"schön \\"${id}\\""}\n`;
+  const lines = Array.from({ length: 70_000 }, (_, id) => lineOf(id)).join('');
   const answer = await post({ query, input_format_parallel_parsing: '0' }, `${lines}{"id":"x"}\n`);
   t.match(answer, { status: 500, text: /^Code: 27\..*at row 70001.*CANNOT_PARSE_INPUT_ASSERTION_FAILED/s });
   t.notMatch(answer.text, server.dir);

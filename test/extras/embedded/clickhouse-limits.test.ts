@@ -12,7 +12,7 @@ import { never } from '../../clickhouse/databases.js';
 import { eventRow, lineOf } from '../../flush/fixtures.js';
 import { select } from '../../harness/clickhouse.js';
 import { until } from '../../harness/until.js';
-import { dashboardOfShop, MONTH } from '../dashboard/fixtures.js';
+import { dashboardOfShop, RANGE } from '../dashboard/fixtures.js';
 import { analyst, openClickHouse } from './fixtures.js';
 
 // In the second one nothing ends by its limit.
@@ -43,12 +43,8 @@ t.test('a large result streams, and a client that leaves in the middle of it kee
   for (let i = 0; i < 8; i++) {
     const client = new AbortController();
     const body = 'SELECT number FROM numbers(1000000000) FORMAT TSV';
-    const answer = await fetch(origin, {
-      method: 'POST',
-      headers: credentials,
-      body,
-      signal: client.signal,
-    });
+    const init = { method: 'POST', headers: credentials, body, signal: client.signal };
+    const answer = await fetch(origin, init);
     const first = await answer.body?.getReader().read();
     t.equal(first?.done, false);
     client.abort();
@@ -70,11 +66,8 @@ const ENDLESS = [
 
 function ask(sql: string, signal?: AbortSignal): Promise<Response> {
   const settings = new URLSearchParams({ user: 'analyst', max_block_size: '1', max_threads: '1' });
-  return fetch(`${new URL(shop.clickhouseUrl).origin}/?${settings}`, {
-    method: 'POST',
-    body: sql,
-    ...(signal ? { signal } : {}),
-  });
+  const init = { method: 'POST', body: sql, ...(signal ? { signal } : {}) };
+  return fetch(`${new URL(shop.clickhouseUrl).origin}/?${settings}`, init);
 }
 
 async function runningInShop(): Promise<number> {
@@ -92,9 +85,7 @@ async function occupy(sent: readonly string[]): Promise<() => void> {
 }
 
 async function othersGoOn(t: Test): Promise<void> {
-  const panel = await fetch(`${shop.url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
-    headers: { cookie },
-  });
+  const panel = await fetch(`${shop.url}/panels/products?${RANGE}`, { headers: { cookie } });
   t.equal(panel.status, 200, 'the dashboard');
   const profileId = `1a.s${'A'.repeat(15)}${++profiles}`;
   const row = eventRow({ profile_id: profileId, occurred_at: new Date(0).toISOString() });
@@ -154,10 +145,10 @@ t.test("the analyst's statements end at ANALYST_MAX_SECONDS and say so; others d
 });
 
 t.test('the memory, threads and temporary files of a statement of the analyst are bounded', async (t) => {
-  const setting = async (name: string, asked?: string) =>
-    Number(
-      (await post(asked ? { [name]: asked } : {}, `SELECT toUInt64(getSetting('${name}'))`, analyst)).text,
-    );
+  const setting = async (name: string, asked?: string) => {
+    const sql = `SELECT toUInt64(getSetting('${name}'))`;
+    return Number((await post(asked ? { [name]: asked } : {}, sql, analyst)).text);
+  };
   for (const name of ['max_memory_usage', 'max_threads', 'max_temporary_data_on_disk_size_for_query']) {
     const bound = await setting(name);
     t.ok(bound > 0, name);
@@ -166,15 +157,11 @@ t.test('the memory, threads and temporary files of a statement of the analyst ar
     t.equal(await setting(name, '1'), 1, `${name} can be less`);
   }
   const most = await setting('max_memory_usage');
-  const inAll = Number(
-    await one("SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'"),
-  );
+  const ofServer = "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'";
+  const inAll = Number(await one(ofServer));
   t.ok(most <= inAll / 8, 'six of them leave a quarter of it to the service');
-  const greedy = await post(
-    { max_memory_usage: '0' },
-    'SELECT groupArray(number) FROM numbers(1000000000)',
-    analyst,
-  );
+  const hoard = 'SELECT groupArray(number) FROM numbers(1000000000)';
+  const greedy = await post({ max_memory_usage: '0' }, hoard, analyst);
   t.match(greedy.text, /MEMORY_LIMIT_EXCEEDED|ANALYST_MAX_SECONDS/);
   for (const name of ['max_memory_usage_for_user', 'max_untracked_memory'])
     t.match(await post({ [name]: '1' }, 'SELECT 1', analyst), { status: 403 }, name);
@@ -185,11 +172,8 @@ t.test('a result of any length comes whole, in one document too, and is not held
     Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024;
   const before = await memory();
   const sql = "SELECT repeat('x', 1000) AS x FROM numbers(350000) FORMAT JSONCompact";
-  const answer = await fetch(`${origin}/?max_block_size=1000`, {
-    method: 'POST',
-    body: sql,
-    headers: credentials,
-  });
+  const init = { method: 'POST', body: sql, headers: credentials };
+  const answer = await fetch(`${origin}/?max_block_size=1000`, init);
   let bytes = 0;
   let most = 0;
   let last = Buffer.alloc(0);

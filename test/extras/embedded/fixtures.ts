@@ -3,15 +3,10 @@
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { ClickHouseSpec } from '../../../src/extras/embedded/clickhouse/start.js';
-import { forFetch, startTestClickHouse } from '../../harness/clickhouse.js';
+import { forFetch, select, startTestClickHouse } from '../../harness/clickhouse.js';
 import type { Scope } from '../../harness/redis.js';
 
-interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-}
-
+type Texts = Readonly<Record<string, string>>;
 type ClientOptions = Parameters<typeof createClient>[0];
 
 /** Asked as the service's user, unless a request says otherwise. All of it ends with the test. */
@@ -23,7 +18,7 @@ export async function openClickHouse(t: Scope, spec: Partial<ClickHouseSpec> = {
   const client = connect();
   t.teardown(() => client.close());
 
-  const http = async (params: Record<string, string>, init: RequestInit = {}): Promise<Answer> => {
+  const http = async (params: Record<string, string>, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);
     const named = headers.has('authorization') || headers.has('x-clickhouse-user') || 'user' in params;
     if (!named) for (const [name, value] of Object.entries(credentials)) headers.set(name, value);
@@ -35,30 +30,34 @@ export async function openClickHouse(t: Scope, spec: Partial<ClickHouseSpec> = {
     body: string | Buffer = '',
     headers: Record<string, string> = {},
   ) => http(params, { method: 'POST', body, headers });
-  const rows = async <T>(query: string, by: ClickHouseClient = client) =>
-    (await by.query({ query, format: 'JSONEachRow' })).json<T>();
+  /** Without credentials, which makes it the analyst's. */
+  const bare = async (body: string, params: Texts = {}, headers: Texts = {}) => {
+    const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
+      method: 'POST',
+      body,
+      headers,
+    });
+    return { status: answer.status, bytes: Buffer.from(await answer.arrayBuffer()) };
+  };
+  const rows = <T>(query: string, by: ClickHouseClient = client) => select<T>(by, query);
   const one = async (sql: string) => (await post({}, sql)).text.trimEnd();
 
   let tables = 0;
   const table = async (columns = 'id UInt32, s String', settings = ''): Promise<string> => {
     const name = `t${++tables}`;
-    await client.command({
-      query: `CREATE TABLE ${name} (${columns}) ENGINE = MergeTree ORDER BY id ${settings}`,
-    });
+    const query = `CREATE TABLE ${name} (${columns}) ENGINE = MergeTree ORDER BY id ${settings}`;
+    await client.command({ query });
     return name;
   };
-  return { server, origin, credentials, connect, client, http, post, rows, one, table };
+  return { server, origin, credentials, connect, client, http, post, bare, rows, one, table };
 }
-
-type Texts = Readonly<Record<string, string>>;
 
 export const analyst = { 'x-clickhouse-user': 'analyst' };
 
 /** `shop.shown` has the rows (1, x) and (2, y); `shop.hidden` and `other.shown` are not shown. */
 export async function openShop(t: Scope) {
-  const clickhouse = await openClickHouse(t, {
-    readable: { database: 'shop', tables: ['shown', 'view_of_shown', 'shown_from'] },
-  });
+  const tables = ['shown', 'view_of_shown', 'shown_from'];
+  const clickhouse = await openClickHouse(t, { readable: { database: 'shop', tables } });
   const { client, credentials, http } = clickhouse;
   await client.command({ query: 'CREATE DATABASE shop' });
   for (const query of [
@@ -70,14 +69,8 @@ export async function openShop(t: Scope) {
     'CREATE TABLE other.shown (a UInt32) ENGINE = MergeTree ORDER BY a',
   ])
     await client.command({ query });
-  await client.insert({
-    table: 'shop.shown',
-    values: [
-      { a: 1, s: 'x' },
-      { a: 2, s: 'y' },
-    ],
-    format: 'JSONEachRow',
-  });
+  const values = ['x', 'y'].map((s, i) => ({ a: i + 1, s }));
+  await client.insert({ table: 'shop.shown', values, format: 'JSONEachRow' });
   return {
     ...clickhouse,
     users: { analyst, service: credentials },

@@ -11,6 +11,8 @@ export interface ToolRequest {
 const basic = { authorization: `Basic ${Buffer.from('analyst:').toString('base64')}` };
 const text = { 'content-type': 'text/plain; charset=UTF-8' };
 
+const jdbc = { 'x-clickhouse-database': 'shop', 'x-clickhouse-format': 'RowBinaryWithNamesAndTypes' };
+
 const parameters = (...lines: string[]) => Object.fromEntries(new URLSearchParams(lines.join('&')));
 
 /** clickhouse-jdbc: DBeaver, and Metabase's driver. */
@@ -52,12 +54,8 @@ export const TOOLS: readonly ToolRequest[] = [
       'query_id=b1f0&session_id=s-1&session_check=0&session_timeout=30',
     ),
     headers: {
-      'x-clickhouse-user': 'analyst',
-      'x-clickhouse-database': 'shop',
-      'x-clickhouse-format': 'RowBinaryWithNamesAndTypes',
+      ...{ 'x-clickhouse-user': 'analyst', ...jdbc, accept: '*/*', ...text },
       'user-agent': 'ClickHouse-JdbcDriver/0.7.2',
-      accept: '*/*',
-      ...text,
     },
     statements: JDBC_STATEMENTS,
   },
@@ -65,12 +63,8 @@ export const TOOLS: readonly ToolRequest[] = [
     tool: 'clickhouse-jdbc 0.8 and later',
     params: { compress: '1', query_id: 'b1f1', max_result_rows: '0', wait_end_of_query: '1' },
     headers: {
-      ...basic,
-      'x-clickhouse-database': 'shop',
-      'x-clickhouse-format': 'RowBinaryWithNamesAndTypes',
-      'x-clickhouse-query-id': 'b1f1',
+      ...{ ...basic, ...jdbc, 'x-clickhouse-query-id': 'b1f1', 'content-type': 'text/plain' },
       'user-agent': 'jdbc-v2/0.9.0 clickhouse-java-v2/0.9.0',
-      'content-type': 'text/plain',
     },
     statements: JDBC_STATEMENTS,
   },
