@@ -3,23 +3,18 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BenchSettings } from './settings.js';
-import { Pools } from './traffic/pools.js';
+import { createPools } from './traffic/pools.js';
 
-export interface Bench {
-  readonly settings: BenchSettings;
-  readonly pools: Pools;
-  /** Reports progress. */
-  readonly say: (sentence: string) => void;
-  /** The path of a new folder. */
-  folder(): string;
-}
+export type Bench = ReturnType<typeof createBench>;
 
-/** @param dir folder for all files of the run; the caller removes it */
-export function createBench(dir: string, settings: BenchSettings, say: (sentence: string) => void): Bench {
+/** @param dir folder for all files of the run; the caller removes it @param say reports progress */
+export function createBench(dir: string, settings: BenchSettings, say: (sentence: string) => void) {
   const pools = join(dir, 'pools');
   mkdirSync(pools);
   let folders = 0;
-  return { settings, say, pools: new Pools(pools, settings), folder: () => join(dir, `f${folders++}`) };
+  /** The path of a new folder. */
+  const folder = () => join(dir, `f${folders++}`);
+  return { settings, say, pool: createPools(pools, settings), folder };
 }
 
 /** True if ONLY names this section, group or case, or is missing. */

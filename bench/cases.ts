@@ -1,6 +1,9 @@
 // The cases, as data: server, load and proof of each. The ratios to reach are in figures.ts.
 
-import type { ProofName } from './proofs/proofs.js';
+import { eventsProof, itemsProof } from './proofs/events.js';
+import { bareProof, commandsProof, fastifyProof, floorProof } from './proofs/peers.js';
+import type { Proof } from './proofs/proof.js';
+import { visitsProof } from './proofs/visits.js';
 import type { Target, TargetSpec } from './servers/target.js';
 import { COLD_PER_SLICE, type PoolName } from './traffic/pools.js';
 
@@ -12,7 +15,7 @@ export interface Case extends Omit<TargetSpec, 'dir' | 'root'> {
   /** Runs before that, for data that is too large to replay. */
   readonly fill?: (target: Target) => Promise<void>;
   readonly load: PoolName;
-  readonly proof: ProofName;
+  readonly proof: Proof;
   /** Connections of the load, if not the usual 64. */
   readonly connections?: number;
   /** A slice with refused requests counts as disturbed. */
@@ -34,20 +37,20 @@ const VISITED = [['all', 'visits']] as const;
 const VISITS = { load: 'visits', before: VISITED } as const;
 
 export const bare: Case = {
-  ...{ ...VISITS, name: 'bare', title: 'bare uWebSockets.js, no Redis', server: 'bare', proof: 'bare' },
+  ...{ ...VISITS, name: 'bare', title: 'bare uWebSockets.js, no Redis', server: 'bare', proof: bareProof },
 };
 
 const floor: Case = {
-  ...{ ...VISITS, name: 'floor', title: 'the floor of a visit', server: 'floor', proof: 'floor' },
+  ...{ ...VISITS, name: 'floor', title: 'the floor of a visit', server: 'floor', proof: floorProof },
 };
 
 const webdis: Case = {
-  ...{ name: 'webdis-hincrby', title: 'webdis, HINCRBY', server: 'webdis', proof: 'commands' },
+  ...{ name: 'webdis-hincrby', title: 'webdis, HINCRBY', server: 'webdis', proof: commandsProof },
   ...{ before: [['all', 'increments']], load: 'increments' },
 };
 
 export const visit: Case = {
-  ...{ ...VISITS, name: 'visit', title: 'visit', server: 'wishmeter', proof: 'visits' },
+  ...{ ...VISITS, name: 'visit', title: 'visit', server: 'wishmeter', proof: visitsProof },
 };
 
 const cluster: Case = { ...visit, name: 'visit-cluster', title: 'visit, cluster of 3 masters', masters: 3 };
@@ -60,12 +63,12 @@ const BUSY = { connections: 512, maySeeRefusals: true } as const;
 
 const event: Case = {
   ...{ ...visit, name: 'event', title: 'event, flusher running', flushes: true },
-  ...{ load: 'events', before: [['all', 'events']], proof: 'events' },
+  ...{ load: 'events', before: [['all', 'events']], proof: eventsProof },
 };
 
 const itemAdd: Case = {
   ...{ ...visit, name: 'item-add', title: 'item/add, flusher running', flushes: true },
-  ...{ load: 'items', before: [['all', 'items']], proof: 'items' },
+  ...{ load: 'items', before: [['all', 'items']], proof: itemsProof },
 };
 
 const cold: Case = {
@@ -94,7 +97,13 @@ export const GROUPS = {
         ...{ load: 'hashReads', before: [...webdis.before, ['some', 'hashReads']] },
       },
       { ...webdis, name: 'nginx-hincrby', title: 'nginx with Lua, HINCRBY', server: 'nginx' },
-      { ...VISITS, name: 'fastify', title: 'Fastify, ioredis, HINCRBY', server: 'fastify', proof: 'fastify' },
+      {
+        ...VISITS,
+        name: 'fastify',
+        title: 'Fastify, ioredis, HINCRBY',
+        server: 'fastify',
+        proof: fastifyProof,
+      },
     ],
   },
   wishlist: {

@@ -1,30 +1,24 @@
 // How much is measured: QUICK=1 takes three minutes, the defaults take fifteen and give figures that may be quoted.
 
-export interface BenchSettings {
-  readonly quick: boolean;
-  /** How often each case is started: two processes of one program differ by 5 to 20 % for as long as they live. */
-  readonly starts: number;
-  /** Undisturbed rounds of slices after each start. */
-  readonly rounds: number;
+const WHOLE = {
+  quick: false,
   /** Seconds of load before the first slice: while V8 still compiles, a visit takes a tenth more. */
-  readonly firstLeadS: number;
+  firstLeadS: 1.5,
   /** Visitors that the load comes from. */
-  readonly visitors: number;
+  visitors: 50_000,
   /** Guests in Redis. */
-  readonly guests: { readonly few: number; readonly many: number };
+  guests: { few: 10_000, many: 10_000_000 },
   /** Guests whose memory is measured: 95 % of a power of two, so that Redis's tables are as full as they get. */
-  readonly weighed: number;
+  weighed: 125_000,
   /** Events that are flushed. */
-  readonly events: number;
+  events: 300_000,
   /** Events that the questions are asked about, next to ten times as many visits. */
-  readonly rows: number;
+  rows: 10_000_000,
   /** Days of these rows: each is totalled by a statement of its own. */
-  readonly days: number;
-  /** Sections, groups and cases that run: those whose whole name matches. */
-  readonly only: RegExp | undefined;
-}
+  days: 365,
+};
 
-const QUICK = {
+const QUICK: typeof WHOLE = {
   quick: true,
   firstLeadS: 0.5,
   visitors: 20_000,
@@ -33,18 +27,16 @@ const QUICK = {
   events: 50_000,
   rows: 300_000,
   days: 60,
-} as const;
+};
 
-const WHOLE = {
-  quick: false,
-  firstLeadS: 1.5,
-  visitors: 50_000,
-  guests: { few: 10_000, many: 10_000_000 },
-  weighed: 125_000,
-  events: 300_000,
-  rows: 10_000_000,
-  days: 365,
-} as const;
+export interface BenchSettings extends Readonly<typeof WHOLE> {
+  /** How often each case is started: two processes of one program differ by 5 to 20 % for as long as they live. */
+  readonly starts: number;
+  /** Undisturbed rounds of slices after each start. */
+  readonly rounds: number;
+  /** Sections, groups and cases that run: those whose whole name matches. */
+  readonly only: RegExp | undefined;
+}
 
 /** The most rounds that are run while slices are disturbed. */
 export function mostRounds({ rounds }: Pick<BenchSettings, 'rounds'>): number {

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { rowsOf } from '../servers/clickhouse.js';
+import { select } from '../../src/clickhouse/client.js';
 
 /** A visitor's events that look the same. */
 export interface StoredEvents {
@@ -15,7 +15,7 @@ export interface StoredEvents {
 }
 
 export function storedEvents(analyst: ClickHouseClient): Promise<StoredEvents[]> {
-  return rowsOf<StoredEvents>(
+  return select<StoredEvents>(
     analyst,
     `SELECT
        toUInt32(if(session_id IS NULL, substring(ifNull(customer_id, ''), 2), splitByChar('-', ifNull(session_id, ''))[2])) AS visitor,
@@ -32,7 +32,7 @@ export async function untilArrived(
 ): Promise<number | undefined> {
   const began = performance.now();
   while (performance.now() - began < limitMs) {
-    const [row] = await rowsOf<{ times: number }>(analyst, 'SELECT toUInt32(count()) AS times FROM events');
+    const [row] = await select<{ times: number }>(analyst, 'SELECT toUInt32(count()) AS times FROM events');
     if (row !== undefined && row.times >= events) return performance.now() - began;
     await sleep(50);
   }

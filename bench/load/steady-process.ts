@@ -10,6 +10,7 @@ import { percentile } from '../statistics.js';
 import type { SteadyOrder, SteadyResult } from './steady.js';
 
 const CONNECTIONS = 256;
+const SETTLE_S = 1;
 const LAST_ANSWERS_MS = 10_000;
 /** Node's timers have a resolution of 1 ms. A busy loop would take the processor that the server needs. */
 const LONGEST_SLEEP_MS = 0.05;
@@ -22,7 +23,7 @@ const requests = readFileSync(order.file, 'latin1').split('\0').slice(0, -1);
 const random = createRandom(order.port);
 
 // By number of the request. Allocated at once: an array that grows would hold up the generator.
-const room = Math.ceil((order.settleSeconds + order.seconds) * order.rate * 1.5) + 1_000;
+const room = Math.ceil((SETTLE_S + order.seconds) * order.rate * 1.5) + 1_000;
 const due = new Float64Array(room);
 const sentAfter = new Float64Array(room);
 const answeredAfter = new Float64Array(room);
@@ -34,7 +35,7 @@ let failed = 0;
 const free = await Promise.all(Array.from({ length: CONNECTIONS }, open));
 const inFlight = new Map<Socket, number>();
 const begin = performance.now() + 5;
-const measured = begin + order.settleSeconds * 1_000;
+const measured = begin + SETTLE_S * 1_000;
 const end = measured + order.seconds * 1_000;
 const gap = () => (-Math.log(1 - random.next()) * 1_000) / order.rate;
 const cell = new Int32Array(new SharedArrayBuffer(4));

@@ -3,19 +3,15 @@
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { Pool } from '../traffic/pools.js';
 
-interface Steady {
+/** The one argument of the process. */
+export interface SteadyOrder {
   readonly port: number;
   /** Requests per second. */
   readonly rate: number;
-  /** Seconds that are measured, and seconds before them. */
+  /** Seconds that are measured, after one that isn't. */
   readonly seconds: number;
-  readonly settleSeconds: number;
-}
-
-/** The one argument of the process. */
-export interface SteadyOrder extends Steady {
+  /** Of a pool. */
   readonly file: string;
 }
 
@@ -34,8 +30,7 @@ export interface SteadyResult {
 const PROCESS = new URL('./steady-process.js', import.meta.url);
 
 /** Runs in a process of its own. @throws if that fails */
-export async function runSteady(steady: Steady, pool: Pool): Promise<SteadyResult> {
-  const order: SteadyOrder = { ...steady, file: pool.file };
+export async function runSteady(order: SteadyOrder): Promise<SteadyResult> {
   const child = fork(PROCESS, [JSON.stringify(order)]);
   let result: SteadyResult | undefined;
   child.once('message', (message) => {

@@ -5,10 +5,8 @@ import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startChild } from '../../src/extras/embedded/child.js';
-import { untilListening } from '../servers/listening.js';
+import { startListening } from '../servers/listening.js';
 import { freePort } from '../servers/ports.js';
-import type { Worker } from '../servers/target.js';
 
 /** Debian's package libnginx-mod-http-lua. */
 const MODULES = '/usr/lib/nginx/modules';
@@ -52,7 +50,7 @@ http {
 `;
 }
 
-export async function startNginx(dir: string, redisUrl: string): Promise<Worker> {
+export async function startNginx(dir: string, redisUrl: string) {
   const port = await freePort();
   const folder = join(dir, 'nginx');
   await mkdir(folder);
@@ -60,16 +58,7 @@ export async function startNginx(dir: string, redisUrl: string): Promise<Worker>
   await writeFile(file, configuration(port, new URL(redisUrl)));
   const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` };
   const args = ['-p', folder, '-e', 'stderr', '-c', file];
-  const master = await startChild({
-    name: 'nginx',
-    command: () => ({ file: 'nginx', args, cwd: folder, env }),
-    ready: async (_child, ended) => {
-      await untilListening(port, ended);
-      return { port };
-    },
-    output: 'tail',
-    restart: false,
-  });
+  const master = await startListening('nginx', port, { file: 'nginx', args, cwd: folder, env });
   return { pid: await workerOf(master.pid), ready: master.ready, stop: () => master.stop() };
 }
 

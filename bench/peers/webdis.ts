@@ -3,15 +3,13 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startChild } from '../../src/extras/embedded/child.js';
-import { untilListening } from '../servers/listening.js';
+import { startListening } from '../servers/listening.js';
 import { freePort } from '../servers/ports.js';
-import type { Worker } from '../servers/target.js';
 
 // Debian's default; 1 and 4 were no faster on two cores, which it shares with Redis and the load.
 const THREADS = 2;
 
-export async function startWebdis(dir: string, redisUrl: string): Promise<Worker> {
+export async function startWebdis(dir: string, redisUrl: string) {
   const port = await freePort();
   const redis = new URL(redisUrl);
   const file = join(dir, 'webdis.json');
@@ -28,14 +26,5 @@ export async function startWebdis(dir: string, redisUrl: string): Promise<Worker
     logfile: join(dir, 'webdis.log'),
   };
   await writeFile(file, JSON.stringify(settings));
-  return await startChild({
-    name: 'webdis',
-    command: () => ({ file: 'webdis', args: [file], cwd: dir }),
-    ready: async (_child, ended) => {
-      await untilListening(port, ended);
-      return { port };
-    },
-    output: 'tail',
-    restart: false,
-  });
+  return await startListening('webdis', port, { file: 'webdis', args: [file], cwd: dir });
 }

@@ -1,9 +1,8 @@
 // Proof of events and items: every acknowledged event is in ClickHouse once, and nothing waits in Redis.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClickHouse } from '../../src/clickhouse/client.js';
+import { createClickHouse, select } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { rowsOf } from '../servers/clickhouse.js';
 import type { Target } from '../servers/target.js';
 import { answers, ask, type Proof, same, total } from './proof.js';
 
@@ -44,7 +43,7 @@ async function eventsArrived(...[target, sent, leftBefore]: Parameters<Proof['af
   await sleep(MORE_MS);
   const clickhouse = createClickHouse(target.clickhouseUrl, 'wishmeter');
   const query = 'SELECT toUInt32(count()) AS rows, toUInt32(uniqExact(event_id)) AS ids FROM events';
-  const [found] = await rowsOf<{ rows: number; ids: number }>(clickhouse, query);
+  const [found] = await select<{ rows: number; ids: number }>(clickhouse, query);
   await clickhouse.close();
   const expected = total(sent) + leftBefore;
   same('ids in ClickHouse', found?.ids, expected);

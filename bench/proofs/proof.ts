@@ -7,27 +7,26 @@ import type { Target } from '../servers/target.js';
 import type { Pool } from '../traffic/pools.js';
 import { KEY } from '../traffic/requests.js';
 
-/** Acknowledged requests of a pool: `count` of them, from its first on, over and over. */
-export interface Sent {
-  readonly pool: Pool;
-  readonly count: number;
-}
+/** How many requests of each pool were acknowledged. */
+type Sent = ReadonlyMap<Pool, number>;
 
 export interface Proof {
   /** @returns how many writes it has left behind. @throws if an answer is wrong */
   before(target: Target): Promise<number>;
   /** After the load. @throws if anything is missing or there twice */
-  after(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
+  after(target: Target, sent: Sent, leftBefore: number): Promise<void>;
 }
 
 /** All writes that were acknowledged. */
-export function total(sent: readonly Sent[]): number {
-  return sent.reduce((sum, { count, pool }) => sum + (pool.writes ? count * pool.perRequest : 0), 0);
+export function total(sent: Sent): number {
+  let writes = 0;
+  for (const [pool, count] of sent) if (pool.writes) writes += count * pool.perRequest;
+  return writes;
 }
 
 /** The counts in all hashes of this pattern add up to the acknowledged writes. */
 export function sumIsRight(pattern: string): Proof['after'] {
-  return async ({ masters = [] }, sent, leftBefore) => {
+  return async ({ masters }, sent, leftBefore) => {
     same('counts in Redis, summed up', await sumHashes(masters, pattern), total(sent) + leftBefore);
   };
 }

@@ -6,12 +6,10 @@ import type { Case } from '../cases.js';
 import { startMeter } from '../cpu.js';
 import { type Answered, replay } from '../load/wrk.js';
 import { untilDrained } from '../proofs/events.js';
-import type { Sent } from '../proofs/proof.js';
-import { PROOFS } from '../proofs/proofs.js';
 import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
 import type { Slice } from '../slice.js';
-import { WARM_UP } from '../traffic/pools.js';
+import { type Pool, WARM_UP } from '../traffic/pools.js';
 
 /** Seconds of a slice. */
 const SLICE_S = 1;
@@ -27,7 +25,8 @@ export class Entrant {
   readonly slices: Slice[] = [];
   readonly #bench: Bench;
   readonly #root: URL | undefined;
-  readonly #sent: Sent[] = [];
+  /** Acknowledged requests: `n` of a pool are its first `n`, over and over. */
+  readonly #sent = new Map<Pool, number>();
   #target: Target | undefined;
   #left = 0;
 
@@ -47,18 +46,18 @@ export class Entrant {
   /** @throws if an answer is wrong */
   async start(): Promise<void> {
     const { one } = this;
-    const { pools, settings } = this.#bench;
+    const { pool: poolOf, settings } = this.#bench;
     const root = this.#root === undefined ? {} : { root: this.#root };
     this.#target = await startTarget({ ...one, dir: this.#bench.folder(), ...root });
-    this.#left = await PROOFS[one.proof].before(this.target);
+    this.#left = await one.proof.before(this.target);
     await one.fill?.(this.target);
     for (const [share, name] of one.before) {
-      const pool = pools.get(name);
+      const pool = poolOf(name);
       const requests = share === 'all' ? pool.size : Math.min(WARM_UP, pool.size);
       // Over the usual connections none is refused: the proof would not know which.
       const connections = one.maySeeRefusals ? {} : one;
       const { answers } = await replay({ ...connections, port: this.target.port, pool, requests });
-      this.note({ pool, count: answers });
+      this.note(pool, answers);
     }
     await this.load(settings.firstLeadS);
   }
@@ -68,37 +67,34 @@ export class Entrant {
     await this.load(LEAD_S);
     const meter = startMeter(this.target);
     const answered = await this.load(SLICE_S);
-    const { perRequest } = this.#bench.pools.get(this.one.load);
+    const { perRequest } = this.#bench.pool(this.one.load);
     return { ...answered, ...meter(), operations: answered.answers * perRequest };
   }
 
   /** Sends its load for some seconds. */
   async load(seconds: number): Promise<Answered> {
     const { target, one } = this;
-    const pool = this.#bench.pools.get(one.load);
+    const pool = this.#bench.pool(one.load);
     // Goes on in the pool where the last load ended: a new session is new only once.
-    const first = this.#sent.find((earlier) => earlier.pool === pool)?.count ?? 0;
+    const first = this.#sent.get(pool) ?? 0;
     const { freshPerSlice: requests = 0 } = one;
     const answered = await replay({ ...one, port: target.port, pool, first, seconds, requests });
     // The flusher's work for these requests counts as theirs, and must not disturb the next slice.
     if (one.flushes) await untilDrained(target);
-    this.note({ pool, count: answered.answers });
+    this.note(pool, answered.answers);
     if (requests > 0 && first + answered.answers > pool.size)
       throw new Error(`${one.name}: more answers than new sessions`);
     return answered;
   }
 
   /** Notes acknowledged requests, for the proof. */
-  note(sent: Sent): void {
-    const at = this.#sent.findIndex(({ pool }) => pool === sent.pool);
-    const earlier = this.#sent[at];
-    if (earlier === undefined) this.#sent.push(sent);
-    else this.#sent[at] = { ...earlier, count: earlier.count + sent.count };
+  note(pool: Pool, requests: number): void {
+    this.#sent.set(pool, (this.#sent.get(pool) ?? 0) + requests);
   }
 
   /** @throws if the server and its Redis don't hold exactly what was acknowledged */
   async prove(): Promise<void> {
-    if (this.#root === undefined) await PROOFS[this.one.proof].after(this.target, this.#sent, this.#left);
+    if (this.#root === undefined) await this.one.proof.after(this.target, this.#sent, this.#left);
   }
 
   async stop(): Promise<void> {

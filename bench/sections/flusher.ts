@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Redis } from 'ioredis';
-import { createClickHouse } from '../../src/clickhouse/client.js';
+import { createClickHouse, select } from '../../src/clickhouse/client.js';
 import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { type EmbeddedClickHouse, startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
@@ -17,7 +17,7 @@ import { type CpuByPart, cpuBetween, cpuOf } from '../cpu.js';
 import { replay } from '../load/wrk.js';
 import { pendingEvents } from '../proofs/events.js';
 import { same } from '../proofs/proof.js';
-import { bytesPerRow, rowsOf, untilMerged } from '../servers/clickhouse.js';
+import { bytesPerRow, untilMerged } from '../servers/clickhouse.js';
 import { connectTo, settledMemory, startBenchRedis } from '../servers/redis.js';
 import { pidsOf } from '../servers/target.js';
 import { startCommand, wishmeterEnv } from '../servers/wishmeter.js';
@@ -97,8 +97,8 @@ async function measure(bench: Bench, world: World): Promise<Flusher> {
 async function fill(bench: Bench, world: World): Promise<Pick<Flusher, 'lineBytes' | 'redisBytes'>> {
   const { redis, client, rows } = world;
   // The pool's visitors are known before memory is measured: only what waits is counted.
-  const pool = bench.pools.get('events');
-  const serve = await startCommand<{ port: number }>('serve', { ...wishmeterEnv(redis), PORT: '0' });
+  const pool = bench.pool('events');
+  const serve = await startCommand('serve', { ...wishmeterEnv(redis.url), PORT: '0' });
   const { port } = serve.ready;
   try {
     await replay({ port, pool, requests: pool.size });
@@ -126,7 +126,7 @@ async function flush(world: World, database: string): Promise<{ seconds: number;
   await migrate(admin, database);
   const pids = { redis: pidsOf(redis), clickhouse: pidsOf(clickhouse) };
   const before = cpuOf({ pids });
-  const env = { ...wishmeterEnv(redis, clickhouse.url), CLICKHOUSE_DATABASE: database };
+  const env = { ...wishmeterEnv(redis.url, clickhouse.url), CLICKHOUSE_DATABASE: database };
   const flusher = await startCommand('flush', env);
   try {
     const began = performance.now();
@@ -157,7 +157,7 @@ async function insert(world: World, database: string, blocks: readonly Buffer[])
 
 /** @throws if an event is missing or there twice */
 async function arrived({ admin, rows }: World, database: string): Promise<void> {
-  const [row] = await rowsOf<{ events: number; ids: number }>(
+  const [row] = await select<{ events: number; ids: number }>(
     admin,
     `SELECT toUInt32(count()) AS events, toUInt32(uniqExact(event_id)) AS ids FROM ${database}.events_stored`,
   );

@@ -10,7 +10,7 @@ import { visit } from '../cases.js';
 import { CATALOGUE, type Product } from '../demo/catalogue.js';
 import { replay } from '../load/wrk.js';
 import { same } from '../proofs/proof.js';
-import { PROOF_VISIT, readCount } from '../proofs/visits.js';
+import { copiedVisitsProof, PROOF_VISIT, readCount } from '../proofs/visits.js';
 import { settledMemory } from '../servers/redis.js';
 import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
@@ -63,7 +63,7 @@ export async function measureGrowth(bench: Bench): Promise<Growth> {
     const guests = settings.guests[crowd];
     const title = `visit, ${guests.toLocaleString('en')} guests`;
     const fill = (target: Target) => makeGuests(target, guests);
-    const load = { load: crowd, before: [['all', crowd]], proof: 'copies' } as const;
+    const load = { load: crowd, before: [['all', crowd]], proof: copiedVisitsProof } as const;
     return new Entrant(bench, { ...UNLOGGED, ...load, name: crowd, title, fill });
   });
   return { ...memory, cases: await runSlices(inOneStart(bench), entrants) };
@@ -93,8 +93,8 @@ async function makeGuests({ redis, port }: Target, guests: number): Promise<void
 }
 
 async function measureMemory(bench: Bench): Promise<Pick<Growth, 'guestBytes' | 'hashBytes'>> {
-  const { pools, settings, folder } = bench;
-  const pool = pools.get('weighed');
+  const { settings, folder } = bench;
+  const pool = bench.pool('weighed');
   const dir = folder();
   const target = await startTarget({ ...UNLOGGED, dir: join(dir, 'guests') });
   const redis = target.redis as Redis;

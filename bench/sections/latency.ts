@@ -35,14 +35,18 @@ export async function measureLatency(bench: Bench, peak: number): Promise<Latenc
   return { rate, runs };
 }
 
-async function runAtRate({ pools, settings, say }: Bench, entrant: Entrant, rate: number): Promise<Run> {
+async function runAtRate(
+  { pool: poolOf, settings, say }: Bench,
+  entrant: Entrant,
+  rate: number,
+): Promise<Run> {
   const { target, one, name } = entrant;
-  const pool = pools.get(one.load);
+  const pool = poolOf(one.load);
   const meter = startMeter(target);
   const seconds = settings.quick ? QUICK_SECONDS : SECONDS;
-  const result = await runSteady({ port: target.port, rate, seconds, settleSeconds: 1 }, pool);
+  const result = await runSteady({ port: target.port, rate, seconds, file: pool.file });
   const metered = meter();
-  entrant.note({ pool, count: result.answered });
+  entrant.note(pool, result.answered);
   if (result.failed > 0) throw new Error(`${result.failed} requests at ${rate}/s failed`);
   say(`${name} at ${rate}/s: p99 ${result.p99Ms.toFixed(2)} ms`);
   return { ...result, ...metered };

@@ -2,14 +2,14 @@
 
 import { join } from 'node:path';
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
-import { createClickHouse } from '../../src/clickhouse/client.js';
+import { createClickHouse, select } from '../../src/clickhouse/client.js';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { QUESTIONS } from '../../src/clickhouse/views.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import type { Bench } from '../bench.js';
 import { same } from '../proofs/proof.js';
-import { rowsOf, untilMerged } from '../servers/clickhouse.js';
+import { untilMerged } from '../servers/clickhouse.js';
 import { median } from '../statistics.js';
 import { LAST_DAYS, makeYear } from '../traffic/year.js';
 
@@ -66,7 +66,7 @@ export async function measureQuestions({ settings, folder, say }: Bench): Promis
 
 /** @throws if the totals lack a visit, or two questions disagree about the wishes */
 async function countsAreRight(client: ClickHouseClient): Promise<void> {
-  const [found] = await rowsOf<Record<'visits' | 'total' | 'bySource' | 'byProduct', number>>(
+  const [found] = await select<Record<'visits' | 'total' | 'bySource' | 'byProduct', number>>(
     client,
     `SELECT
       (SELECT toUInt32(count()) FROM visits WHERE occurred_at >= ${TOTALLED}) AS visits,
@@ -88,7 +88,7 @@ async function timeOf(client: ClickHouseClient, view: string): Promise<number> {
   const took: number[] = [];
   for (let n = 0; n < TIMES; n++) {
     const began = performance.now();
-    const rows = await rowsOf(client, `SELECT * FROM ${view}${parametersOf(view)}`);
+    const rows = await select(client, `SELECT * FROM ${view}${parametersOf(view)}`);
     took.push(performance.now() - began);
     if (rows.length === 0) throw new Error(`${view} shows nothing`);
   }

@@ -2,17 +2,12 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-
-/** The rows of a query. */
-export async function rowsOf<T>(clickhouse: ClickHouseClient, query: string): Promise<T[]> {
-  const result = await clickhouse.query({ query, format: 'JSONEachRow' });
-  return await result.json<T>();
-}
+import { select } from '../../src/clickhouse/client.js';
 
 /** Resolves when no merge of parts runs. */
 export async function untilMerged(clickhouse: ClickHouseClient): Promise<void> {
   for (;;) {
-    const [row] = await rowsOf<{ merges: number }>(
+    const [row] = await select<{ merges: number }>(
       clickhouse,
       'SELECT toUInt32(count()) AS merges FROM system.merges',
     );
@@ -23,7 +18,7 @@ export async function untilMerged(clickhouse: ClickHouseClient): Promise<void> {
 
 /** Bytes on disk of a row of `events_stored`: columns, index, marks, all of it. */
 export async function bytesPerRow(clickhouse: ClickHouseClient, database: string): Promise<number> {
-  const [row] = await rowsOf<{ bytes: number }>(
+  const [row] = await select<{ bytes: number }>(
     clickhouse,
     `SELECT sum(bytes_on_disk) / sum(rows) AS bytes FROM system.parts
      WHERE active AND database = '${database}' AND table = 'events_stored'`,

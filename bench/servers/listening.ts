@@ -1,20 +1,33 @@
-// Waits for programs that do not report that they are ready.
+// Starts programs that do not report that they are ready.
 
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Child, type Command, startChild } from '../../src/extras/embedded/child.js';
 
-/** Resolves once a process listens on a loopback port. @throws where `ended` aborts first */
-export async function untilListening(port: number, ended: AbortSignal): Promise<void> {
-  while (!(await accepts(port))) await sleep(10, undefined, { signal: ended });
+/** Resolves once the program listens on this loopback port. */
+export function startListening(
+  name: string,
+  port: number,
+  command: Command,
+): Promise<Child<{ readonly port: number }>> {
+  return startChild({
+    ...{ name, command: () => command, output: 'tail', restart: false },
+    ready: async (_child, ended) => {
+      while (!(await accepts(port))) await sleep(10, undefined, { signal: ended });
+      return { port };
+    },
+  });
 }
 
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    const answer = (yes: boolean) => {
-      socket.destroy();
-      resolve(yes);
-    };
-    socket.once('connect', () => answer(true)).once('error', () => answer(false));
-  });
+async function accepts(port: number): Promise<boolean> {
+  const socket = connect({ port, host: '127.0.0.1' });
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
 }

@@ -5,21 +5,14 @@ import type { Redis } from 'ioredis';
 /** The processes whose CPU time is told apart. */
 export type Part = 'server' | 'redis' | 'flusher' | 'clickhouse';
 
-/** A process that listens. */
-export interface Worker {
-  readonly pid: number | undefined;
-  readonly ready: { readonly port: number };
-  stop(): Promise<void>;
-}
-
 export interface Target {
   readonly port: number;
   readonly pids: Readonly<Partial<Record<Part, readonly number[]>>>;
   /** Connections to all masters, and to the first of them. The limit has no Redis. */
-  readonly masters?: readonly Redis[];
-  readonly redis?: Redis;
+  readonly masters: readonly Redis[];
+  readonly redis: Redis | undefined;
   /** Where events go, with the flusher running. */
-  readonly clickhouseUrl?: string;
+  readonly clickhouseUrl: string | undefined;
   /** Stops everything and removes the folder. */
   stop(): Promise<void>;
 }

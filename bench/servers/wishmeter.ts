@@ -1,79 +1,19 @@
-// wishmeter as it runs in production: `serve`, and `flush` with a ClickHouse if a case wants them. Only logging is off, as
-// it is for the peers.
+// Commands of wishmeter as they run in production. Only logging is off, as it is for the peers.
 
-import { join } from 'node:path';
-import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
-import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
-import type { EmbeddedRedis } from '../../src/extras/embedded/redis.js';
+import { bareEnvironment, nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
 import { KEY } from '../traffic/requests.js';
-import { connectTo } from './redis.js';
-import { pidsOf, type Target, type TargetSpec } from './target.js';
 
 /** This tree: dist/bench/servers/ -> the project's root. */
 export const ROOT = new URL('../../../', import.meta.url);
+/** Longer than an orderly stop takes. */
+const STOP_MS = 30_000;
 
-interface Stoppable {
-  stop(): Promise<void>;
-}
-
-/**
- * @param masters of a cluster, or one Redis; they are stopped with the rest
- * @param after runs when all processes have stopped
- */
-export async function startWishmeter(
-  { dir, flushes = false, isUnlogged = false, root = ROOT }: TargetSpec,
-  masters: readonly EmbeddedRedis[],
-  after: () => Promise<void>,
-): Promise<Target> {
-  const running: Stoppable[] = [...masters];
-  const redis = { url: masters.map(({ url }) => url).join() };
-  const stop = async () => {
-    for (const one of running.toReversed()) await one.stop();
-    await after();
-  };
-  const started = <T extends Stoppable>(one: T): T => {
-    running.push(one);
-    return one;
-  };
-  try {
-    const clickhouse = flushes
-      ? started(await startClickHouse({ dir: join(dir, 'clickhouse'), restart: false }))
-      : undefined;
-    const flusher =
-      clickhouse && started(await startCommand('flush', wishmeterEnv(redis, clickhouse.url), root));
-    const env = { ...wishmeterEnv(redis), PORT: '0', ...(isUnlogged ? { VISIT_LOG: 'off' } : {}) };
-    const serve = started(await startCommand<{ port: number }>('serve', env, root));
-    const clients = masters.map(connectTo);
-    started({
-      stop: async () => {
-        for (const client of clients) client.disconnect();
-      },
-    });
-    return {
-      port: serve.ready.port,
-      pids: {
-        server: pidsOf(serve),
-        redis: pidsOf(...masters),
-        ...(clickhouse ? { flusher: pidsOf(flusher), clickhouse: pidsOf(clickhouse) } : {}),
-      },
-      ...(clients[0] ? { redis: clients[0] } : {}),
-      masters: clients,
-      ...(clickhouse ? { clickhouseUrl: clickhouse.url } : {}),
-      stop,
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-}
-
-/** Settings of every wishmeter process of the benchmark. Settings in the caller's environment are not passed on. */
-export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: string): NodeJS.ProcessEnv {
-  const { PATH, HOME, TMPDIR } = process.env;
+/** Settings of `serve` and `flush`. Settings in the caller's environment are not passed on. */
+export function wishmeterEnv(redisUrl: string, clickhouseUrl?: string): NodeJS.ProcessEnv {
   return {
-    ...{ PATH, HOME, TMPDIR },
+    ...bareEnvironment(),
     HOST: '127.0.0.1',
-    REDIS_URL: redis.url,
+    REDIS_URL: redisUrl,
     API_KEYS: KEY,
     // One address sends the load of a whole shop.
     ANONYMOUS_RATE_LIMIT: '0',
@@ -82,19 +22,16 @@ export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: 
   };
 }
 
-/** Starts `wishmeter <command>` and resolves when it is ready. */
-export function startCommand<Ready = object>(
-  command: 'serve' | 'flush',
+/** Starts `wishmeter <command>` and resolves when it is ready. @param root another tree that has it */
+export function startCommand<Ready = { readonly port: number }>(
+  command: 'serve' | 'flush' | 'start',
   env: NodeJS.ProcessEnv,
   root = ROOT,
 ) {
-  const run: Command = nodeCommand(new URL('dist/src/main.js', root), [command], env);
-  return startChild<Ready & { ready: true }>({
+  return startChild({
     name: `wishmeter ${command}`,
-    command: () => run,
+    command: () => nodeCommand(new URL('dist/src/main.js', root), [command], env),
     ready: readyOverIpc<Ready & { ready: true }>,
-    ipc: true,
-    output: 'tail',
-    restart: false,
+    ...{ ipc: true, output: 'tail', restart: false, stopMs: STOP_MS },
   });
 }

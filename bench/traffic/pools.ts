@@ -77,24 +77,17 @@ function ofVisits(visits: readonly Visit[], request: (visit: Visit) => string, w
   return { writes, requests: visits.map((visit) => request(visit)) };
 }
 
-export class Pools {
-  readonly #dir: string;
-  readonly #settings: BenchSettings;
-  readonly #made = new Map<PoolName, Pool>();
-
-  constructor(dir: string, settings: BenchSettings) {
-    this.#dir = dir;
-    this.#settings = settings;
-  }
-
-  get(name: PoolName): Pool {
-    const made = this.#made.get(name);
-    if (made !== undefined) return made;
-    const { requests, ...about }: Contents = MAKERS[name](this.#settings);
-    const file = join(this.#dir, `${name}.requests`);
+/** @param dir folder of their files */
+export function createPools(dir: string, settings: BenchSettings): (name: PoolName) => Pool {
+  const made = new Map<PoolName, Pool>();
+  return (name) => {
+    const existing = made.get(name);
+    if (existing !== undefined) return existing;
+    const { requests, ...about }: Contents = MAKERS[name](settings);
+    const file = join(dir, `${name}.requests`);
     writeFileSync(file, `${requests.join('\0')}\0`);
     const pool = { perRequest: 1, ...about, file, size: requests.length };
-    this.#made.set(name, pool);
+    made.set(name, pool);
     return pool;
-  }
+  };
 }
