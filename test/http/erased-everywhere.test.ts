@@ -71,12 +71,8 @@ t.test('erasures through ClickHouse', async (t) => {
     const body = { id: `order-${++orders}`, customer, note_attributes, ...rest };
     return app.post('/webhook/purchase', body, TRUSTED);
   };
-  const count = async (
-    condition: string,
-    params: Record<string, string> = {},
-    table = 'events_stored',
-  ): Promise<number> => {
-    const [row] = await select(client, `SELECT count() AS n FROM ${table} WHERE ${condition}`, params);
+  const count = async (where: string, params: Record<string, string> = {}, table = 'events_stored') => {
+    const [row] = await select(client, `SELECT count() AS n FROM ${table} WHERE ${where}`, params);
     return Number(row?.['n']);
   };
   const visits = () => count('1', {}, 'visits_stored');
@@ -380,9 +376,8 @@ async function read(t: Test, port: number, who: Readonly<Record<string, string>>
   socket.on('close', () => {
     seen.isClosed = true;
   });
-  socket.write(
-    `GET ${withQuery('/profile', who)} HTTP/1.1\r\nhost: x\r\nauthorization: ${TRUSTED.authorization}\r\n\r\n`,
-  );
+  const headers = `host: x\r\nauthorization: ${TRUSTED.authorization}\r\n\r\n`;
+  socket.write(`GET ${withQuery('/profile', who)} HTTP/1.1\r\n${headers}`);
   return { socket, seen };
 }
 

@@ -196,9 +196,8 @@ t.test('metrics', async (t) => {
 
 async function errorsOf(client: Redis): Promise<Record<string, number>> {
   const info = await client.info('errorstats');
-  return Object.fromEntries(
-    [...info.matchAll(/^errorstat_(\w+):count=(\d+)/gm)].map(([, name, count]) => [name, Number(count)]),
-  );
+  const counts = [...info.matchAll(/^errorstat_(\w+):count=(\d+)/gm)];
+  return Object.fromEntries(counts.map(([, name, count]) => [name, Number(count)]));
 }
 
 t.test('what visitors do raises no error in Redis', async (t) => {

@@ -46,9 +46,8 @@ const READS: Readonly<Record<string, (app: TestApp, sessionId: string) => Promis
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env });
-  const writes = Object.entries(WRITES).filter(
-    ([name]) => redis.urls.length === 1 || ON_CLUSTER.includes(name),
-  );
+  const isOne = redis.urls.length === 1;
+  const writes = Object.entries(WRITES).filter(([name]) => isOne || ON_CLUSTER.includes(name));
 
   /** A guest with one of everything that a later write may find. */
   async function guest(sessionId: string): Promise<void> {
