@@ -52,9 +52,8 @@ t.test('nginx', needsNginx(), async (t) => {
     process.kill(frozen?.pid as number, 'SIGSTOP');
     t.teardown(() => process.kill(frozen?.pid as number, 'SIGCONT'));
     const visit = { identity: { sessionId: 's-2' }, productHandle: 'red-shoe' };
-    const visits = await Promise.all(
-      Array.from({ length: 20 }, () => statusOf('POST', '/product/visit', visit)),
-    );
+    const asked = Array.from({ length: 20 }, () => statusOf('POST', '/product/visit', visit));
+    const visits = await Promise.all(asked);
     t.same([...new Set(visits)].sort(), [200, 504], 'a visit goes to one process, and may get no answer');
     const query = `?sessionId=s-1&productHandle=${ITEM.productHandle}`;
     const reads = Array.from({ length: 20 }, () => statusOf('GET', `/product/visit${query}`));
@@ -98,14 +97,8 @@ t.test('with the lines of TLS', needsNginx(), async (t) => {
   });
   t.equal((await ask(plain, 'GET', '/healthz')).status, 200);
   const status = await new Promise((resolve, reject) => {
-    const options = {
-      host: 'localhost',
-      family: 4,
-      port: tls,
-      path: '/healthz',
-      ca: readFileSync(authority),
-      agent: false as const,
-    };
+    const at = { host: 'localhost', family: 4, port: tls, path: '/healthz' };
+    const options = { ...at, ca: readFileSync(authority), agent: false as const };
     const asked = request(options, async (answer) => {
       await text(answer);
       resolve(answer.statusCode);

@@ -46,10 +46,8 @@ export async function check(
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 export function parseYaml(text: string): any {
   const program = 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)';
-  const { status, stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', program], {
-    input: text,
-    encoding: 'utf8',
-  });
+  const options = { input: text, encoding: 'utf8' } as const;
+  const { status, stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', program], options);
   if (status !== 0) throw new Error(stderr);
   return JSON.parse(stdout);
 }

@@ -90,19 +90,8 @@ export async function startSystemd(t: Test): Promise<Systemd> {
   t.teardown(async () => {
     unshare.kill('SIGKILL');
     await ended;
-    const remove = () =>
-      spawnSync('find', [
-        '/sys/fs/cgroup',
-        '-depth',
-        '-type',
-        'd',
-        '-path',
-        `*/${NAME}*`,
-        '-exec',
-        'rmdir',
-        '{}',
-        ';',
-      ]);
+    const args = ['-depth', '-type', 'd', '-path', `*/${NAME}*`, '-exec', 'rmdir', '{}', ';'];
+    const remove = () => spawnSync('find', ['/sys/fs/cgroup', ...args]);
     await until('its cgroups are gone', () => remove().stderr.length === 0);
   });
   const pid = await until('process 1 is there', async () => {
@@ -122,14 +111,10 @@ export async function startSystemd(t: Test): Promise<Systemd> {
   });
   return {
     sh,
-    configure: (file, settings) =>
-      writeFile(
-        join(dir, file),
-        Object.entries(settings)
-          .map(([name, value]) => `${name}=${value}\n`)
-          .join(''),
-        { mode: 0o600 },
-      ),
+    async configure(file, settings) {
+      const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
+      await writeFile(join(dir, file), lines.join(''), { mode: 0o600 });
+    },
     show: async (unit, property) => (await sh(`systemctl show ${unit} -p ${property} --value`)).output.trim(),
   };
 }

@@ -88,17 +88,10 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
   await system.configure('flush.env', ofFlush);
   await system.configure('deliver.env', store);
   await system.configure('dashboard.env', ofDashboard);
-  const names = [
-    'wishmeter-flush',
-    'wishmeter-deliver',
-    'wishmeter-dashboard',
-    ...serves.map(({ name }) => name),
-  ];
-  const status = (port = 0, path = '/readyz') =>
-    ask(port, 'GET', path).then(
-      ({ status }) => status,
-      () => 0,
-    );
+  const single = ['flush', 'deliver', 'dashboard'].map((command) => `wishmeter-${command}`);
+  const names = [...single, ...serves.map(({ name }) => name)];
+  const status = async (port = 0, path = '/readyz') =>
+    (await ask(port, 'GET', path).catch(() => ({ status: 0 }))).status;
   const untilStatus = (wanted: number, port = 0, path?: string) =>
     until(`${port} answers ${wanted}`, async () => (await status(port, path)) === wanted, 60_000);
   const restartsOf = async (name: string) => Number(await system.show(name, 'NRestarts'));

@@ -69,45 +69,24 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
     ...{ orderId: '9', occurredAt: 1_795_000_000_000, updatedAt: 1_795_000_001_000, isVersioned: true },
     ...{ version: 1, currency: 'EUR', isTest: true },
   };
-  const identity = { ...WHO, customerId: '7', sessionId: 's-1' };
+  const who = { profileId: '1.cA', identity: { ...WHO, customerId: '7', sessionId: 's-1' } };
   const lines = [
     encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
-    encodeOrderLine(1_795_000_002_000, { profileId: '1.cA', identity }, head, line),
-    encodeOrderLine(
-      1_795_000_002_000,
-      { profileId: '1.cA', identity },
-      { ...head, orderId: '10' },
-      undefined,
-    ),
+    encodeOrderLine(1_795_000_002_000, who, head, line),
+    encodeOrderLine(1_795_000_002_000, who, { ...head, orderId: '10' }, undefined),
   ];
   await deliveries.handOver.handOver(Buffer.from(lines.join('')), []);
   deliveries.deliverer();
   await arrived(tool, 1);
-  t.same(
-    tool.delivered.map(({ body }) => body),
-    [
-      {
-        type: 'purchase',
-        timestamp: '2026-11-18T11:06:42.000Z',
-        data: {
-          occurredAt: '2026-11-18T11:06:40.000Z',
-          updatedAt: '2026-11-18T11:06:41.000Z',
-          orderId: '9',
-          profileId: '1.cA',
-          customerId: '7',
-          sessionId: 's-1',
-          productId: '1001',
-          variantId: '2002',
-          quantity: 2,
-          price: '10.00',
-          discount: '1.50',
-          amount: '18.50',
-          currency: 'EUR',
-          test: true,
-        },
-      },
-    ],
-  );
+  t.equal(tool.delivered.length, 1);
+  const { name, ...stated } = line;
+  t.same(tool.delivered[0]?.body, {
+    ...{ type: 'purchase', timestamp: '2026-11-18T11:06:42.000Z' },
+    data: {
+      ...{ occurredAt: '2026-11-18T11:06:40.000Z', updatedAt: '2026-11-18T11:06:41.000Z', orderId: '9' },
+      ...{ profileId: '1.cA', customerId: '7', sessionId: 's-1', ...stated, currency: 'EUR', test: true },
+    },
+  });
 });
 
 t.test('a receiver gets its types, since it was made, and nothing that ClickHouse refused', async (t) => {
@@ -150,11 +129,7 @@ const FAILURES = [
   ['a redirect', (res) => res.writeHead(302, { location: 'http://169.254.169.254/' }).end(), 'answered 302'],
   ['400', (res) => res.writeHead(400).end('no'), 'answered 400'],
   ['a Retry-After of 500', (res) => res.writeHead(500, { 'retry-after': '0' }).end(), 'answered 500'],
-  [
-    'a Retry-After that is none',
-    (res) => res.writeHead(503, { 'retry-after': 'soon' }).end(),
-    'answered 503',
-  ],
+  ['Retry-After: soon', (res) => res.writeHead(503, { 'retry-after': 'soon' }).end(), 'answered 503'],
   ['no answer in time', () => {}, /^no answer in 0\.3 s$/],
   ['a broken connection', (res) => res.destroy(), /ECONNRESET|socket hang up/],
   ['half a head', (res) => res.socket?.write('HTTP/1.1 200'), /^no answer in/],
@@ -336,9 +311,8 @@ t.test('beyond its bytes the oldest deliveries become dead letters', async (t) =
     await small.handOver(Buffer.from(line), []);
   }
   const { queue, due } = store.keys.deliveries(id);
-  const waiting = (await store.client.xrange(queue, '-', '+')).map(
-    ([, [, line = '']]) => JSON.parse(line).event_id as string,
-  );
+  const entries = await store.client.xrange(queue, '-', '+');
+  const waiting = entries.map(([, [, line = '']]) => JSON.parse(line).event_id as string);
   t.ok(waiting.length >= 5 && waiting.length <= 10);
   t.same(waiting, sent.slice(-waiting.length));
   t.equal(await store.client.zcard(due), waiting.length);
@@ -363,12 +337,8 @@ t.test('names and addresses go only to a receiver made for them, with the presen
   await arrived(personal, 1);
   t.equal(plain.delivered[0]?.body.data.profileId, profileId);
   t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|Byron|email/);
-  t.match(personal.delivered[0]?.body.data, {
-    profileId,
-    email: 'ada@shop.example',
-    firstName: 'Ada',
-    lastName: 'Byron',
-  });
+  const names = { email: 'ada@shop.example', firstName: 'Ada', lastName: 'Byron' };
+  t.match(personal.delivered[0]?.body.data, { profileId, ...names });
 });
 
 t.test('while a queue takes nothing, the hand-over is repeated; other queues get it once', async (t) => {
@@ -448,10 +418,8 @@ t.test('of twenty receivers some hang or fail: the others get all, and those onc
   }
   deliveries.deliverer();
   const sent = await deliveries.send(...Array(30).fill({}));
-  const [failing, others] = [0, 1].map((of) => tools.filter((_, i) => Math.sign(i % 5) === of)) as [
-    Tool[],
-    Tool[],
-  ];
+  const failing = tools.filter((_, i) => i % 5 === 0);
+  const others = tools.filter((_, i) => i % 5 !== 0);
   for (const tool of others) {
     await arrived(tool, 30);
     t.same(ids(tool).sort(), [...sent].sort());
@@ -459,10 +427,7 @@ t.test('of twenty receivers some hang or fail: the others get all, and those onc
   for (const tool of failing) tool.answer = (res) => void res.end();
   for (const res of held) res.end();
   for (const tool of failing) await until('all have arrived', () => new Set(ids(tool)).size === 30);
-  t.same(
-    tools.flatMap(({ faults }) => faults),
-    [],
-  );
+  for (const { faults } of tools) t.same(faults, []);
 });
 
 t.test('what another program queues or removes is not sent, and holds nothing up', async (t) => {
@@ -545,11 +510,8 @@ t.test('how long what is due has waited, and the counts of the last hour', async
   await set(13);
   t.match(await queue.status(), { inHour: { delivered: 0, failures: 0 } });
   await queue.resolve(a, { outcome: 'done' });
-  t.match(
-    await queue.status(),
-    { inHour: { delivered: 1, failures: 0 }, delivered: 2 },
-    'its slot begins anew',
-  );
+  // Its slot begins anew.
+  t.match(await queue.status(), { inHour: { delivered: 1, failures: 0 }, delivered: 2 });
 });
 
 t.test('what is logged has no secret, no signature and no visitor', async (t) => {
@@ -605,8 +567,6 @@ t.test('that Redis is away is logged once, and once that it is back', async (t) 
   receivers.list = list;
   await deliveries.send({});
   await deliveries.settled();
-  t.same(messages, [
-    'receivers could not be read from Redis; trying again',
-    'receivers are read from Redis again',
-  ]);
+  t.match(messages, [/^receivers could not be read from Redis;/, 'receivers are read from Redis again']);
+  t.equal(messages.length, 2);
 });

@@ -97,10 +97,8 @@ t.test('the whole way', async (t) => {
     await app.shop.add({ sessionId: 's-2' });
     await until('it waits', async () => (await ask())[0].pending === 1);
     t.same(await ask('test', id), [{ status: 200 }]);
-    t.same(
-      tool.delivered.splice(0).map(({ body }) => body.type),
-      ['test'],
-    );
+    t.equal(tool.delivered.length, 1);
+    t.equal(tool.delivered.splice(0)[0]?.body.type, 'test');
     await app.shop.add({ sessionId: 's-3' });
     await until('both wait', async () => (await ask())[0].pending === 2);
     await app.del('/profile', { identity: { customerId: null, sessionId: 's-3' } }, TRUSTED);
@@ -113,14 +111,8 @@ t.test('the whole way', async (t) => {
   });
 
   await t.test('what makes no sense, or can not be, is said in a sentence', async (t) => {
-    for (const args of [
-      ['add', 'https://x'],
-      ['pause'],
-      ['replay', id],
-      ['replay', id, '--since', 'x'],
-      ['x', 'y'],
-    ])
-      t.match(await runHere('receivers', args, settings), { code: 2 }, args.join(' '));
+    for (const line of ['add https://x', 'pause', `replay ${id}`, `replay ${id} --since x`, 'x y'])
+      t.match(await runHere('receivers', line.split(' '), settings), { code: 2 }, line);
     for (const [args, stderr] of [
       [['pause', 'x'], /no receiver of this id/],
       [['add', 'https://u:p@shop.example/', 'add'], /url must have no user or password/],
