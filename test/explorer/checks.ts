@@ -64,10 +64,8 @@ async function checkErased(people: People, letters: readonly string[], fresh: Se
   for (const letter of letters) await fresh.perform(people.real(erase(letter)), '');
   await fresh.resume();
   const profiles = letters.map((letter) => people.defaultProfile(letter));
-  const left = await fresh.keysOf(
-    profiles,
-    letters.map((letter) => people.real(erase(letter)).who),
-  );
+  const whose = letters.map((letter) => people.real(erase(letter)).who);
+  const left = await fresh.keysOf(profiles, whose);
   return left.map((key) => `${people.spell(key)} is left when everybody is erased`);
 }
 
@@ -97,15 +95,13 @@ function mergesIn(rows: readonly Row[], people: People): Set<string> {
 }
 
 function describe(performed: readonly Performed[], { answers, merges }: Sight): string {
-  return [
-    ...performed.map(
-      ({ id, act, answer }) => `${id} ${words(act)} = ${JSON.stringify(answer) ?? 'no answer'}`,
-    ),
-    ...[...answers].map(([asked, answer]) => `afterwards ${asked} = ${JSON.stringify(answer)}`),
+  const said = (answer?: Answer) => JSON.stringify(answer) ?? 'no answer';
+  const lines = [
+    ...performed.map(({ id, act, answer }) => `${id} ${words(act)} = ${said(answer)}`),
+    ...[...answers].map(([asked, answer]) => `afterwards ${asked} = ${said(answer)}`),
     ...[...merges].map((merge) => `merge on record: ${merge}`),
-  ]
-    .map((line) => `    ${line}`)
-    .join('\n');
+  ];
+  return lines.map((line) => `    ${line}`).join('\n');
 }
 
 /** Each event that was acknowledged is in the stream, once; one that was not acknowledged may be. */
@@ -117,11 +113,7 @@ function checkEvents(performed: readonly Performed[], rows: readonly Row[]): str
   const most = tally(performed.map(eventOfAct));
   const least = tally(performed.filter(({ answer }) => answer !== undefined).map(eventOfAct));
   return [...new Set([...most.keys(), ...found.keys()])].flatMap((event) => {
-    const [n, from, to] = [found, least, most].map((counts) => counts.get(event) ?? 0) as [
-      number,
-      number,
-      number,
-    ];
+    const [n = 0, from = 0, to = 0] = [found, least, most].map((counts) => counts.get(event));
     return n < from || n > to ? [`${n} events "${event}" in the stream, and not ${from} to ${to}`] : [];
   });
 }

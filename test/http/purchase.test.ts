@@ -101,12 +101,8 @@ t.test('lines of one item add up to one event', async (t) => {
 t.test('parts of an order that do not matter may be anything', async (t) => {
   const who = newCustomer();
   await add(who, ['100', '1000']);
-  const odd = {
-    customer: { id: String(customers), email: 5, default_address: [] },
-    email: {},
-    refunds: null,
-    total_price: -0.5e-7,
-  };
+  const customer = { id: String(customers), email: 5, default_address: [] };
+  const odd = { customer, email: {}, refunds: null, total_price: -0.5e-7 };
   const line = { product_id: 100, variant_id: 1000, quantity: null, price: 12.5, title: 5 };
   const answer = await deliver({ ...orderOf(null, []), ...odd, line_items: [line] });
   t.match(answer, { status: 200, text: '{"recorded":1}' });
@@ -114,16 +110,11 @@ t.test('parts of an order that do not matter may be anything', async (t) => {
   t.match(await payloads(who), [{ quantity: 1, price: '12.50' }]);
 });
 
-const allocated = (...amounts: unknown[]) => ({
-  discount_allocations: amounts.map((amount, i) => ({
-    amount,
-    discount_application_index: i,
-    amount_set: {
-      shop_money: { amount, currency_code: 'EUR' },
-      presentment_money: { amount: '999.99', currency_code: 'USD' },
-    },
-  })),
-});
+const allocated = (...amounts: unknown[]) => {
+  const presentment_money = { amount: '999.99', currency_code: 'USD' };
+  const setOf = (amount: unknown) => ({ shop_money: { amount, currency_code: 'EUR' }, presentment_money });
+  return { discount_allocations: amounts.map((amount) => ({ amount, amount_set: setOf(amount) })) };
+};
 
 t.test('a line is paid with its price times its quantity, less its discounts', async (t) => {
   type Sum = string | undefined;

@@ -65,25 +65,19 @@ async function begin(server: Server): Promise<void> {
 }
 
 async function sumOf(server: Server): Promise<{ count: number; items: string[] }> {
-  const found = new Map<string, { count: number; items: readonly string[] }>();
-  for (const name of Object.keys(VISITS)) {
-    const { profileId } = await server.visitors.find(whoIs(name), true);
-    const count = await countOf(server, whoIs(name), HANDLE);
-    found.set(profileId, { count, items: await products(server, whoIs(name)) });
+  // A read may complete a merge, so the last one of a profile counts.
+  const found = new Map<string, { count: number; items: string[] }>();
+  for (const who of Object.keys(VISITS).map(whoIs)) {
+    const { profileId } = await server.visitors.find(who, true);
+    const count = await countOf(server, who, HANDLE);
+    found.set(profileId, { count, items: await products(server, who) });
   }
   const all = [...found.values()];
-  return {
-    count: all.reduce((sum, { count }) => sum + count, 0),
-    items: all.flatMap(({ items }) => items).sort(),
-  };
+  const count = all.reduce((sum, one) => sum + one.count, 0);
+  return { count, items: all.flatMap(({ items }) => items).sort() };
 }
 
-const ALL = {
-  count: 31,
-  items: Object.keys(VISITS)
-    .map((name) => `of-${name}`)
-    .sort(),
-};
+const ALL = { count: 31, items: ['of-c', 'of-d', 'of-s1', 'of-s2', 'of-s3'] };
 
 /** A backup of a deployment into an empty one. @param before called with the number of each read */
 async function copy(

@@ -109,15 +109,12 @@ t.test('thousands of data requests are redacted in linear time', async (t) => {
   const kept = await dataRequests();
   t.equal(kept.length, DATA_REQUESTS, 'they stay for the merchant');
   const isOfErased = (n: number) => n < 2 * ERASURES;
-  for (const [n, { customerId, email, erased = false }] of kept.entries()) {
-    const expected = isOfErased(n)
-      ? [null, null, true]
-      : n % 2
-        ? [null, digestOf(n), false]
-        : [`${n}`, null, false];
-    if (JSON.stringify([customerId, email, erased]) !== JSON.stringify(expected))
-      t.same([customerId, email, erased], expected, `data request ${n}`);
-  }
+  const found = kept.map(({ customerId, email, erased = false }) => [customerId, email, erased]);
+  const expected = (n: number) => (n % 2 ? [null, digestOf(n), false] : [`${n}`, null, false]);
+  t.same(
+    found,
+    kept.map((_, n) => (isOfErased(n) ? [null, null, true] : expected(n))),
+  );
 });
 
 t.test('rows of whoever returns once an erasure is answered are later than it', async (t) => {

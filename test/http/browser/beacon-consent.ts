@@ -23,12 +23,9 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
 
   /** No request, nothing stored, and every answer is undefined at once. */
   async function expectNothing(t: Test, visitor: Visitor, page: Page, sent = 0): Promise<void> {
-    t.same(
-      await page.evaluate(
-        "Promise.all([wishmeter.visit('x'), wishmeter.count('x'), wishmeter.counts(['x']), wishmeter.session(), wishmeter.forget()])",
-      ),
-      Array(5).fill(undefined),
-    );
+    const calls = ["visit('x')", "count('x')", "counts(['x'])", 'session()', 'forget()'];
+    const all = `Promise.all([${calls.map((call) => `wishmeter.${call}`)}])`;
+    t.same(await page.evaluate(all), Array(5).fill(undefined));
     t.equal((await visitor.sent()).length, sent);
     t.equal(await page.evaluate('localStorage.length + sessionStorage.length + document.cookie.length'), 0);
   }
@@ -54,10 +51,8 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     await expectNothing(t, visitor, page);
     await devtools.send('Emulation.setAutomationOverride', { enabled: false });
 
-    for (const robot of [
-      '(compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
-      'DatadogSynthetics',
-    ]) {
+    const google = '(compatible; Googlebot/2.1; +http://www.google.com/bot.html)';
+    for (const robot of [google, 'DatadogSynthetics']) {
       const userAgent = `Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36 ${robot}`;
       await devtools.send('Emulation.setUserAgentOverride', { userAgent });
       await page.goto(robots);

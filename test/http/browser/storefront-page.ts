@@ -44,11 +44,8 @@ createServer(async (request, response) => {
 }).listen(process.env.PORT);`;
 
 /** The backends of docs/storefront.md: name, files, and the command that starts it on a port. */
-const BACKENDS: readonly (readonly [
-  name: string,
-  files: Readonly<Record<string, string>>,
-  command: (port: number) => readonly string[],
-])[] = [
+type Files = Readonly<Record<string, string>>;
+const BACKENDS: readonly (readonly [name: string, Files, command: (port: number) => readonly string[]])[] = [
   ['Node', { ...MODULES, 'main.js': blockOf('js', 1) }, () => [process.execPath, 'main.js']],
   ['Express', { ...MODULES, 'main.js': blockOf('js', 2) }, () => [process.execPath, 'main.js']],
   [
