@@ -115,23 +115,20 @@ t.test('a quiet deployment', async (t) => {
     await close();
   });
 
-  await t.test(
-    'a restore that something else disturbs fails, and succeeds on emptied databases',
-    async (t) => {
-      await runWell(t, 'backup', again, cluster);
-      const disturbing = (async () => {
-        await until('rows are there', async () => (await rowsOf(one, 'deployment')) > 0);
-        await oneRedis.hset(`${PREFIX}:meta`, 'salt', 'of another one', 'schema', '1');
-      })();
-      await refused(t, 'restore', again, one, /Not restored\. Something else writes to this Redis/);
-      await disturbing;
-      await refused(t, 'restore', again, one, /is not empty/);
-      await oneRedis.flushall();
-      await sql(clickhouse.url, 'DROP DATABASE shop');
-      await runWell(t, 'restore', again, one);
-      t.same(await keysOf(one.redis), await keysOf(cluster.redis), 'from streams of three masters to one');
-    },
-  );
+  await t.test('a restore that is disturbed fails, and succeeds on emptied databases', async (t) => {
+    await runWell(t, 'backup', again, cluster);
+    const disturbing = (async () => {
+      await until('rows are there', async () => (await rowsOf(one, 'deployment')) > 0);
+      await oneRedis.hset(`${PREFIX}:meta`, 'salt', 'of another one', 'schema', '1');
+    })();
+    await refused(t, 'restore', again, one, /Not restored\. Something else writes to this Redis/);
+    await disturbing;
+    await refused(t, 'restore', again, one, /is not empty/);
+    await oneRedis.flushall();
+    await sql(clickhouse.url, 'DROP DATABASE shop');
+    await runWell(t, 'restore', again, one);
+    t.same(await keysOf(one.redis), await keysOf(cluster.redis), 'from streams of three masters to one');
+  });
 
   await t.test('one database is lost, and the other stays as it is', async (t) => {
     const only = (which: string, where: Deployment) =>

@@ -236,36 +236,33 @@ t.test('a taken port, and a foreign address, is one sentence that names the sett
     message: `Port ${wanted.port} is taken; stop what listens there or set another DASHBOARD_PORT.`,
   });
 });
-t.test(
-  'a step begins when the one before it has ended or failed, or at the deadline of one that hangs',
-  async (t) => {
-    const begun: string[] = [];
-    const error = new Error('no');
-    const ways: Readonly<Record<string, () => Promise<void>>> = {
-      done: async () => {},
-      late: () => Promise.reject(error),
-      early: () => {
-        throw error;
-      },
-      hangs: () => new Promise(() => {}),
-      last: async () => {},
-    };
-    const steps = Object.entries(ways).map(([name, end]) => ({
-      ...{ name, withinMs: name === 'hangs' ? 200 : 600_000 },
-      run() {
-        begun.push(name);
-        return end();
-      },
-    }));
-    const outcomes = shutdown(steps);
-    await until('one hangs', () => begun.includes('hangs'));
-    t.same(begun, ['done', 'late', 'early', 'hangs'], 'the next waits for it');
-    t.match(await outcomes, [
-      { name: 'done', result: 'done' },
-      { name: 'late', result: 'failed', error },
-      { name: 'early', result: 'failed', error },
-      { name: 'hangs', result: 'timed out' },
-      { name: 'last', result: 'done' },
-    ]);
-  },
-);
+t.test('a step begins when the one before it has ended, failed, or hung until its deadline', async (t) => {
+  const begun: string[] = [];
+  const error = new Error('no');
+  const ways: Readonly<Record<string, () => Promise<void>>> = {
+    done: async () => {},
+    late: () => Promise.reject(error),
+    early: () => {
+      throw error;
+    },
+    hangs: () => new Promise(() => {}),
+    last: async () => {},
+  };
+  const steps = Object.entries(ways).map(([name, end]) => ({
+    ...{ name, withinMs: name === 'hangs' ? 200 : 600_000 },
+    run() {
+      begun.push(name);
+      return end();
+    },
+  }));
+  const outcomes = shutdown(steps);
+  await until('one hangs', () => begun.includes('hangs'));
+  t.same(begun, ['done', 'late', 'early', 'hangs'], 'the next waits for it');
+  t.match(await outcomes, [
+    { name: 'done', result: 'done' },
+    { name: 'late', result: 'failed', error },
+    { name: 'early', result: 'failed', error },
+    { name: 'hangs', result: 'timed out' },
+    { name: 'last', result: 'done' },
+  ]);
+});

@@ -4,20 +4,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Random } from '../../bench/demo/random.js';
-import { type Proxy as Line, startProxy } from '../harness/proxy.js';
-import { openRedis, type Scope } from '../harness/redis.js';
+import type { Proxy as Line } from '../harness/proxy.js';
+import { openRedis } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
-import { type ClickHouseProxy, exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
+import { exception, type Spoiling } from './clickhouse-proxy.js';
 import type { Pair, RedisCluster } from './redis-cluster.js';
-import { kill, openService, type Part, type Service, type ServiceSpec, signal } from './service.js';
+import { kill, type Part, type Service, signal } from './service.js';
 
 export interface Targets {
   readonly service: Service;
-  /** To the one Redis; a cluster has none. */
-  readonly redisLine: Line | undefined;
-  readonly cluster: RedisCluster | undefined;
-  readonly clickhouseLine: ClickHouseProxy;
+  readonly cluster?: RedisCluster | undefined;
   readonly random: Random;
 }
 
@@ -29,35 +26,6 @@ export interface Fault {
   readonly ms: number;
   /** Resolves with what undoes it. */
   begin(targets: Targets): Promise<() => Promise<unknown>>;
-}
-
-/** Two workers with proxies before Redis, unless that is a cluster, and ClickHouse; they end with the test. */
-export async function openTargets(
-  t: Scope,
-  random: Random,
-  cluster?: RedisCluster,
-  env: ServiceSpec['env'] = {},
-): Promise<Targets> {
-  const lines: { redis?: Line; clickhouse?: ClickHouseProxy } = {};
-  const service = await openService(t, {
-    workers: 2,
-    fsync: 'always',
-    env,
-    ...(cluster === undefined ? {} : { redis: cluster }),
-    via: {
-      async redis(url) {
-        if (cluster !== undefined) return url; // its nodes tell clients where they are
-        lines.redis = await startProxy(t, url);
-        return lines.redis.url;
-      },
-      async clickhouse(url) {
-        lines.clickhouse = await startClickHouseProxy(t, url);
-        return lines.clickhouse.url;
-      },
-    },
-  });
-  const clickhouseLine = lines.clickhouse as ClickHouseProxy;
-  return { service, redisLine: lines.redis, cluster, clickhouseLine, random };
 }
 
 const STARTS = 20;
@@ -130,7 +98,7 @@ const onLine = (name: string, begin: (line: Line) => void): Fault => ({
   name: `line to Redis: ${name}`,
   place: 'Redis',
   ms: 4_000,
-  async begin({ redisLine }) {
+  async begin({ service: { redisLine } }) {
     if (redisLine === undefined) throw new Error('no line to Redis');
     begin(redisLine);
     return async () => {
@@ -166,7 +134,7 @@ const AROUND: readonly Fault[] = [
     name: 'inserts spoiled',
     place: 'ClickHouse',
     ms: 0,
-    async begin({ clickhouseLine, random }) {
+    async begin({ service: { clickhouseLine }, random }) {
       for (let i = 0; i < 5; i++)
         clickhouseLine.spoil({ forward: random.chance(0.5), answer: random.pick(ANSWERS) });
       return () => until('they are spoiled', () => clickhouseLine.waiting === 0);
@@ -210,7 +178,7 @@ export const SERVER_FAULTS: readonly Fault[] = [
   onLine('20 ms late', (line) => line.delay(20)),
   onLine('byte by byte', (line) => line.split(1)),
   onLine('nothing passes', (line) => line.freeze()),
-  again('line to Redis: connections dropped', 'Redis', 100, ({ redisLine }) => redisLine?.dropAll()),
+  again('line to Redis: connections dropped', 'Redis', 100, ({ service }) => service.redisLine?.dropAll()),
 ];
 
 const clusterOf = ({ cluster }: Targets): RedisCluster => {

@@ -69,33 +69,30 @@ for (const { step, stored, waiting } of KILLS)
     t.ok(given.every(({ event_id }) => arrived().has(event_id)));
   });
 for (const step of ['read', 'inserted'] as const)
-  t.test(
-    `frozen once ${step} while others bring its batch and erase from it: awake, it spoils nothing`,
-    async (t) => {
-      const pipeline = await pipelines.fresh();
-      await append(pipeline, 195);
-      await appendEvents(redis, pipeline.keys, 0, eventRows(5, { profile_id: '7.gone' }));
-      const child = startProcess(t, pipeline, { abandonedMs: 500, at: { step, signal: 'SIGSTOP' } });
-      await until('it holds a batch', async () => (await pendingEntries(pipeline)) > 0);
-      const other = pipeline.flusher({ abandonedMs: 500 });
-      await pipeline.drained();
-      // The erasure is done, and forgotten.
-      await pipeline.clickhouse.command({
-        query: "ALTER TABLE events_stored DELETE WHERE profile_id = '7.gone'",
-        clickhouse_settings: { mutations_sync: '1' },
-      });
-      child.kill('SIGCONT');
-      await append(pipeline, 30);
-      await pipeline.drained();
-      await other.close();
-      await append(pipeline, 30);
-      await pipeline.drained();
-      child.kill('SIGTERM');
-      t.same(await once(child, 'exit'), [0, null]);
-      t.match(await pipeline.counts(), { shown: 255, ids: 255 });
-      t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
-    },
-  );
+  t.test(`frozen once ${step} while others bring and erase its batch: it spoils nothing`, async (t) => {
+    const pipeline = await pipelines.fresh();
+    await append(pipeline, 195);
+    await appendEvents(redis, pipeline.keys, 0, eventRows(5, { profile_id: '7.gone' }));
+    const child = startProcess(t, pipeline, { abandonedMs: 500, at: { step, signal: 'SIGSTOP' } });
+    await until('it holds a batch', async () => (await pendingEntries(pipeline)) > 0);
+    const other = pipeline.flusher({ abandonedMs: 500 });
+    await pipeline.drained();
+    // The erasure is done, and forgotten.
+    await pipeline.clickhouse.command({
+      query: "ALTER TABLE events_stored DELETE WHERE profile_id = '7.gone'",
+      clickhouse_settings: { mutations_sync: '1' },
+    });
+    child.kill('SIGCONT');
+    await append(pipeline, 30);
+    await pipeline.drained();
+    await other.close();
+    await append(pipeline, 30);
+    await pipeline.drained();
+    child.kill('SIGTERM');
+    t.same(await once(child, 'exit'), [0, null]);
+    t.match(await pipeline.counts(), { shown: 255, ids: 255 });
+    t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
+  });
 t.test('a batch that is inserted for longer than an entry may be idle stays with its flusher', async (t) => {
   const pipeline = await pipelines.fresh();
   let batches = 0;
@@ -109,29 +106,26 @@ t.test('a batch that is inserted for longer than an entry may be idle stays with
   await Promise.all(flushers.map((flusher) => flusher.close()));
   t.equal(batches, 1);
 });
-t.test(
-  'a replica that lacks the last acknowledgements takes over: its rows are brought again, and shown once',
-  async (t) => {
-    const pipeline = await pipelines.fresh();
-    const { keys } = pipeline;
-    await append(pipeline, 40);
-    const keptKeys = [keys.events(0), keys.eventsState(0)];
-    const flusher = pipeline.flusher({
-      abandonedMs: 200,
-      async handOver() {
-        // What the replica has: the entries, read and not acknowledged.
-        for (const key of keptKeys) await redis.copy(key, `{${key}}:kept`, 'REPLACE').catch(() => {});
-      },
-    });
-    await pipeline.drained();
-    for (const key of keptKeys) await redis.rename(`{${key}}:kept`, key);
-    t.equal((await pendingOf(redis, keys, 0)).events, 40);
-    await append(pipeline, 5);
-    await pipeline.drained();
-    await flusher.close();
-    t.match(await pipeline.counts(), { shown: 45, ids: 45 });
-  },
-);
+t.test('a replica that lacks the last acks takes over: its rows come again, shown once', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const { keys } = pipeline;
+  await append(pipeline, 40);
+  const keptKeys = [keys.events(0), keys.eventsState(0)];
+  const flusher = pipeline.flusher({
+    abandonedMs: 200,
+    async handOver() {
+      // What the replica has: the entries, read and not acknowledged.
+      for (const key of keptKeys) await redis.copy(key, `{${key}}:kept`, 'REPLACE').catch(() => {});
+    },
+  });
+  await pipeline.drained();
+  for (const key of keptKeys) await redis.rename(`{${key}}:kept`, key);
+  t.equal((await pendingOf(redis, keys, 0)).events, 40);
+  await append(pipeline, 5);
+  await pipeline.drained();
+  await flusher.close();
+  t.match(await pipeline.counts(), { shown: 45, ids: 45 });
+});
 t.test('close keeps its deadline while ClickHouse is away, and the batch stays in Redis', async (t) => {
   const pipeline = await pipelines.fresh();
   await append(pipeline, 10);

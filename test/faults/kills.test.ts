@@ -9,15 +9,15 @@ import { createRandom } from '../../bench/demo/random.js';
 import { type Ended, spawnWishmeter } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/redis.js';
 import { until } from '../harness/until.js';
-import { openTargets, SERVER_FAULTS } from './faults.js';
+import { SERVER_FAULTS } from './faults.js';
 import type { Load } from './load.js';
-import { FULL, MOST_PATIENT_MS, programPart, SEED } from './service.js';
+import { FULL, MOST_PATIENT_MS, openService, programPart, SEED } from './service.js';
 
 /** Kills of the flusher and of ClickHouse alone: flusher.test.ts, at exact points. */
 const SHORT = ['kill -9 a worker', 'kill -9 Redis', 'kill -9 everything', 'SCRIPT FLUSH'];
 const TIMES = FULL ? 10 : 1;
-const targets = await openTargets(t, createRandom(SEED), undefined, { REDIS_TIMEOUT_MS: MOST_PATIENT_MS });
-const { service, random } = targets;
+const random = createRandom(SEED);
+const service = await openService(t, { REDIS_TIMEOUT_MS: MOST_PATIENT_MS });
 const loads: Load[] = [];
 /** @param name begins every id of the load, so that what is lost tells its test */
 function startLoad(name: string): Load {
@@ -33,7 +33,7 @@ for (const fault of faults) {
     const load = startLoad(`f${loads.length}`);
     for (let i = 0; i < TIMES; i++) {
       await load.untilServed(50 + Math.floor(random.next() * 100));
-      const undo = await fault.begin(targets);
+      const undo = await fault.begin({ service, random });
       await sleep(random.next() * Math.min(fault.ms, FULL ? fault.ms : 500));
       await undo();
       await load.untilServed(50);
@@ -61,45 +61,42 @@ t.test('a Redis that loses its data', async (t) => {
     });
     return await ended;
   }
-  t.test(
-    'a Redis that restarts empty is not written to, flush refuses it, and its data come back',
-    async (t) => {
-      const folder = join(service.dir, 'redis');
-      const kept = join(service.dir, 'kept');
-      const load = startLoad('lost');
-      await load.untilServed(10);
-      await service.redis.stop();
-      await rename(folder, kept);
-      await mkdir(folder);
-      await service.redis.start();
+  t.test('a Redis that restarts empty is not written to, and its data come back', async (t) => {
+    const folder = join(service.dir, 'redis');
+    const kept = join(service.dir, 'kept');
+    const load = startLoad('lost');
+    await load.untilServed(10);
+    await service.redis.stop();
+    await rename(folder, kept);
+    await mkdir(folder);
+    await service.redis.start();
 
-      const reason = /^Not ready: Redis no longer holds the deployment that this process was started with/;
-      await until('/readyz says so', async () => {
-        const answer = await fetch(`${service.url}/readyz`);
-        return answer.status === 503 && reason.test(((await answer.json()) as { error: string }).error);
-      });
-      await until('flush has ended', () => service.flush.pid === undefined);
-      await load.untilRefused(50);
-      const logged = service.logs().filter((line) => line.includes('no longer holds the deployment'));
-      t.ok(logged.length < 15, `the log says so ${logged.length} times, and not of each refused request`);
-      t.match(logged[0], /"level":50/);
-      await until('this test is connected again', () => redis.status === 'ready');
-      t.same(await redis.keys('*'), [], 'nothing was written');
-      t.match(await refusedFlush(), {
-        code: 1,
-        stderr: /Redis is empty, but ClickHouse has events of an earlier one.*NEW_DEPLOYMENT=accept/,
-      });
-      t.same(await redis.keys('*'), [], 'and no salt was drawn');
+    const reason = /^Not ready: Redis no longer holds the deployment that this process was started with/;
+    await until('/readyz says so', async () => {
+      const answer = await fetch(`${service.url}/readyz`);
+      return answer.status === 503 && reason.test(((await answer.json()) as { error: string }).error);
+    });
+    await until('flush has ended', () => service.flush.pid === undefined);
+    await load.untilRefused(50);
+    const logged = service.logs().filter((line) => line.includes('no longer holds the deployment'));
+    t.ok(logged.length < 15, `the log says so ${logged.length} times, and not of each refused request`);
+    t.match(logged[0], /"level":50/);
+    await until('this test is connected again', () => redis.status === 'ready');
+    t.same(await redis.keys('*'), [], 'nothing was written');
+    t.match(await refusedFlush(), {
+      code: 1,
+      stderr: /Redis is empty, but ClickHouse has events of an earlier one.*NEW_DEPLOYMENT=accept/,
+    });
+    t.same(await redis.keys('*'), [], 'and no salt was drawn');
 
-      await service.redis.stop();
-      await rm(folder, { recursive: true });
-      await cp(kept, folder, { recursive: true, filter: (path) => !path.endsWith('.sock') });
-      await service.redis.start();
-      await load.untilServed(10);
-      await service.flush.start();
-      await load.stop();
-    },
-  );
+    await service.redis.stop();
+    await rm(folder, { recursive: true });
+    await cp(kept, folder, { recursive: true, filter: (path) => !path.endsWith('.sock') });
+    await service.redis.start();
+    await load.untilServed(10);
+    await service.flush.start();
+    await load.stop();
+  });
   t.test('after all of this everything that was acknowledged is there, once', async (t) => {
     for (const load of loads) t.comment(String(load));
     t.same(await service.faultsOf(loads), []);

@@ -1,13 +1,16 @@
 // The whole service in separate processes, which a test may kill, freeze and start again: Redis, ClickHouse,
 // `serve` workers on one port, `flush`. Only the test starts what it killed, so no back-off is needed.
-// Either database may stand behind a proxy that injects faults.
+// Proxies before both databases inject faults.
+
 import { join } from 'node:path';
 import { freePort } from '../../bench/servers/ports.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { startRedis } from '../../src/extras/embedded/redis.js';
 import { MAIN, type Running, spawnWishmeter, tempDir, until } from '../cli/wishmeter.js';
 import { putMigrated } from '../harness/clickhouse.js';
+import { type Proxy as Line, startProxy } from '../harness/proxy.js';
 import type { Scope } from '../harness/redis.js';
+import { type ClickHouseProxy, startClickHouseProxy } from './clickhouse-proxy.js';
 import { Load, type LoadSpec } from './load.js';
 import { type Book, type Places, reconcile } from './reconcile.js';
 
@@ -21,20 +24,6 @@ export const SEED = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 
 /** REDIS_TIMEOUT_MS for tests that ask for no 503 at all: the most, since this machine may stall. */
 export const MOST_PATIENT_MS = '900';
-
-export interface ServiceSpec {
-  readonly workers?: number;
-  readonly fsync?: 'everysec' | 'always';
-  /** Settings of `serve` and `flush`. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** In place of one Redis. */
-  readonly redis?: RedisPart;
-  /** A way to Redis or ClickHouse that differs from the straight one. */
-  readonly via?: {
-    redis?(url: string): Promise<string>;
-    clickhouse?(url: string): Promise<string>;
-  };
-}
 
 /** A Redis of any form; its URLs are those of REDIS_URL. */
 export type RedisPart = Part & { url(): string };
@@ -55,6 +44,9 @@ export interface Service extends Places {
   readonly workers: readonly Part[];
   readonly flush: Part;
   readonly dir: string;
+  /** A proxy to the one Redis; a cluster has none, since its nodes tell clients where they are. */
+  readonly redisLine: Line | undefined;
+  readonly clickhouseLine: ClickHouseProxy;
   /** Log lines of `serve` and `flush` at warn and above, so far. */
   logs(): string[];
   load(spec?: Partial<LoadSpec>): Load;
@@ -62,21 +54,20 @@ export interface Service extends Places {
   faultsOf(loads: readonly Book[]): Promise<string[]>;
 }
 
-/** It ends with the test. */
-export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Service> {
+/** Two workers, with proxies before Redis, unless that is a cluster, and ClickHouse; they end with the test. @param env settings */
+export async function openService(
+  t: Scope,
+  env: Readonly<Record<string, string>>,
+  cluster?: RedisPart,
+): Promise<Service> {
   const dir = await tempDir(t);
   const redis =
-    spec.redis ??
-    databasePart('redis', () =>
-      startRedis({ dir: join(dir, 'redis'), restart: false, fsync: spec.fsync ?? 'everysec' }),
-    );
+    cluster ??
+    databasePart('redis', () => startRedis({ dir: join(dir, 'redis'), restart: false, fsync: 'always' }));
   let clickhousePort = 0;
   const clickhouse = databasePart('clickhouse', async () => {
-    const server = await startClickHouse({
-      dir: join(dir, 'clickhouse'),
-      port: clickhousePort,
-      restart: false,
-    });
+    const spec = { dir: join(dir, 'clickhouse'), port: clickhousePort, restart: false };
+    const server = await startClickHouse(spec);
     clickhousePort = Number(new URL(server.url).port);
     return server;
   });
@@ -85,21 +76,21 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
   const redisUrl = redis.url();
   const clickhouseUrl = clickhouse.url();
   const port = await freePort();
-  const env = {
-    REDIS_URL: (await spec.via?.redis?.(redisUrl)) ?? redisUrl,
-    CLICKHOUSE_URL: (await spec.via?.clickhouse?.(clickhouseUrl)) ?? clickhouseUrl,
+  const redisLine = cluster === undefined ? await startProxy(t, redisUrl) : undefined;
+  const clickhouseLine = await startClickHouseProxy(t, clickhouseUrl);
+  const settings = {
+    REDIS_URL: redisLine?.url ?? redisUrl,
+    CLICKHOUSE_URL: clickhouseLine.url,
     API_KEYS: KEY,
     HOST: '127.0.0.1',
     PORT: String(port),
     FLUSH_INTERVAL_MS: '200',
     DATA_DIR: dir,
-    ...spec.env,
+    ...env,
   };
   const runs: Running[] = [];
-  const workers = Array.from({ length: spec.workers ?? 1 }, (_, i) =>
-    programPart(`serve ${i + 1}`, 'serve', env, runs),
-  );
-  const flush = programPart('flush', 'flush', env, runs);
+  const workers = [1, 2].map((i) => programPart(`serve ${i}`, 'serve', settings, runs));
+  const flush = programPart('flush', 'flush', settings, runs);
   const all = [...workers, flush, clickhouse, redis];
   const url = `http://127.0.0.1:${port}`;
   const places = { url, key: KEY, redisUrl, clickhouseUrl };
@@ -109,12 +100,7 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
   await flush.start();
   await Promise.all(workers.map((worker) => worker.start()));
   return {
-    ...places,
-    redis,
-    clickhouse,
-    workers,
-    flush,
-    dir,
+    ...{ ...places, dir, redis, redisLine, clickhouse, clickhouseLine, workers, flush },
     logs: () =>
       runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
     load: (changes) => new Load({ port, key: KEY, seed: 1, connections: 12, restMs: 40, ...changes }),

@@ -6,10 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../bench/demo/random.js';
 import { tempDir } from '../cli/wishmeter.js';
 import type { Scope } from '../harness/redis.js';
-import { CLUSTER_FAULTS, type Fault, openTargets, SERVER_FAULTS } from './faults.js';
+import { CLUSTER_FAULTS, type Fault, SERVER_FAULTS } from './faults.js';
 import { type Identity, LoginTraffic } from './logins.js';
 import { checkLogins, findLockedOut } from './reconcile.js';
 import { redisCluster } from './redis-cluster.js';
+import { openService } from './service.js';
 
 /** Two things at once go wrong this often. */
 const TWICE = 0.25;
@@ -29,8 +30,7 @@ const scope = { teardown: (close: () => unknown) => void closers.unshift(close) 
 const cluster = isCluster ? await redisCluster(await tempDir(scope)) : undefined;
 const random = createRandom(seed);
 // Without REDIS_REPLICAS a master that is killed takes along what its replica has not got yet.
-const targets = await openTargets(scope, random, cluster, isCluster ? { REDIS_REPLICAS: '1' } : {});
-const { service } = targets;
+const service = await openService(scope, isCluster ? { REDIS_REPLICAS: '1' } : {}, cluster);
 
 const end = performance.now() + minutes * 60_000;
 const load = service.load({ seed, connections: 24, restMs: 10 });
@@ -40,7 +40,7 @@ const times = new Map<string, number>();
 let exitCode = 1;
 
 async function happen(fault: Fault): Promise<void> {
-  const undo = await fault.begin(targets);
+  const undo = await fault.begin({ service, cluster, random });
   await sleep(fault.ms * (0.25 + 0.75 * random.next()));
   await undo();
   times.set(fault.name, (times.get(fault.name) ?? 0) + 1);

@@ -11,7 +11,7 @@ import { type Answer, ask, type Headers } from './client.js';
 import { Dialer } from './dialer.js';
 import { allKeys, type Dump, dumpRedis, tracesOf } from './dump.js';
 import { Contract } from './openapi.js';
-import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
+import { startTestCluster, startTestRedis, type TestRedis, type Urls } from './redis.js';
 import { type Shop, shopClient } from './shop.js';
 import { eventsOf, type Ids, type LoggedVisit, loggedVisits, type Row, rowsOf } from './stream.js';
 
@@ -75,7 +75,7 @@ let apps = 0;
 /** Starts an app on `redis` and closes it when `t` ends. `t` fails where a request does for a reason that is ours. */
 export async function startApp(
   t: Test,
-  redis: { readonly urls: readonly string[] },
+  redis: Urls,
   {
     env = {},
     prefix = `t${apps++}`,

@@ -26,19 +26,8 @@ export async function makeCertificate(t: Pick<Test, 'teardown'>, subject: string
   const usual = ['-days', '2', '-subj', '/CN=test'];
   await openssl('req', '-x509', '-new', '-key', at('ca.key'), '-out', at('ca.pem'), ...usual);
   await openssl('req', '-new', '-key', at('redis.key'), '-out', at('redis.csr'), '-subj', '/CN=redis');
-  const by = ['-CA', at('ca.pem'), '-CAkey', at('ca.key'), '-CAcreateserial'];
-  await openssl(
-    'x509',
-    '-req',
-    '-in',
-    at('redis.csr'),
-    ...by,
-    '-days',
-    '2',
-    '-extfile',
-    at('names'),
-    '-out',
-    at('redis.pem'),
-  );
+  const by = ['-CA', at('ca.pem'), '-CAkey', at('ca.key'), '-CAcreateserial', '-days', '2'];
+  const files = ['-in', at('redis.csr'), '-extfile', at('names'), '-out', at('redis.pem')];
+  await openssl('x509', '-req', ...by, ...files);
   return { authority: at('ca.pem'), certificate: at('redis.pem'), key: at('redis.key') };
 }

@@ -5,12 +5,12 @@
 import type { Redis } from 'ioredis';
 import { createKeys } from '../../src/redis/keys.js';
 import { keyPattern } from './key-pattern.js';
-import { eachKey } from './redis.js';
+import { eachKey, type Urls } from './redis.js';
 
 export type Dump = Readonly<Record<string, unknown>>;
 
 /** key -> content, sorted by key. On a cluster it is what all masters hold. */
-export async function dumpRedis(redis: { readonly urls: readonly string[] }, prefix: string): Promise<Dump> {
+export async function dumpRedis(redis: Urls, prefix: string): Promise<Dump> {
   const passing = keyPattern(createKeys(prefix).senderChannel('*', '*'));
   const entries = await eachKey(
     redis,
@@ -22,10 +22,7 @@ export async function dumpRedis(redis: { readonly urls: readonly string[] }, pre
 }
 
 /** Names of all keys under a prefix, sorted. */
-export async function allKeys(
-  redis: { readonly urls: readonly string[] },
-  prefix: string,
-): Promise<string[]> {
+export async function allKeys(redis: Urls, prefix: string): Promise<string[]> {
   return (await eachKey(redis, `${prefix}:*`, async (_, key) => key)).sort();
 }
 
@@ -33,11 +30,7 @@ export async function allKeys(
  * What Redis holds that names one of these texts, but for what is on its way to ClickHouse (streams, and the list of erasures) and
  * for answers under idempotency keys and the profiles that they name, which end within a day.
  */
-export async function tracesOf(
-  redis: { readonly urls: readonly string[] },
-  prefix: string,
-  ...texts: readonly string[]
-): Promise<string[]> {
+export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly string[]): Promise<string[]> {
   const { erasures } = createKeys(prefix);
   const isLane = keyPattern(createKeys(prefix).senderChannel('*', '*'));
   const isRequest = keyPattern(createKeys(prefix).request('*'));

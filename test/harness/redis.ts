@@ -12,9 +12,12 @@ import { newMembers, nodesConf, startMember } from '../../bench/servers/cluster.
 import { type RedisSpec, startRedis } from '../../src/extras/embedded/redis.js';
 import type { TestCertificate } from './certificates.js';
 
-export interface TestRedis {
+export interface Urls {
   /** As REDIS_URL, one entry per node. */
   readonly urls: readonly string[];
+}
+
+export interface TestRedis extends Urls {
   /** Pids of the servers, for kill -9 and SIGSTOP; undefined while one is down. */
   readonly pids: readonly (number | undefined)[];
   stop(): Promise<void>;
@@ -142,7 +145,7 @@ export function connectToEach(t: Scope, urls: readonly string[]): Redis[] {
 
 /** Does something with each key of this pattern, on each node. @returns what came of it */
 export async function eachKey<T>(
-  { urls }: { readonly urls: readonly string[] },
+  { urls }: Urls,
   pattern: string,
   act: (client: Redis, key: string) => Promise<T>,
 ): Promise<T[]> {

@@ -6,34 +6,16 @@ import type { ItemContent } from '../../src/wishlist/item-fields.js';
 
 /** @param given the others are null */
 export function identityOf(given: Partial<Identity>): Identity {
-  return {
-    customerId: null,
-    sessionId: null,
-    device: null,
-    locale: null,
-    email: null,
-    firstName: null,
-    lastName: null,
-    ...given,
-  };
+  const ids = { customerId: null, sessionId: null, email: null };
+  return { ...ids, device: null, locale: null, firstName: null, lastName: null, ...given };
 }
 
 export function contentOf(productId: string, quantity = 1): ItemContent {
   return {
-    productId,
-    variantId: null,
-    productHandle: `p-${productId}`,
-    productTitle: 'A product',
-    variantTitle: null,
-    image: 'https://cdn.example/p.png',
-    price: '1.00',
-    compareAt: null,
-    inventoryAvailable: true,
-    quantity,
-    source: 'pdp',
-    currencyCode: undefined,
-    countryCode: undefined,
-    properties: undefined,
+    ...{ productId, variantId: null, productHandle: `p-${productId}`, productTitle: 'A product' },
+    ...{ variantTitle: null, image: 'https://cdn.example/p.png', price: '1.00', compareAt: null },
+    ...{ inventoryAvailable: true, quantity, source: 'pdp' },
+    ...{ currencyCode: undefined, countryCode: undefined, properties: undefined },
   };
 }
 

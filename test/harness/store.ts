@@ -1,7 +1,7 @@
 // A store of the program's own, as a process opens it.
 
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import type { Scope } from './redis.js';
+import type { Scope, Urls } from './redis.js';
 
 /** @throws Error why a master is not up */
 export async function ping(store: Store): Promise<void> {
@@ -11,7 +11,7 @@ export async function ping(store: Store): Promise<void> {
 /** Until `t` ends. Errors of its connections are told to `onError` alone. */
 export async function openStore(
   t: Scope,
-  { urls }: { readonly urls: readonly string[] },
+  { urls }: Urls,
   options: Partial<StoreOptions> = {},
 ): Promise<Store> {
   const store = await Store.open({

@@ -2,6 +2,7 @@
 
 import { createKeys } from '../../src/redis/keys.js';
 import { type Dump, dumpRedis } from './dump.js';
+import type { Urls } from './redis.js';
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -12,10 +13,7 @@ function numbersIn(dump: Dump, kind: string): number[] {
 }
 
 /** What `XRANGE` has of an app's streams: the rows, parsed, in order; the entries' counts must agree. */
-export async function rowsOf(
-  redis: { readonly urls: readonly string[] },
-  app: { readonly prefix: string },
-): Promise<Row[]> {
+export async function rowsOf(redis: Urls, app: { readonly prefix: string }): Promise<Row[]> {
   const dump = await dumpRedis(redis, app.prefix);
   const keys = createKeys(app.prefix);
   const entries = numbersIn(dump, 'events').flatMap(
@@ -42,11 +40,7 @@ export interface Ids {
 }
 
 /** The events of one visitor: those that name this session or customer. */
-export async function eventsOf(
-  redis: { readonly urls: readonly string[] },
-  app: { readonly prefix: string },
-  who: Ids,
-): Promise<Row[]> {
+export async function eventsOf(redis: Urls, app: { readonly prefix: string }, who: Ids): Promise<Row[]> {
   const rows = await rowsOf(redis, app);
   return rows.filter(
     (row) =>
@@ -65,10 +59,7 @@ export function gist({ type, origin, payload }: Row): object {
 export type LoggedVisit = readonly [profileId: string, handle: string, device: string];
 
 /** All visits that wait for the flusher, by stream and entry; the entries' counts and the figures must agree. */
-export async function loggedVisits(
-  redis: { readonly urls: readonly string[] },
-  app: { readonly prefix: string },
-): Promise<LoggedVisit[][]> {
+export async function loggedVisits(redis: Urls, app: { readonly prefix: string }): Promise<LoggedVisit[][]> {
   const dump = await dumpRedis(redis, app.prefix);
   const { visits } = createKeys(app.prefix);
   return numbersIn(dump, 'visits')
