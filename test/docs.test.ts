@@ -72,10 +72,8 @@ t.test('with a service', async (t) => {
     for (const [path, methods] of Object.entries<Record<string, Described>>(paths)) {
       for (const [method, { summary, security }] of Object.entries(methods)) {
         const who = callers(security);
-        byCaller.set(who, [
-          ...(byCaller.get(who) ?? []),
-          `- \`${method.toUpperCase()} ${path}\`: ${summary}`,
-        ]);
+        const line = `- \`${method.toUpperCase()} ${path}\`: ${summary}`;
+        byCaller.set(who, [...(byCaller.get(who) ?? []), line]);
       }
     }
     const lists = [...byCaller].map(([who, operations]) => `**${who}**\n\n${operations.join('\n')}`);
@@ -122,33 +120,22 @@ t.test('with a service', async (t) => {
 
 /** A curl line of a document, asked of the service on `port`. */
 async function run(command: string, port: number): Promise<string> {
-  const here = command
-    .replaceAll('http://localhost:8080', `http://127.0.0.1:${port}`)
-    .replace(/^curl/, 'curl --silent');
+  const here = command.replaceAll('http://localhost:8080', `http://127.0.0.1:${port}`);
   const env = { ...process.env, KEY };
-  const { stdout } = await exec('bash', ['-c', here], { env });
+  const { stdout } = await exec('bash', ['-c', here.replace(/^curl/, 'curl --silent')], { env });
   return stdout.trim();
 }
 
-function replace(file: string, what: string | RegExp, by: string) {
-  writeFileSync(
-    file,
-    readFileSync(file, 'utf8').replace(what, () => by),
-  );
+function replace(file: string, what: string, by: string) {
+  const text = readFileSync(file, 'utf8').replace(what, () => by);
+  writeFileSync(file, text);
 }
 
 /** Anchors of a document's headings, as GitHub makes them. */
 function headings(file: string): Set<string> {
   const lines = readFileSync(file, 'utf8').matchAll(/^#+ (.*)$/gm);
-  return new Set(
-    [...lines].map(
-      ([, title = '']) =>
-        `#${title
-          .toLowerCase()
-          .replace(/[^\w\- ]/g, '')
-          .replaceAll(' ', '-')}`,
-    ),
-  );
+  const titles = Array.from(lines, ([, title = '']) => title.toLowerCase().replace(/[^\w\- ]/g, ''));
+  return new Set(titles.map((title) => `#${title.replaceAll(' ', '-')}`));
 }
 
 interface Described {

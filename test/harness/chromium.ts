@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -30,18 +30,9 @@ const MISSING = 'no Chromium in PATH (apt-get install chromium)';
 /** The browser's program; where there is none, why tests that need it can't run. */
 export function findChromium(): { readonly file: string } | { readonly missing: string } {
   const { PATH = '' } = process.env;
-  for (const folder of PATH.split(delimiter).filter(Boolean)) {
-    for (const name of PROGRAMS) {
-      const file = join(folder, name);
-      try {
-        accessSync(file, constants.X_OK);
-        return { file };
-      } catch {
-        // not here
-      }
-    }
-  }
-  return { missing: MISSING };
+  const folders = PATH.split(delimiter).filter(Boolean);
+  const file = folders.flatMap((folder) => PROGRAMS.map((name) => join(folder, name))).find(existsSync);
+  return file === undefined ? { missing: MISSING } : { file };
 }
 
 /** A browser that Playwright drives. Pages may go to the back/forward cache, as they do for visitors. */

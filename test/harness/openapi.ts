@@ -7,15 +7,12 @@ interface Described {
   readonly tags: readonly string[];
   readonly parameters?: readonly { readonly name: string; readonly in: string; readonly example?: unknown }[];
   readonly requestBody?: { readonly content: { readonly 'application/json': { readonly example: unknown } } };
-  readonly responses: Readonly<
-    Record<
-      string,
-      {
-        readonly headers?: Readonly<Record<string, { readonly $ref: string }>>;
-        readonly content?: Readonly<Record<string, { readonly schema: object }>>;
-      }
-    >
-  >;
+  readonly responses: Readonly<Record<string, DescribedAnswer>>;
+}
+
+interface DescribedAnswer {
+  readonly headers?: Readonly<Record<string, { readonly $ref: string }>>;
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>;
 }
 
 export interface Document {
@@ -35,6 +32,8 @@ interface Answered {
 
 /** Under this name validators find the document's `$ref`s. */
 const DOCUMENT = 'openapi.json';
+
+const AS_JSON = ['content', 'application/json', 'schema'];
 
 const contracts = new Map<string, Contract>();
 
@@ -84,29 +83,15 @@ export class Contract {
       described === undefined ? status >= 400 : answer?.content?.['application/json'] !== undefined;
     if (!isDescribed) return `${what} with JSON, which is not documented`;
     if (method === 'HEAD') return undefined;
-    const pointer =
-      described === undefined
-        ? ['components', 'schemas', 'Error']
-        : [
-            'paths',
-            template as string,
-            asked,
-            'responses',
-            `${status}`,
-            'content',
-            'application/json',
-            'schema',
-          ];
+    const ofStatus = ['paths', `${template}`, asked, 'responses', `${status}`, ...AS_JSON];
+    const pointer = described === undefined ? ['components', 'schemas', 'Error'] : ofStatus;
     const errors = this.#errors(pointer, JSON.parse(text));
     return errors && `${method} ${pathAndQuery} answers ${text}: ${errors}`;
   }
 
   /** As `fault`, of a delivery. @param webhook by the document's name */
   deliveryFault(webhook: string, body: unknown): string | undefined {
-    return this.#errors(
-      ['webhooks', webhook, 'post', 'requestBody', 'content', 'application/json', 'schema'],
-      body,
-    );
+    return this.#errors(['webhooks', webhook, 'post', 'requestBody', ...AS_JSON], body);
   }
 
   #errors(pointer: readonly string[], value: unknown): string | undefined {

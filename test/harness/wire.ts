@@ -54,20 +54,20 @@ export class Wire {
       const answer = this.#take(withoutBody);
       if (answer !== undefined) return answer;
       if (this.#ended) return undefined;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
+      await this.#more();
     }
   }
 
   /** Resolves when the server has closed the connection; answers what it sent unasked. */
   async ended(): Promise<string> {
-    while (!this.#ended) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+    while (!this.#ended) await this.#more();
     return this.#received.toString();
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
   }
 
   /** A `100 Continue` is passed over. */
