@@ -72,10 +72,8 @@ t.test('a Node without a binary is refused before an installation', needsProgram
     t.not(status, 0, version);
     const [first = '', ...others] = stderr.trim().split('\n');
     t.match(first, sentence);
-    t.ok(
-      others.every((line) => line.startsWith('make: ')),
-      'in one sentence',
-    );
+    const isOneSentence = others.every((line) => line.startsWith('make: '));
+    t.ok(isOneSentence, stderr);
     t.notOk(installs, `${version}: npm is not called`);
   }
   const own = `${(await readFile(join(ROOT, '.node-version'), 'utf8')).trim()}.0.0`;

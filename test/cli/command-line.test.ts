@@ -25,9 +25,11 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
     t.ok(text.startsWith(`Usage: wishmeter ${name}`));
     for (const part of [about, operands, example, ...Object.keys(options).map((option) => `[--${option}`)])
       t.ok(text.includes(part), part);
+    const listed = Array.from(text.matchAll(/^ {2}([A-Z_]+) {2}/gm), ([, setting]) => setting);
+    const read: readonly SettingName[] = settings;
     t.same(
-      [...text.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, setting]) => setting),
-      ALL_SETTINGS.filter((setting) => settings.some((listed) => listed === setting)),
+      listed,
+      ALL_SETTINGS.filter((setting) => read.includes(setting)),
     );
   }
   // Settings that nothing could start with: they are not even read.
@@ -47,11 +49,8 @@ t.test('help names every command and every setting', async (t) => {
   for (const name of [...Object.keys(COMMAND_LINES), ...Object.keys(SETTINGS)])
     t.match(stdout, new RegExp(`^  ${name}\\b`, 'm'), name);
   const lines = stdout.split('\n');
-  t.same(
-    lines.filter((line) => line.length > 80),
-    [],
-    'no line is too long for a terminal',
-  );
+  const tooLong = lines.filter((line) => line.length > 80);
+  t.same(tooLong, [], 'no line is too long for a terminal');
   const words = (text: string) => text.replaceAll('`', '').split(/\s+/).join(' ');
   for (const { about } of [...Object.values(COMMAND_LINES), ...Object.values(SETTINGS)])
     t.ok(words(stdout).includes(words(about)), about);
@@ -171,14 +170,10 @@ t.test('a Node or a glibc that will not do is one sentence that says what to use
 });
 t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
   const missing = "Cannot find package 'uWebSockets.js' imported from x";
-  t.match(
-    whyNoneLoads(["version `GLIBC_2.38' not found", missing]),
-    /needs glibc 2\.38 .*npm install uWeb\S+@npm:uws-pack@/,
-  );
-  t.match(
-    whyNoneLoads(["Cannot find module './x.node'", missing]),
-    /no binary .*npm install uWeb\S+@npm:uws-pack@/,
-  );
+  const oldGlibc = whyNoneLoads(["version `GLIBC_2.38' not found", missing]);
+  t.match(oldGlibc, /needs glibc 2\.38 .*npm install uWeb\S+@npm:uws-pack@/);
+  const noBinary = whyNoneLoads(["Cannot find module './x.node'", missing]);
+  t.match(noBinary, /no binary .*npm install uWeb\S+@npm:uws-pack@/);
   t.end();
 });
 t.test('no setting is without a command that lists it', (t) => {
@@ -214,29 +209,22 @@ async function sentenceOf(
 }
 const inProcess = (env: NodeJS.ProcessEnv) => wishmeter({ args: ['serve'], env });
 const trusting = ({ authority }: TestCertificate) => ({ NODE_EXTRA_CA_CERTS: authority });
+const UNKNOWN_AUTHORITY =
+  /certificate is of an authority that Node does not know; set NODE_EXTRA_CA_CERTS .*\(SELF_SIGNED_CERT_IN_CHAIN\)/;
+const OTHER_NAME = /certificate is for another name.*ERR_TLS_CERT_ALTNAME_INVALID/;
 t.test('a cluster behind TLS, with a certificate for a name', async (t) => {
   const tls = await makeCertificate(t, 'DNS:localhost');
   const { urls } = await startTestCluster(t, { tls });
   const REDIS_URL = urls.join(',');
   await counts(t, { REDIS_URL: urls[0], ...trusting(tls) });
-  for (const url of [REDIS_URL, urls[0]])
-    t.match(
-      await sentenceOf(t, { REDIS_URL: url }),
-      /certificate is of an authority that Node does not know; set NODE_EXTRA_CA_CERTS .*\(SELF_SIGNED_CERT_IN_CHAIN\)/,
-    );
+  for (const url of [REDIS_URL, urls[0]]) t.match(await sentenceOf(t, { REDIS_URL: url }), UNKNOWN_AUTHORITY);
   const byAddress = REDIS_URL.replaceAll('localhost', '127.0.0.1');
-  t.match(
-    await sentenceOf(t, { REDIS_URL: byAddress, ...trusting(tls) }, inProcess),
-    /certificate is for another name.*ERR_TLS_CERT_ALTNAME_INVALID/,
-  );
+  t.match(await sentenceOf(t, { REDIS_URL: byAddress, ...trusting(tls) }, inProcess), OTHER_NAME);
 });
 t.test('a certificate that does not fit the addresses which the nodes tell is the reason', async (t) => {
   const tls = await makeCertificate(t, 'DNS:localhost');
   const { urls } = await startTestCluster(t, { tls, endpoint: 'ip' });
-  t.match(
-    await sentenceOf(t, { REDIS_URL: urls.join(','), ...trusting(tls) }, inProcess),
-    /certificate is for another name.*ERR_TLS_CERT_ALTNAME_INVALID/,
-  );
+  t.match(await sentenceOf(t, { REDIS_URL: urls.join(','), ...trusting(tls) }, inProcess), OTHER_NAME);
 });
 t.test('a cluster', async (t) => {
   const { urls } = await startTestCluster(t);
@@ -258,8 +246,6 @@ t.test('one server', async (t) => {
   const as = (user: string) => redis.url.replace('//', `//${user}@`);
   t.match(await sentenceOf(t, { REDIS_URL: as('half:wrong') }), /WRONGPASS/);
   t.match(await sentenceOf(t, { REDIS_URL: as('half:secret') }), /lacks a permission; .*NOPERM .*eval/);
-  t.match(
-    await sentenceOf(t, { REDIS_URL: `${redis.url},${redis.url}` }),
-    /names several servers, and they are no Redis Cluster/,
-  );
+  const twice = await sentenceOf(t, { REDIS_URL: `${redis.url},${redis.url}` });
+  t.match(twice, /names several servers, and they are no Redis Cluster/);
 });

@@ -47,10 +47,9 @@ t.test('dead letters of every stream are listed, put back or dropped', async (t)
     { id: `1/${b}`, line: '{"b":1}' },
     { id: `1/${c}`, line: '{"c":1}' },
   ];
-  t.same(
-    linesOf((await ask('list')).stdout),
-    letters.map((letter) => ({ ...letter, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r' })),
-  );
+  const common = { time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r' };
+  const expected = letters.map((letter) => ({ ...letter, ...common }));
+  t.same(linesOf((await ask('list')).stdout), expected);
 
   t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
   t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
@@ -63,11 +62,8 @@ t.test('dead letters of every stream are listed, put back or dropped', async (t)
   for (let i = 0; i < 120; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
   const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });
   child.stdout?.once('data', () => child.stdout?.destroy());
-  t.match(
-    await ended,
-    { code: 0, signal: null, stderr: '' },
-    'a reader that closes the pipe early is no error',
-  );
+  const closed = await ended;
+  t.match(closed, { code: 0, signal: null, stderr: '' }, 'a reader may close the pipe early');
   t.equal(linesOf((await ask('list')).stdout).length, 120, 'more than are read at once');
   t.match(await ask('drop', '--all'), { code: 0, stdout: '120 dropped\n' });
 });
