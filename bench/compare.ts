@@ -13,7 +13,7 @@ import { runSlices } from './sections/slices.js';
 import { requireProgram } from './servers/programs.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
-import { cpuUs, medianOf, type Slice } from './slice.js';
+import { costUs, medianOf } from './slice.js';
 
 await runProgram('bench-compare', async (dir) => {
   const [base = ''] = process.argv.slice(2);
@@ -29,12 +29,11 @@ await runProgram('bench-compare', async (dir) => {
 });
 
 async function compare(bench: Bench, one: Case, other: URL): Promise<void> {
-  const cost = (slice: Slice) => cpuUs(slice, 'server', 'redis');
   const ratios: number[] = [];
   for (let start = 0; start < bench.settings.starts; start++) {
     const entrants = [new Entrant(bench, one), new Entrant(bench, one, 'base', other)] as const;
     await runSlices(bench, entrants);
-    ratios.push(medianOf([entrants[0].slices, entrants[1].slices], (a, b) => cost(a) / cost(b)).value);
+    ratios.push(medianOf([entrants[0].slices, entrants[1].slices], (a, b) => costUs(a) / costUs(b)).value);
   }
   const shown = ratios.map((ratio) => ratio.toFixed(3)).join(', ');
   process.stdout.write(`${one.title}: CPU of server and Redis, this tree's / the base's: ${shown}\n`);

@@ -8,16 +8,12 @@ const TICKS_PER_SECOND = 100;
 // Fields of /proc/<pid>/stat, counted from behind the name.
 const [UTIME, STIME, CUTIME, CSTIME] = [11, 12, 13, 14] as const;
 
-/** Seconds of CPU that a process has used so far. */
-function cpuSeconds(pid: number): number {
-  return sumOf(pid, UTIME, STIME);
-}
-
 /** Seconds that this process and those of its children that have ended have used. */
 function ownSeconds(): number {
   return sumOf(process.pid, UTIME, STIME, CUTIME, CSTIME);
 }
 
+/** Seconds of CPU that a process has used so far. */
 function sumOf(pid: number, ...fields: readonly number[]): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
   // The name stands in parentheses and may hold anything.
@@ -25,16 +21,11 @@ function sumOf(pid: number, ...fields: readonly number[]): number {
   return fields.reduce((sum, field) => sum + Number(values[field]), 0) / TICKS_PER_SECOND;
 }
 
-export interface MachineCpu {
-  /** Seconds that all cores together could have worked so far. */
-  readonly capacity: number;
-  /** Of them, in processes (user, nice, system), and taken by the host of a virtual machine. */
-  readonly busy: number;
-  readonly stolen: number;
-}
-
-/** From the first line of /proc/stat: user nice system idle iowait irq softirq steal … */
-function machineCpu(): MachineCpu {
+/**
+ * Seconds that all cores together could have worked so far; of them, in processes, and taken by the host of a virtual
+ * machine.
+ */
+function machineCpu() {
   const stat = readFileSync('/proc/stat', 'latin1');
   const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, stolen = 0] = stat
     .slice(0, stat.indexOf('\n'))
@@ -50,7 +41,10 @@ export type CpuByPart = Partial<Record<Part, number>>;
 /** Seconds used so far, by part. */
 export function cpuOf({ pids }: Pick<Target, 'pids'>): CpuByPart {
   return Object.fromEntries(
-    Object.entries(pids).map(([part, list]) => [part, list.reduce((sum, pid) => sum + cpuSeconds(pid), 0)]),
+    Object.entries(pids).map(([part, list]) => [
+      part,
+      list.reduce((sum, pid) => sum + sumOf(pid, UTIME, STIME), 0),
+    ]),
   );
 }
 

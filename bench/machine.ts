@@ -4,16 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { cpus, release, totalmem } from 'node:os';
 import { loadUws } from '../src/http/uws.js';
 
-export interface Machine {
-  readonly cpu: string;
-  readonly cores: number;
-  readonly memoryGb: number;
-  readonly kernel: string;
-  /** Of programs; the commit's package-lock.json has those of packages. */
-  readonly versions: Readonly<Record<string, string>>;
-}
+export type Machine = Awaited<ReturnType<typeof describeMachine>>;
 
-export async function describeMachine(): Promise<Machine> {
+export async function describeMachine() {
   const version = (pattern: RegExp, ...command: readonly [file: string, ...args: string[]]) =>
     pattern.exec(output(...command))?.[1] ?? 'missing';
   return {
@@ -21,6 +14,7 @@ export async function describeMachine(): Promise<Machine> {
     cores: cpus().length,
     memoryGb: Math.round(totalmem() / 1024 ** 3),
     kernel: release(),
+    /** Of programs; the commit's package-lock.json has those of packages. */
     versions: {
       'Node.js': process.versions.node,
       Redis: version(/v=(\S+)/, 'redis-server', '--version'),

@@ -62,3 +62,8 @@ export function medianOf<Each extends readonly Disturbable[]>(
 export function cpuUs({ cpu, operations }: Slice, ...parts: readonly Part[]): number {
   return (parts.reduce((sum, part) => sum + (cpu[part] ?? 0), 0) / operations) * 1e6;
 }
+
+/** An operation's microseconds of CPU in server and Redis. */
+export function costUs(slice: Slice): number {
+  return cpuUs(slice, 'server', 'redis');
+}

@@ -3,11 +3,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
+import pLimit from 'p-limit';
 import { Check, type Checks } from './check.js';
 import { type Belongings, Diary } from './diary.js';
 import { type Book, createHttpShop, type Shop, type ShopAddress } from './http-shop.js';
-import { compareEvents, type Finding, type Known } from './proof.js';
-import { storedEvents, untilArrived } from './stored.js';
+import { compareEvents, type Finding, type Known, storedEvents, untilArrived } from './proof.js';
 import { spendAfternoon } from './visitor.js';
 
 /** In the shop at the same time. */
@@ -24,11 +24,11 @@ export async function runAfternoon(
   analyst: ClickHouseClient,
   say: (line: string) => void,
 ): Promise<Finding[]> {
-  const { shop, open, book } = createHttpShop(address);
+  const { shop, book } = createHttpShop(address);
   const live: Checks = { counts: new Check(), wishlists: new Check() };
   const final: Checks = { counts: new Check(), wishlists: new Check() };
 
-  await open();
+  await shop.open();
   const began = performance.now();
   const diaries = await visitAll(shop, book, visitors, live, say);
   const rate = (book.requests * 1_000) / (performance.now() - began);
@@ -69,12 +69,11 @@ async function visitAll(
 ): Promise<Diary[]> {
   const diaries = Array.from({ length: visitors }, (_, number) => new Diary(number));
   let events = 0;
-  const step = tenths('Visitors', visitors, say);
-  await forEach(diaries, async (diary) => {
+  await forEach('Visitors', diaries, say, async (diary) => {
     // What was refused is in the book; the diary ends there.
     await spendAfternoon(shop, diary, live).catch(() => {});
     events += diary.events.length;
-    step(`${show(book.requests)} requests, ${show(events)} events`);
+    return `${show(book.requests)} requests, ${show(events)} events`;
   });
   return diaries;
 }
@@ -87,11 +86,10 @@ async function readAll(
   say: (line: string) => void,
 ): Promise<Known[]> {
   const everyone: Known[] = [];
-  const step = tenths('Read again', diaries.length, say);
-  await forEach(diaries, async (diary) => {
+  await forEach('Read again', diaries, say, async (diary) => {
     const known = diary.left && (await readOne(shop, diary, diary.left, final).catch(() => undefined));
     everyone.push({ diary, profileId: known });
-    step(`${show(final.counts.checked)} counts, ${show(final.wishlists.checked)} answers about wishlists`);
+    return `${show(final.counts.checked)} counts, ${show(final.wishlists.checked)} answers about wishlists`;
   });
   return everyone;
 }
@@ -115,20 +113,20 @@ async function readOne(shop: Shop, diary: Diary, own: Belongings, final: Checks)
   return profileId ?? '';
 }
 
-async function forEach<T>(all: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
-  const rest = all.values();
-  const one = async () => {
-    for (const next of rest) await work(next);
-  };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_VISITORS }, one));
-}
-
-function tenths(what: string, total: number, say: (line: string) => void): (note: string) => void {
+/** @param work resolves to what is said after each tenth of them */
+async function forEach(
+  what: string,
+  diaries: readonly Diary[],
+  say: (line: string) => void,
+  work: (diary: Diary) => Promise<string>,
+): Promise<void> {
+  const total = diaries.length;
   let done = 0;
-  return (note) => {
+  await pLimit(MAX_CONCURRENT_VISITORS).map(diaries, async (diary) => {
+    const note = await work(diary);
     done += 1;
     if (done % Math.ceil(total / 10) === 0 || done === total) say(`${what} ${done}/${total} · ${note}`);
-  };
+  });
 }
 
 function finding({ checked, wrong }: Check, what: string): Finding {

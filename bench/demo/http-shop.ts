@@ -97,21 +97,14 @@ export function createHttpShop({ url, key }: ShopAddress) {
     },
     /** Orders and pays; the function that comes back delivers the order, and does so again if it is called again. */
     order(who: Shopper, customer: string, currency: Currency, lines: readonly OrderLine[]) {
-      const order = orderOf({
-        id: ++book.orders,
-        customer: Number(customer),
-        sessionId: who.sessionId,
-        currency,
-        lines,
-      });
+      const order = { id: ++book.orders, ...orderOf(who, customer, currency, lines) };
       const headers = { 'x-shopify-webhook-id': randomUUID() };
       return () => call('POST', '/webhook/purchase', order, headers);
     },
+    /** Has purchased items leave wishlists. */
+    open: () => call('PUT', '/settings', { autoRemoveAfterPurchase: true }),
   };
-
-  /** Has purchased items leave wishlists. */
-  const open = () => call('PUT', '/settings', { autoRemoveAfterPurchase: true });
-  return { shop, open, book };
+  return { shop, book };
 }
 
 /** The product and the variant, as Shopify's storefront names them. */
@@ -139,23 +132,14 @@ function asWishlist({ profileId, items }: Record<string, unknown>): Wishlist {
   return { profileId: String(profileId), items: items as Listed[] };
 }
 
-interface Order {
-  readonly id: number;
-  readonly customer: number;
-  readonly sessionId: string;
-  readonly currency: Currency;
-  readonly lines: readonly OrderLine[];
-}
-
-function orderOf({ id, customer, sessionId, currency, lines }: Order): object {
+function orderOf(who: Shopper, customer: string, currency: Currency, lines: readonly OrderLine[]): object {
   return {
-    id,
     currency,
     test: false,
     cancelled_at: null,
     financial_status: 'paid',
-    customer: { id: customer, state: 'disabled' },
-    note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
+    customer: { id: Number(customer), state: 'disabled' },
+    note_attributes: [{ name: 'wishlist_session_id', value: who.sessionId }],
     line_items: lines.map(({ product, quantity }) => ({
       product_id: Number(product.id),
       variant_id: Number(product.variantId),

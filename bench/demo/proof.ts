@@ -1,7 +1,9 @@
-// Compares the stored events with the diaries of the visitors.
+// Looks up the stored events, as analysts do, and compares them with the diaries of the visitors.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { select } from '../../src/clickhouse/client.js';
 import type { Diary } from './diary.js';
-import type { StoredEvents } from './stored.js';
 
 /** One promise, and where it was broken. */
 export interface Finding {
@@ -40,4 +42,39 @@ export function compareEvents(everyone: readonly Known[], stored: readonly Store
       if (is < should || isMore) wrong.push(`${what}: ${is} times, not ${should}`);
     }
   return wrong;
+}
+
+/** A visitor's events that look the same. */
+export interface StoredEvents {
+  readonly visitor: number;
+  /** As the diary names it. */
+  readonly event: string;
+  /** The profile that the visitor has now. */
+  readonly profile_id: string;
+  readonly times: number;
+}
+
+export function storedEvents(analyst: ClickHouseClient): Promise<StoredEvents[]> {
+  return select<StoredEvents>(
+    analyst,
+    `SELECT
+       toUInt32(if(session_id IS NULL, substring(ifNull(customer_id, ''), 2), splitByChar('-', ifNull(session_id, ''))[2])) AS visitor,
+       concat(type, ' ', product_id, ':', variant_id) AS event, profile_id, toUInt32(count()) AS times
+     FROM events_by_visitor GROUP BY ALL`,
+  );
+}
+
+/** Milliseconds until as many events are there as should be; undefined if that takes longer than `limitMs`. */
+export async function untilArrived(
+  analyst: ClickHouseClient,
+  events: number,
+  limitMs: number,
+): Promise<number | undefined> {
+  const began = performance.now();
+  while (performance.now() - began < limitMs) {
+    const [row] = await select<{ times: number }>(analyst, 'SELECT toUInt32(count()) AS times FROM events');
+    if (row !== undefined && row.times >= events) return performance.now() - began;
+    await sleep(50);
+  }
+  return undefined;
 }

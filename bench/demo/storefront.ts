@@ -8,17 +8,8 @@ const STOREFRONT_KEY = 'pk_demo_0123456789abcdef';
 const ON_THE_FIRST_PAGE = 12;
 const SMART_SAVE_FROM = 3;
 
-export interface Storefront {
-  readonly origin: string;
-  /** Settings of the service whose kit its pages load. */
-  readonly settings: Readonly<Record<string, string>>;
-  /** From now on it has pages, with the kit of the service at `service`. */
-  open(service: string): void;
-  close(): void;
-}
-
 /** A shop without pages yet, on a free port: the service must know its address when it starts. */
-export async function createStorefront(): Promise<Storefront> {
+export async function createStorefront() {
   let service = '';
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://shop');
@@ -32,13 +23,15 @@ export async function createStorefront(): Promise<Storefront> {
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     origin,
+    /** Settings of the service whose kit its pages load. */
     settings: {
       PUBLISHABLE_KEYS: STOREFRONT_KEY,
       ALLOWED_ORIGINS: origin,
       SHOP_URL: origin,
       SHARE_URL: `${origin}/wishlist?code={code}`,
     },
-    open(url) {
+    /** From now on it has pages, with the kit of the service at `url`. */
+    open(url: string) {
       service = url;
     },
     close() {

@@ -1,6 +1,4 @@
-// The floor's script, and how its call is spelled.
-
-import { Command } from 'ioredis';
+// The floor's script, and how its arguments are spelled.
 
 /** Applies a batch once: it refuses one that is late or older than the lane's last, and answers a repeated one again. */
 export const SCRIPT = `
@@ -23,20 +21,6 @@ for handle in string.gmatch(ARGV[4], '([^\\n]*)\\n') do
 end
 redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
 return answers`;
-
-/** A call whose bytes are ready: ioredis would look at each key. */
-export class SpelledCommand extends Command {
-  readonly #bytes: Buffer;
-
-  constructor(lane: string, bytes: Buffer) {
-    super('evalsha', ['', '1', lane], { replyEncoding: 'utf8' });
-    this.#bytes = bytes;
-  }
-
-  override toWritable(): Buffer {
-    return this.#bytes;
-  }
-}
 
 export function spell(arg: string | number): string {
   const ascii = String(arg);

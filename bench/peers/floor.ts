@@ -11,7 +11,8 @@ import { loadUws } from '../../src/http/uws.js';
 import { normaliseId } from '../../src/identity-rules.js';
 import { createProfileIds } from '../../src/profiles/profile-id.js';
 import { bucketOf } from '../../src/redis/keys.js';
-import { SCRIPT, SpelledCommand, spell } from './floor-redis.js';
+import { SpelledCommand } from '../../src/redis/script-call.js';
+import { SCRIPT, spell } from './floor-redis.js';
 import { isVisit } from './floor-schema.js';
 
 const MAX_BODY = 65_536;
@@ -75,7 +76,7 @@ function sendBatch(): void {
   batch = [];
   keys = '';
   handles = '';
-  (redis.sendCommand(new SpelledCommand(lane, bytes)) as Promise<unknown>).then((reply) => {
+  (redis.sendCommand(new SpelledCommand('evalsha', lane, bytes)) as Promise<unknown>).then((reply) => {
     freeChannels.push(lane);
     const isDone = Array.isArray(reply) && reply.length === 0;
     for (const visit of sent) isDone ? visit.prepare() : visit.refuse();

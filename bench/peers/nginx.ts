@@ -13,7 +13,6 @@ const MODULES = '/usr/lib/nginx/modules';
 export const LUA_MODULE = `${MODULES}/ngx_http_lua_module.so`;
 
 function configuration(port: number, redis: URL): string {
-  const password = decodeURIComponent(redis.password);
   return `
 load_module ${MODULES}/ndk_http_module.so;
 load_module ${LUA_MODULE};
@@ -33,8 +32,8 @@ http {
         end
         local redis = ngx.socket.tcp()
         assert(redis:connect('${redis.hostname}', ${redis.port}))
-        if '${password}' ~= '' and redis:getreusedtimes() == 0 then
-          redis:send('AUTH ${password}\\r\\n')
+        if redis:getreusedtimes() == 0 then
+          redis:send('AUTH ${redis.password}\\r\\n')
           assert(redis:receive() == '+OK')
         end
         redis:send('*' .. #words .. '\\r\\n' .. table.concat(words))

@@ -16,7 +16,7 @@ export async function startWebdis(dir: string, redisUrl: string) {
   const settings = {
     redis_host: redis.hostname,
     redis_port: Number(redis.port),
-    ...(redis.password ? { redis_auth: decodeURIComponent(redis.password) } : {}),
+    redis_auth: redis.password,
     http_host: '127.0.0.1',
     http_port: port,
     threads: THREADS,

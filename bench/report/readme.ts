@@ -2,10 +2,10 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Results } from '../results.js';
+import { ROOT } from '../servers/wishmeter.js';
 import { summary } from './summary.js';
 import { tables } from './tables.js';
 
-const ROOT = new URL('../../../', import.meta.url);
 const BEGIN = '<!-- make bench writes from here -->';
 const END = '<!-- to here -->';
 

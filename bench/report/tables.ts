@@ -5,11 +5,10 @@ import type { Results } from '../results.js';
 import type { Run } from '../sections/latency.js';
 import type { GroupResult } from '../sections/slices.js';
 import type { Part } from '../servers/target.js';
-import { cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
+import { costUs, cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
 
 type Row = readonly string[];
 
-const BOTH = ['server', 'redis'] as const;
 /** NodeMarkers a figure that includes disturbed slices. */
 const MARK = ' *';
 
@@ -81,7 +80,7 @@ function caseRow(group: GroupResult, name: string, references: readonly string[]
   const ratios = references.map((reference) => {
     const other = group[reference]?.slices;
     if (other === undefined) return '';
-    const ratio = medianOf([slices, other], (a, b) => cpuUs(a, ...BOTH) / cpuUs(b, ...BOTH));
+    const ratio = medianOf([slices, other], (a, b) => costUs(a) / costUs(b));
     return ratio.value.toFixed(2) + (ratio.isDisturbed ? MARK : '');
   });
   return [

@@ -47,8 +47,7 @@ export class Entrant {
   async start(): Promise<void> {
     const { one } = this;
     const { pool: poolOf, settings } = this.#bench;
-    const root = this.#root === undefined ? {} : { root: this.#root };
-    this.#target = await startTarget({ ...one, dir: this.#bench.folder(), ...root });
+    this.#target = await startTarget({ ...one, dir: this.#bench.folder(), root: this.#root });
     this.#left = await one.proof.before(this.target);
     await one.fill?.(this.target);
     for (const [share, name] of one.before) {

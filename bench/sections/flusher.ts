@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-import type { Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import { createClickHouse, select } from '../../src/clickhouse/client.js';
 import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
@@ -18,7 +18,7 @@ import { replay } from '../load/wrk.js';
 import { pendingEvents } from '../proofs/events.js';
 import { same } from '../proofs/proof.js';
 import { bytesPerRow, untilMerged } from '../servers/clickhouse.js';
-import { connectTo, settledMemory, startBenchRedis } from '../servers/redis.js';
+import { settledMemory, startBenchRedis } from '../servers/redis.js';
 import { pidsOf } from '../servers/target.js';
 import { startCommand, wishmeterEnv } from '../servers/wishmeter.js';
 import { median } from '../statistics.js';
@@ -55,7 +55,7 @@ export async function measureFlusher(bench: Bench): Promise<Flusher> {
   const dir = bench.folder();
   const redis = await startBenchRedis(join(dir, 'redis'));
   const clickhouse = await startClickHouse({ dir: join(dir, 'clickhouse'), restart: false });
-  const client = connectTo(redis);
+  const client = new Redis(redis.url);
   const admin = createClickHouse(clickhouse.url);
   try {
     return await measure(bench, { redis, client, clickhouse, admin, rows: bench.settings.events });

@@ -17,7 +17,7 @@ import type { Target } from '../servers/target.js';
 import { visiting } from '../traffic/pools.js';
 import { sessionId } from '../traffic/requests.js';
 import { Entrant } from './entrant.js';
-import { type GroupResult, inOneStart, runSlices } from './slices.js';
+import { type GroupResult, inOneStart, resultOf, runSlices } from './slices.js';
 
 /** The log of visits does not grow with the guests. */
 const UNLOGGED = { ...visit, isUnlogged: true } as const;
@@ -66,7 +66,8 @@ export async function measureGrowth(bench: Bench): Promise<Growth> {
     const load = { load: crowd, before: [['all', crowd]], proof: copiedVisitsProof } as const;
     return new Entrant(bench, { ...UNLOGGED, ...load, name: crowd, title, fill });
   });
-  return { ...memory, cases: await runSlices(inOneStart(bench), entrants) };
+  await runSlices(inOneStart(bench), entrants);
+  return { ...memory, cases: resultOf(entrants) };
 }
 
 /** Copies the proof's guest, whom the service made, in Redis: ten million visits over HTTP would take minutes. */

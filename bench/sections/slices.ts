@@ -27,8 +27,13 @@ export function wantedCases(bench: Pick<Bench, 'settings'>, group: GroupName): r
 }
 
 export async function measureGroup(bench: Bench, group: Group, cases: readonly Case[]): Promise<GroupResult> {
-  const enter = () => cases.map((one) => new Entrant(bench, one));
-  return await (group.startsOnce ? runSlices(inOneStart(bench), enter()) : runStarts(bench, enter));
+  const entrants: Entrant[] = [];
+  for (let start = 0; start < (group.startsOnce ? 1 : bench.settings.starts); start++) {
+    const started = cases.map((one) => new Entrant(bench, one));
+    await runSlices(group.startsOnce ? inOneStart(bench) : bench, started);
+    entrants.push(...started);
+  }
+  return resultOf(entrants);
 }
 
 /** As many rounds as the starts have in all. */
@@ -36,27 +41,19 @@ export function inOneStart({ settings, say }: Pick<Bench, 'settings' | 'say'>) {
   return { say, settings: { ...settings, rounds: settings.starts * settings.rounds } };
 }
 
-/** @param enter makes the entrants of one start. @throws if one of them fails a proof */
-async function runStarts(bench: Bench, enter: () => readonly Entrant[]): Promise<GroupResult> {
-  const runs: GroupResult[] = [];
-  for (let start = 0; start < bench.settings.starts; start++) runs.push(await runSlices(bench, enter()));
-  return joined(runs);
-}
-
-/** The slices of all starts, one start after the other. */
-function joined(runs: readonly GroupResult[]): GroupResult {
-  const names = Object.entries(runs[0] ?? {}).map(([name, { title }]): [string, CaseResult] => {
-    const slices = runs.flatMap((run) => run[name]?.slices ?? []);
-    return [name, { title, slices }];
-  });
-  return Object.fromEntries(names);
+/** The slices of each case, one start after the other. */
+export function resultOf(entrants: readonly Entrant[]): GroupResult {
+  const result: Record<string, CaseResult> = {};
+  for (const { name, one, slices } of entrants)
+    result[name] = { title: one.title, slices: [...(result[name]?.slices ?? []), ...slices] };
+  return result;
 }
 
 /** @throws if one of them fails a proof */
 export async function runSlices(
   { settings, say }: Pick<Bench, 'settings' | 'say'>,
   entrants: readonly Entrant[],
-): Promise<GroupResult> {
+): Promise<void> {
   const hasEnough = ({ slices }: Entrant) =>
     slices.filter((slice) => !isDisturbed(slice)).length >= settings.rounds;
   await withStarted(entrants, async () => {
@@ -69,7 +66,6 @@ export async function runSlices(
       say(`round ${round + 1}: ${last.join(', ')}`);
     }
   });
-  return Object.fromEntries(entrants.map(({ name, one, slices }) => [name, { title: one.title, slices }]));
 }
 
 /** Starts them, runs the work, proves them right and stops them. */

@@ -5,10 +5,10 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { bareEnvironment, type Child, startChild } from '../../src/extras/embedded/child.js';
 import { type EmbeddedRedis, findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 import { freePort } from './ports.js';
-import { connectTo } from './redis.js';
 
 const SLOTS = 16_384;
 
@@ -115,7 +115,7 @@ export function nodesConf(
 }
 
 async function untilJoined(master: EmbeddedRedis): Promise<void> {
-  const client = connectTo(master);
+  const client = new Redis(master.url);
   while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(20);
   client.disconnect();
 }

@@ -2,17 +2,12 @@
 // production (append-only file, noeviction), over TCP. Peers get the same.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { type EmbeddedRedis, startRedis } from '../../src/extras/embedded/redis.js';
 import { freePort } from './ports.js';
 
 export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {
   return await startRedis({ dir, port: await freePort(), restart: false });
-}
-
-/** A plain connection for checks. */
-export function connectTo({ url }: Pick<EmbeddedRedis, 'url'>): Redis {
-  return new Redis(url);
 }
 
 // In one script, so that nothing moves under the scan and no key is counted twice.

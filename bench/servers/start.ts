@@ -2,12 +2,13 @@
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import { type Child, nodeCommand, readyOverIpc, startChild } from '../../src/extras/embedded/child.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { startNginx } from '../peers/nginx.js';
 import { startWebdis } from '../peers/webdis.js';
 import { startMasters } from './cluster.js';
-import { connectTo, startBenchRedis } from './redis.js';
+import { startBenchRedis } from './redis.js';
 import { pidsOf, type Target, type TargetSpec } from './target.js';
 import { startCommand, wishmeterEnv } from './wishmeter.js';
 
@@ -37,7 +38,7 @@ export async function startTarget(spec: TargetSpec): Promise<Target> {
     const flusher =
       clickhouse && (await started(startCommand('flush', wishmeterEnv(redisUrl, clickhouse.url), root)));
     const worker = await started(startServer(spec, redisUrl));
-    const clients = masters.map(connectTo);
+    const clients = masters.map(({ url }) => new Redis(url));
     running.push(...clients.map((client) => ({ stop: async () => client.disconnect() })));
     return {
       port: worker.ready.port,

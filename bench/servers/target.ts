@@ -28,7 +28,7 @@ export interface TargetSpec {
   /** wishmeter: without the log of visits (VISIT_LOG). */
   readonly isUnlogged?: boolean;
   /** wishmeter: the tree that runs, if not this one. */
-  readonly root?: URL;
+  readonly root?: URL | undefined;
 }
 
 export function pidsOf(

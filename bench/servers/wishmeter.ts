@@ -22,6 +22,12 @@ export function wishmeterEnv(redisUrl: string, clickhouseUrl?: string): NodeJS.P
   };
 }
 
+/** Settings of a `start` that runs beside others: its own folder, free ports, and no drain when it stops. */
+export function settingsBesideOthers(dir: string) {
+  const ports = { PORT: '0', CLICKHOUSE_PORT: '0', DASHBOARD_PORT: '0' };
+  return { DATA_DIR: dir, HOST: '127.0.0.1', ...ports, DRAIN_MS: '0' };
+}
+
 /** Starts `wishmeter <command>` and resolves when it is ready. @param root another tree that has it */
 export function startCommand<Ready = { readonly port: number }>(
   command: 'serve' | 'flush' | 'start',

@@ -49,7 +49,7 @@ function spellBy(lengthOf: (arg: string) => number, lists: readonly (readonly Sc
   return text;
 }
 
-class SpelledCommand extends Command {
+export class SpelledCommand extends Command {
   readonly #bytes: Buffer;
 
   constructor(name: string, firstKey: string, bytes: Buffer) {

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
+import { settingsBesideOthers } from '../../bench/servers/wishmeter.js';
 import { MOST_PATIENT_MS } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { ask } from '../harness/client.js';
