@@ -30,12 +30,10 @@ const groupSections = (Object.keys(GROUPS) as GroupName[]).map((group): [string,
   group,
   async (bench, { groups, leftOut }) => {
     const cases = wantedCases(bench, group);
-    const reasons = cases.flatMap(({ name, server }) => {
-      const missing = missingProgram(server);
-      return missing === undefined ? [] : [`${name}: ${missing}`];
-    });
-    for (const reason of reasons) bench.say(`left out: ${reason}`);
     const able = cases.filter(({ server }) => missingProgram(server) === undefined);
+    const unable = cases.filter((one) => !able.includes(one));
+    const reasons = unable.map(({ name, server }) => `${name}: ${missingProgram(server)}`);
+    for (const reason of reasons) bench.say(`left out: ${reason}`);
     return {
       groups: { ...groups, [group]: await measureGroup(bench, GROUPS[group], able) },
       leftOut: [...leftOut, ...reasons],

@@ -17,9 +17,6 @@ export interface Slice extends Answered, Metered {
   readonly operations: number;
 }
 
-/** A target's slices, by round. */
-export type Series = readonly Slice[];
-
 /** Any measurement of some seconds. */
 export interface Disturbable {
   readonly disturbance: Disturbance;

@@ -17,12 +17,14 @@ const ARRIVAL_MS = 10_000;
 /** Milliseconds after which an unexpected event would have reached ClickHouse. */
 const SETTLE_MS = 3_000;
 
-/** @param say gets a line for each tenth of the visitors */
+/** Gets a line for each tenth of the visitors. */
+type Say = (line: string) => void;
+
 export async function runAfternoon(
   address: ShopAddress,
   visitors: number,
   analyst: ClickHouseClient,
-  say: (line: string) => void,
+  say: Say,
 ): Promise<Finding[]> {
   const { shop, book } = createHttpShop(address);
   const live: Checks = { counts: new Check(), wishlists: new Check() };
@@ -60,13 +62,7 @@ export async function runAfternoon(
   ];
 }
 
-async function visitAll(
-  shop: Shop,
-  book: Book,
-  visitors: number,
-  live: Checks,
-  say: (line: string) => void,
-): Promise<Diary[]> {
+async function visitAll(shop: Shop, book: Book, visitors: number, live: Checks, say: Say): Promise<Diary[]> {
   const diaries = Array.from({ length: visitors }, (_, number) => new Diary(number));
   let events = 0;
   await forEach('Visitors', diaries, say, async (diary) => {
@@ -79,12 +75,7 @@ async function visitAll(
 }
 
 /** Reads every count and wishlist once more, when all is done: as each that the visitor was known as. */
-async function readAll(
-  shop: Shop,
-  diaries: readonly Diary[],
-  final: Checks,
-  say: (line: string) => void,
-): Promise<Known[]> {
+async function readAll(shop: Shop, diaries: readonly Diary[], final: Checks, say: Say): Promise<Known[]> {
   const everyone: Known[] = [];
   await forEach('Read again', diaries, say, async (diary) => {
     const known = diary.left && (await readOne(shop, diary, diary.left, final).catch(() => undefined));
@@ -117,7 +108,7 @@ async function readOne(shop: Shop, diary: Diary, own: Belongings, final: Checks)
 async function forEach(
   what: string,
   diaries: readonly Diary[],
-  say: (line: string) => void,
+  say: Say,
   work: (diary: Diary) => Promise<string>,
 ): Promise<void> {
   const total = diaries.length;

@@ -11,15 +11,6 @@ import type { Channel, Listed, OrderLine, Shopper, Source, Wish, Wishlist } from
 /** Of a request that is answered with Retry-After; the last answer is what counts. */
 const TRIES = 10;
 
-export interface Book {
-  requests: number;
-  /** How often one was sent again, as Retry-After asked for. */
-  retries: number;
-  orders: number;
-  /** What was answered with anything but 200, or not at all: sentence -> how often. */
-  readonly refusals: Map<string, number>;
-}
-
 export interface ShopAddress {
   readonly url: string;
   /** Secret key: customers are named and linked, orders are delivered. */
@@ -27,9 +18,17 @@ export interface ShopAddress {
 }
 
 export type Shop = ReturnType<typeof createHttpShop>['shop'];
+export type Book = ReturnType<typeof createHttpShop>['book'];
 
 export function createHttpShop({ url, key }: ShopAddress) {
-  const book: Book = { requests: 0, retries: 0, orders: 0, refusals: new Map() };
+  const book = {
+    requests: 0,
+    /** How often one was sent again, as Retry-After asked for. */
+    retries: 0,
+    orders: 0,
+    /** What was answered with anything but 200, or not at all: sentence -> how often. */
+    refusals: new Map<string, number>(),
+  };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {

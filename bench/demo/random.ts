@@ -28,18 +28,3 @@ export function createRandom(seed: number): Random {
     },
   };
 }
-
-/** Ranks by Zipf's law: the first is picked twice as often as the second, three times as often as the third. */
-export function zipf(count: number): (random: Random) => number {
-  const upTo: number[] = [];
-  let total = 0;
-  for (let rank = 1; rank <= count; rank++) {
-    total += 1 / rank;
-    upTo.push(total);
-  }
-  return (random) => {
-    const at = random.next() * total;
-    const found = upTo.findIndex((sum) => at < sum);
-    return found === -1 ? count - 1 : found;
-  };
-}

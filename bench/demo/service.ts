@@ -10,13 +10,6 @@ import { createStorefront } from './storefront.js';
 /** The process and the data folder of a demo that is open: `make sql` reads it. */
 const OPEN = new URL('../../.demo', import.meta.url);
 
-/** The message of `start` to its parent process. */
-interface Ready {
-  readonly url: string;
-  readonly clickhouseUrl: string;
-  readonly dashboardUrl: string;
-}
-
 export type Service = Awaited<ReturnType<typeof startService>>;
 
 /** @throws if it does not start */
@@ -32,7 +25,10 @@ export async function startService(env: NodeJS.ProcessEnv) {
   const secret = async (file: string) => (await readFile(join(dir, file), 'utf8')).trim();
   try {
     const settings = { ...settingsBesideOthers(dir), ...storefront.settings, LOG_LEVEL: 'warn' };
-    const { ready, stop } = await startCommand<Ready>('start', { ...rest, ...settings });
+    const { ready, stop } = await startCommand<Record<'url' | 'clickhouseUrl' | 'dashboardUrl', string>>(
+      'start',
+      { ...rest, ...settings },
+    );
     storefront.open(ready.url);
     const writableUrl = readServiceUrl(join(dir, 'clickhouse'));
     if (writableUrl === undefined) throw new Error('The embedded ClickHouse left no address.');

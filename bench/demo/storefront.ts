@@ -59,12 +59,11 @@ function heart({ id, variantId, handle, title, prices }: Product, more = ''): st
 }
 
 function grid(): string {
-  const cards = CATALOGUE.slice(0, ON_THE_FIRST_PAGE).map(
-    (
-      product,
-    ) => `<li><a href="/products/${product.handle}"><img src="/images/${product.handle}.svg" alt="">${product.title}</a>
-    <p>€${product.prices.EUR} ${heart(product, 'source="collection"')}`,
-  );
+  const cards = CATALOGUE.slice(0, ON_THE_FIRST_PAGE).map((product) => {
+    const { handle, title, prices } = product;
+    return `<li><a href="/products/${handle}"><img src="/images/${handle}.svg" alt="">${title}</a>
+    <p>€${prices.EUR} ${heart(product, 'source="collection"')}`;
+  });
   return `<ul class="grid">${cards.join('')}</ul>`;
 }
 

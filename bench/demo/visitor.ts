@@ -18,7 +18,7 @@ function currencyOf(visitor: number): Currency {
   return visitor % 20 < 17 ? 'USD' : 'JPY';
 }
 
-/** The customer's id: stored.ts finds the visitor by either id. */
+/** The customer's id: proof.ts finds the visitor by either id. */
 const customerOf = (visitor: number) => String(1_000_000 + visitor);
 
 /** A visitor at one device. */

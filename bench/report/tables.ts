@@ -9,7 +9,7 @@ import { costUs, cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
 
 type Row = readonly string[];
 
-/** NodeMarkers a figure that includes disturbed slices. */
+/** Marks a figure that includes disturbed slices. */
 const MARK = ' *';
 
 /** Every table of this run, and the line that says what it ran on. */

@@ -4,12 +4,13 @@
 import { type Bench, isWanted } from '../bench.js';
 import { type Case, GROUPS, type Group, type GroupName } from '../cases.js';
 import { mostRounds } from '../settings.js';
-import { isDisturbed, type Series, type Slice } from '../slice.js';
+import { isDisturbed, type Slice } from '../slice.js';
 import { Entrant } from './entrant.js';
 
 export interface CaseResult {
   readonly title: string;
-  readonly slices: Series;
+  /** By round. */
+  readonly slices: readonly Slice[];
 }
 
 /** By name. */
