@@ -5,7 +5,6 @@ import t from 'tap';
 import { readConfig, SETTINGS } from '../src/config.js';
 import { StartupError } from '../src/errors.js';
 
-/** The sentence that refuses these settings. */
 function refusal(env: Record<string, string>): string {
   try {
     readConfig(env);
@@ -79,7 +78,7 @@ t.test("the shop's address is the service's own unless it is given", async (t) =
 const KEY = 'k'.repeat(16);
 
 interface Values {
-  /** Texts that are right and are their values, or the values of texts. */
+  /** Texts that are their own values, or the value of each text. */
   readonly right: readonly string[] | { readonly [text: string]: unknown };
   readonly wrong: readonly string[];
 }

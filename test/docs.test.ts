@@ -1,5 +1,4 @@
-// README.md and docs/ say what is: their tables are those of the code, their curl lines work as they stand, and what they
-// link to is there. docs/privacy.md has every kind of key and every column, and nothing else. UPDATE_DOCS=1 writes tables and answers anew.
+// README.md and docs/ say what is: tables, curl lines, links, kinds of keys and columns. UPDATE_DOCS=1 writes tables and answers.
 
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -118,7 +117,6 @@ t.test('with a service', async (t) => {
   });
 });
 
-/** A curl line of a document, asked of the service on `port`. */
 async function run(command: string, port: number): Promise<string> {
   const here = command.replaceAll('http://localhost:8080', `http://127.0.0.1:${port}`);
   const env = { ...process.env, KEY };
@@ -172,14 +170,12 @@ function withIdsOf(expected: string, answer: string): string {
 
 const [ofRedis = '', ofClickHouse = ''] = readFileSync('docs/privacy.md', 'utf8').split('## ClickHouse');
 const namesOf = (text: string) => Array.from(text.matchAll(/`(\w+)`/g), ([, name = '']) => name);
-/** Entries `- names: text`. */
 const entriesOf = (text: string) =>
   Array.from(text.matchAll(/^- (`\w+`(?:, `\w+`)*)[^:\n]*: (.+)/gm), ([, names = '', rest = '']) => ({
     names: namesOf(names),
     rest,
   }));
 
-/** Columns of each table, as the migrations make them. */
 function schema(): Map<string, Set<string>> {
   const tables = new Map<string, Set<string>>();
   for (const { sql } of loadMigrations()) {

@@ -1,5 +1,4 @@
-// Errors: the table is the contract's, and a log line has nothing of visitors or secrets that an error brings along, but
-// what helps to find it.
+// The table of errors is the contract's, and a log line has nothing of visitors or secrets that an error brings along.
 
 import { ClickHouseError } from '@clickhouse/client';
 import t, { type Test } from 'tap';
@@ -32,7 +31,6 @@ t.test('an error is one sentence for people, with its code and its issues', asyn
 
 const SECRET = 'ada@shop.example';
 
-/** The line that an error makes, parsed. */
 function logged(t: Test, error: unknown): Record<string, unknown> {
   const lines: string[] = [];
   createLog('info', 'test', { write: (line) => lines.push(line) }).error({ err: error }, 'failed');

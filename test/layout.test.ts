@@ -1,5 +1,4 @@
-// The import rules and the lint rules that are ours find what is planted against them: `make check` holds them against the
-// tree, where a rule with a typing mistake would pass for ever. And rules for scripts and commands of Redis, held here.
+// Our import and lint rules find what is planted against them: a mistyped rule would pass for ever. Also rules for scripts.
 
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -126,7 +125,6 @@ t.test('each planted violation is found, and nothing else', async (t) => {
 /** The one include that makes keys: those beside a key that it was given, in the same slot. */
 const RETAIN = readFileSync('lua/includes/retain.lua', 'utf8');
 
-/** The comment that a script opens with, and its code without comments and without RETAIN. */
 function partsOf(source: string): { head: string; code: string } {
   const lines = source.replace(RETAIN, '').split('\n');
   const start = lines[0]?.startsWith('#!lua') ? 1 : 0;
@@ -169,7 +167,6 @@ t.test('a script says its purpose, keys, arguments, answers and errors in its he
   }
 });
 
-/** Commands that take a whole collection, in TypeScript and in Lua. */
 const WHOLE =
   /\.(hgetall|hkeys|hvals|smembers)\(|(?<!Object)\.keys\([^)]|\.(zrange|lrange)\([^,]+, '?0'?, '?-1|call\('(HGETALL|HKEYS|HVALS|SMEMBERS|KEYS)'|'(ZRANGE|LRANGE)', [^,]+, 0, -1/i;
 /** Where they are allowed: what bounds the collection. */

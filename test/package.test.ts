@@ -1,6 +1,5 @@
-// The package of `make package`, as an operator has it: installed into an empty folder without asking a registry, small,
-// and complete: `migrate`, `serve`, `flush` and `dashboard` run from it. And what it depends on: exact versions, a lock file with
-// their digests, and no script at their installation. (test/docs.test.ts: each is named with its reason.)
+// The package of `make package`: installed offline into an empty folder, small and complete, its commands run. Dependencies have
+// exact versions and digests, and no scripts. (test/docs.test.ts: each is named with its reason.)
 
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -102,7 +101,6 @@ t.test('the package', linux, async (t) => {
     await until('the event is in ClickHouse', async () => {
       return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
     });
-    // What is read from files: the pages, the scripts.
     const ui = ['/docs/swagger-ui.js', '/docs/swagger-ui.css', '/docs/docs.js', '/docs/docs.css'];
     for (const path of ['/docs', ...ui, '/beacon.js', '/wishlist.js', '/openapi.json']) {
       const answer = await fetch(url + path);
@@ -162,8 +160,7 @@ t.test('every version that package.json asks for is exact, and is the one that i
 t.test('the lock file has the digest of each package, and no address of a registry', (t) => {
   for (const [path, { integrity, resolved, optional, os }] of Object.entries(packages)) {
     t.equal(resolved, undefined, path);
-    // Binaries for other systems than this one's, which its registry may not have: npm checks them against
-    // their registry's digest when it installs them, and never installs them here.
+    // An optional binary for another system is never installed here, so its digest may be missing.
     const isElsewhere = optional === true && os !== undefined && !existsSync(new URL(path, ROOT));
     if (integrity !== undefined || !isElsewhere) t.match(integrity, /^sha512-[A-Za-z0-9+/]{86}==$/, path);
   }
@@ -176,8 +173,7 @@ t.test('chdb is the one optional package, and no package runs a script when it i
   const scripted = Object.entries(packages).filter(
     ([, { hasInstallScript, dev }]) => hasInstallScript && !dev,
   );
-  // Scarf's, which swagger-ui-dist brings, would report the installation: package.json also switches it off.
-  // chdb's is `node -e ""`: it does nothing.
+  // Scarf's would report the installation: package.json also switches it off. chdb's is `node -e ""`: it does nothing.
   t.same(
     scripted.map(([path]) => path),
     ['node_modules/@scarf/scarf', 'node_modules/chdb'],

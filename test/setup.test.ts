@@ -1,5 +1,4 @@
-// What `make` does around the program: the set-up says what it does to the machine before it does it (`apt-get` here is a
-// program that notes its calls, since the real one must not be run by a test), and a release needs a tree that is ready.
+// `make` says what it does to the machine before it does it (`apt-get` here only notes its calls); a release needs a ready tree.
 
 import { spawnSync } from 'node:child_process';
 import { cp, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
@@ -12,7 +11,6 @@ import { needsPrograms } from './harness/needs.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const SCRIPT = join(ROOT, '.ci/apt-get-install');
 
-/** Programs of these texts for the shell. */
 async function programs(dir: string, texts: Readonly<Record<string, string>>): Promise<void> {
   for (const [name, text] of Object.entries(texts))
     await writeFile(join(dir, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
@@ -39,7 +37,6 @@ t.test('what is about to be installed with apt-get is said before', async (t) =>
   );
 });
 
-/** A folder with the Makefile, and before PATH a `node` and a glibc of those versions and an `npm` that notes its calls. */
 async function madeWith(t: Test, version: string, glibc = '2.41') {
   const dir = await tempDir(t);
   for (const entry of ['Makefile', '.ci']) await cp(join(ROOT, entry), join(dir, entry), { recursive: true });

@@ -1,5 +1,4 @@
-// What the benchmarks compute: cases and goals fit each other, and disturbed slices are left out. (Each run proves by itself what
-// its servers have done: bench/proofs.)
+// The benchmarks' cases and goals fit each other, and disturbed slices are left out. (bench/proofs checks each run.)
 
 import t from 'tap';
 import { GROUPS, type Group, type GroupName } from '../../bench/cases.js';
@@ -14,7 +13,6 @@ import { isDisturbed, medianOf } from '../../bench/slice.js';
 
 const names = Object.keys(GROUPS) as GroupName[];
 
-/** A run in which every measurement is 1. */
 function allOnes(): Results {
   const disturbance = { stolen: 0, others: 0 };
   const cpu = { server: 1, redis: 1 };

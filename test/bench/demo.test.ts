@@ -1,5 +1,4 @@
-// The demo: its proof can fail, as wrong answers show; a small afternoon goes well; and its history is marked as such, with
-// something to show in each of the dashboard's views.
+// The demo: its proof can fail, a small afternoon goes well, and its history is marked as such and fills the dashboard.
 
 import t from 'tap';
 import { runAfternoon } from '../../bench/demo/afternoon.js';

@@ -1,6 +1,5 @@
-// `wishmeter backup` and `wishmeter restore`, beside a running service: what was acknowledged before a backup is
-// there after the restore, once, on a Redis of another shape. What is no backup, and no empty target, is refused; a restore
-// that is disturbed fails; one database may be restored alone. (start.test.ts: of a running `start`, and into a DATA_DIR.)
+// `wishmeter backup` next to a running service, and `restore` on a Redis of another shape: what was acknowledged is there once.
+// (start.test.ts: of a running `start`, and into a DATA_DIR.)
 
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -43,7 +43,6 @@ export async function runWell(
   return stdout;
 }
 
-/** `serve` and `flush` on a deployment, until the test ends or they are closed. */
 export async function startService(t: Test, deployment: Deployment) {
   // The month of the small world is old, and stays.
   const env = { ...settingsOf(deployment), FLUSH_INTERVAL_MS: '500', VISIT_RETENTION_DAYS: '0' };
@@ -58,7 +57,6 @@ export async function startService(t: Test, deployment: Deployment) {
   return { app, close };
 }
 
-/** What a restored deployment has to know again. */
 export async function liveThrough({ shop, post }: TestApp): Promise<void> {
   for (let i = 0; i < GUESTS; i++) {
     await shop.visit(nameOf(i));

@@ -183,7 +183,6 @@ t.test('no setting is without a command that lists it', (t) => {
 });
 
 const SERVE = { HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0', REDIS_TIMEOUT_MS: '900', API_KEYS: KEY };
-/** Sixteen visitors, whose profiles are at all nodes, are counted. */
 async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
   const { logged } = runWishmeter(t, { args: ['serve'], env: { ...SERVE, ...env } });
   const { port } = await logged('serving');

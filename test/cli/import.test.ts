@@ -1,5 +1,4 @@
-// `wishmeter import` beside a whole `start`: what HTTP, SQL and receivers have of it, once, whatever is run again,
-// killed, removed or erased in between; and what it says of a file.
+// `wishmeter import` next to `start`: HTTP, SQL and receivers have each item once, whatever is repeated, killed or erased.
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,7 +21,6 @@ const ALERTS = { RECEIVERS_PRIVATE: 'allow', PRODUCT_ALERTS: 'on', MAX_ITEMS: '5
 const service = await started(t, dir, ALERTS);
 const shop = shopAt(service.url, await apiKey(dir));
 
-/** A file with these lines, imported. @param args options */
 async function run(content: string | Buffer, ...args: string[]) {
   const file = join(await tempDir(t), 'old.csv');
   await writeFile(file, content);
@@ -34,7 +32,6 @@ const row = (customer: string, product: string, at = MARCH, price = '79.90') =>
   `${customer},,${product},,handle-${product},Title ${product},${price},${at}`;
 const ask = (query: string) => sql(service.clickhouseUrl, query);
 
-/** What analysts have of a customer, once all that waits is flushed. */
 async function eventsOf(customerId: string): Promise<string[]> {
   const [marker] = [`marker-${Math.random()}`];
   await shop.event({ sessionId: marker }, 'share');

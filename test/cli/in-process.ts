@@ -20,7 +20,6 @@ import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 
-/** All but `start`. */
 const COMMANDS = {
   ...{ backup, dashboard, dead, deliver, erase, export: exportVisitor, flush, import: importItems },
   ...{ migrate, receivers, requests, restore, serve, sql },

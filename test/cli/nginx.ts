@@ -17,11 +17,7 @@ const ENV = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` };
 export const needsNginx = () =>
   needs(spawnSync('nginx', ['-v'], { env: ENV }).error ? 'no nginx here' : undefined);
 
-/**
- * Resolves to its port, when it answers.
- * @param ports that the service listens on, in place of 8080
- * @param change to the lines of deploy/nginx.conf
- */
+/** @param ports of the service, in place of 8080 @param change to deploy/nginx.conf @returns nginx's port, when it answers */
 export async function startNginx(
   t: Test,
   ports: number | readonly number[],

@@ -1,5 +1,4 @@
-// What operators do with what is left to them, on a real Redis: `wishmeter dead` with events that ClickHouse refused,
-// `requests`, `export` and `erase` with what webhooks have left. Commands run in this process, but for the pipe of one.
+// `dead`, `requests`, `export` and `erase` on a real Redis. Commands run in this process, but for the pipe of one.
 
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -19,7 +18,6 @@ const dir = t.testdir({ data: { clickhouse: {} } });
 writeServiceUrl(join(dir, 'data', 'clickhouse'), 'password', 1);
 process.chdir(dir);
 
-/** For a shell. */
 const EXPORT = '{ "$0" "$1" export --session "$2"; echo $? >&2; }';
 const JSON_TYPE = { 'content-type': 'application/json' };
 t.test('dead letters of every stream are listed, put back or dropped', async (t) => {

@@ -1,22 +1,18 @@
-// Which processes a `wishmeter start` has, from /proc: every one of them, down to the guards, carries the
-// DATA_DIR of its test in its environment. Redis writes its title over that, and works in the folder.
+// Processes of a `start`, from /proc: each has DATA_DIR in its environment. Redis overwrites that, but works in the folder.
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
 
 export interface Process {
   readonly pid: number;
-  /** Command line, or title where it has set one. */
   readonly title: string;
 }
 
-/** Every living process that was started with this DATA_DIR. */
 export async function processesOf(dataDir: string): Promise<Process[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
   const all = await Promise.all(pids.map((pid) => describe(pid, dataDir)));
   return all.filter((process) => process !== undefined);
 }
 
-/** The one process with this title, if it lives. */
 export async function findProcess(dataDir: string, title: RegExp): Promise<Process | undefined> {
   return (await processesOf(dataDir)).find((process) => title.test(process.title));
 }

@@ -25,7 +25,6 @@ export async function startServes(t: Test, ports: readonly number[], env: NodeJS
   return parts;
 }
 
-/** Each is stopped with SIGTERM and started again; then comes the next. No client's request fails, and each visit counts. */
 export async function restartUnderLoad(t: Test, port: number, parts: readonly Part[]) {
   const url = `http://127.0.0.1:${port}`;
   const load = new Load({ port, key: KEY, seed: 1, connections: 8, restMs: 40 });

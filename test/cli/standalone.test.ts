@@ -1,5 +1,4 @@
-// The commands that production runs, each in a process of its own, against a Redis and a ClickHouse by URL: migrate, serve, flush
-// and sql. Keys and visitors are neither in what they write nor in their titles, metrics and errors.
+// migrate, serve, flush and sql as processes, as in production. What they write and report has no keys and no visitors.
 
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -40,7 +39,6 @@ const runs: Running[] = [];
 const serve = programPart('serve', 'serve', env, runs);
 const flushers = [1, 2, 3].map((i) => programPart(`flush ${i}`, 'flush', env));
 t.teardown(() => Promise.all([serve, ...flushers].map((part) => part.stop())));
-/** The service's only `serve`. */
 const shopOf = async () => {
   const line = await runs[0]?.logged('serving');
   return shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
@@ -373,7 +371,6 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   const ofFlush = await start.running.logged('metrics');
   t.notMatch(await metricsOf(Number(ofFlush['port'])), MARKS, 'metrics of flush');
 
-  // Redis goes away under it all.
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGKILL');
   await post('/event', { identity: VISITOR, type: 'add' });

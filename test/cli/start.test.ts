@@ -1,6 +1,4 @@
-// `wishmeter start` from its start to its end, in one folder: what it keeps, what it says and shows on a terminal, how it stops,
-// and what keeps it from starting. Its children: a scrape has the figures of every worker, a child that hangs or dies is started
-// again and loses nothing that was acknowledged, and RATE_LIMIT is of all workers.
+// `wishmeter start` in one folder: what it keeps, says and shows, how it stops, what refuses it, and children that hang or die.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -55,7 +53,6 @@ const NEIGHBOUR = `--import=data:text/javascript,${encodeURIComponent(`
 const WORKERS = ['1', '2'];
 const REDIS = /^\S*(redis|valkey)-server/;
 const CHILDREN = [/^wishmeter serve/, /^wishmeter flush/, /^wishmeter clickhouse/, REDIS];
-/** Samples of a metric by the labels as they are written. */
 function samples(scrape: string, name: string): Map<string, number> {
   const lines = scrape.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
   return new Map(Array.from(lines, ([, labels = '', value]) => [labels, Number(value)]));
@@ -197,7 +194,6 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       });
       t.equal(Number(await sql(clickhouseUrl, 'SELECT count() FROM events')), events, `${title}`);
     }
-    // Connections are spread over the workers that listen at the address.
     await until('all workers are reached at the address again', async () => {
       await visit('s');
       return visitsIn(await scrape()).every((count) => count > 0);
@@ -289,7 +285,6 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       t.equal(lines.length, 4, 'three curl lines and one of SQL');
       const answers: string[] = [];
       for (const line of lines.slice(0, 3)) answers.push(await shell(line));
-      // It is GUEST's fourth visit.
       t.match(answers, [/"productHandle":"red-shoe"/, /"count":4/, /"profileId"/]);
       // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
       const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);

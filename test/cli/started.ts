@@ -12,7 +12,6 @@ import { type Send, type Shop, shopClient } from '../harness/shop.js';
 import { type Process, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until } from './wishmeter.js';
 
-/** The line that `start` logs when it is ready. */
 interface ReadyLine {
   readonly url: string;
   readonly clickhouseUrl: string;
@@ -23,7 +22,6 @@ interface ReadyLine {
 export interface Started extends ReadyLine {
   readonly running: Running;
   readonly dir: string;
-  /** SIGTERM, and how it ended. */
   stop(): Promise<Ended>;
 }
 
@@ -35,7 +33,6 @@ export function startSettings(dir: string): NodeJS.ProcessEnv {
   return { ...settingsBesideOthers(dir), ...pace };
 }
 
-/** Resolves when it is ready. Processes that the test leaves behind are killed. */
 export async function started(t: Scope, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
   const running = spawnWishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
   t.teardown(async () => {
@@ -58,7 +55,6 @@ async function looked(dir: string): Promise<Process[]> {
   return processes;
 }
 
-/** Waits until no process of this folder lives. @throws where one stays */
 export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void> {
   try {
     await until(`nothing of ${dir} is left`, async () => (await looked(dir)).length === 0, withinMs);
@@ -67,7 +63,6 @@ export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void>
   }
 }
 
-/** Kills all children with this title and waits for as many others in their place. */
 export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void> {
   const living = async () => {
     const all = await looked(dir);
@@ -84,7 +79,6 @@ export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void
   });
 }
 
-/** What a shop's server asks of the service at `url`. */
 export function shopAt(url: string, key: string): Shop {
   const port = Number(new URL(url).port);
   const send: Send = (method, path, body, headers) => {
@@ -94,12 +88,10 @@ export function shopAt(url: string, key: string): Shop {
   return shopClient(send, { 'x-api-key': key });
 }
 
-/** The key that `start` has made in its folder. */
 export async function apiKey(dir: string): Promise<string> {
   return (await readFile(join(dir, 'api-key'), 'utf8')).trim();
 }
 
-/** Asks ClickHouse by HTTP. @throws its error */
 export async function sql(clickhouseUrl: string, query: string): Promise<string> {
   const { origin, headers } = forFetch(clickhouseUrl);
   const answer = await fetch(`${origin}/?database=wishmeter`, {

@@ -1,5 +1,4 @@
-// Before `start` and other processes run: they wait for their databases, say so, and answer probes; the lock of the folder, its
-// key and the ports; and the order of a shutdown.
+// Processes wait for their databases and answer probes; the folder's lock and key, the ports, and the order of a shutdown.
 
 import { chmod, chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -31,7 +30,6 @@ async function stops({ child, ended }: Running): Promise<object> {
   return { code, signal, stderr };
 }
 const WELL = { code: 0, signal: null, stderr: '' };
-/** The status of a path, and what it says. */
 async function probe(port: number, path: string) {
   const { status, json } = await ask(port, 'GET', path);
   return { ...json, status };

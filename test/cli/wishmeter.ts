@@ -50,7 +50,6 @@ export interface Invocation {
   readonly stdin?: string;
 }
 
-/** A command that ends by itself. */
 export async function wishmeter(invocation: Invocation): Promise<Ended> {
   const running = spawnWishmeter(invocation);
   return await running.ended;
@@ -59,7 +58,6 @@ export async function wishmeter(invocation: Invocation): Promise<Ended> {
 export interface Running {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
-  /** What it has written to stdout so far. */
   stdout(): string;
   /** The first line of its log with this message. Rejects if it ends without one. */
   logged(message: string): Promise<LogLine>;
@@ -67,13 +65,11 @@ export interface Running {
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** The log lines of stdout that are whole. @throws where one is not JSON */
 export function logLines(stdout: string): LogLine[] {
   const lines = stdout.split('\n').slice(0, -1);
   return lines.map((line) => JSON.parse(line));
 }
 
-/** A command that runs on. */
 export function spawnWishmeter({ main = MAIN, args, env = {}, stdin }: Invocation): Running {
   const child = spawn(process.execPath, [main, ...args], { env: { ...BARE_ENV, ...env } });
   living.add(child);
@@ -124,7 +120,6 @@ export function onTerminal(t: Test, command: string, env: NodeJS.ProcessEnv = {}
   t.teardown(() => void terminal.kill('SIGKILL'));
   return {
     screen: () => screen,
-    /** Resolves to what was shown, when the command has ended with this exit code. */
     async ended(code = 0) {
       t.same(await ended, [code, null]);
       return screen;
@@ -133,7 +128,6 @@ export function onTerminal(t: Test, command: string, env: NodeJS.ProcessEnv = {}
   };
 }
 
-/** A folder that goes with the test. */
 export async function tempDir(t: Scope): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cli-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
-// What analysts may read and do: every table is theirs or the service's own, and the role of deploy/clickhouse/analyst.sql allows no more.
-// The columns of the views are those of the contract, by name and type, and of docs/analysts.md, by name. UPDATE_DOCS=1 writes both files.
+// deploy/clickhouse/analyst.sql lets analysts read what is theirs and no more. The views' columns are those of the contract and of
+// docs/analysts.md. UPDATE_DOCS=1 writes both files.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -74,8 +74,7 @@ t.test('the analyst can see how each question is computed, as docs/analysts.md s
     t.match(definition, /^CREATE VIEW .*\bSELECT\b/s, name);
   }
 });
-// The role for a ClickHouse server lets tools set their limits within bounds, and write nothing. chDB has one user and no
-// roles, so that user gets the file's settings, constraints and grants.
+// chDB has one user and no roles, so that user gets the role's settings, constraints and grants.
 
 const [, role = ''] = /^CREATE ROLE wishmeter_reader SETTINGS ([^;]*);/m.exec(text) ?? [];
 const grants = text.match(/^GRANT SELECT ON wishmeter\.\w+(?= TO wishmeter_reader;)/gm) ?? [];
@@ -167,7 +166,6 @@ t.test('the columns of the views', async (t) => {
     SKETCH: 'AggregateFunction(uniqCombined(14), String)',
     WORD: 'LowCardinality(String)',
   };
-  /** Names and types; long types by their names in SHORT. */
   const columns = (text: string) =>
     text.split(/,\s+/).map((column) => column.replace(/[A-Z]+\b/, (name) => SHORT[name] ?? name));
   const EVENTS = columns(`event_id UUID, type WORD, occurred_at TIME, profile_id String,
@@ -221,7 +219,6 @@ t.test('the columns of the views', async (t) => {
   );
   const isQuestion = (name: string) => QUESTIONS.includes(name as (typeof QUESTIONS)[number]);
   const named = (columns: readonly Column[]) => columns.map(({ name }) => `\`${name}\``).join(', ');
-  /** As docs/analysts.md shortens them. */
   const shortened = (columns: readonly Column[]) =>
     named(columns)
       .replace('`product_id`, `product_handle`, `product_title`', '`product_…`')

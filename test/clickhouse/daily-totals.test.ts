@@ -1,6 +1,5 @@
-// visits_per_day is right at every moment: before a day is totalled, after it, when visits come late or twice, and when
-// a process ends in the middle of totalling.
-// Visits go when they are old (VISIT_RETENTION_DAYS) and their day is totalled; totals stay, whatever settings change.
+// visits_per_day is right at every moment: before and after totals, with late and repeated visits, and through a crash.
+// Old visits go once their day is totalled (VISIT_RETENTION_DAYS); totals stay, whatever settings change.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
@@ -14,26 +13,22 @@ import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
 const { own, inTimeZone, emptied, insert, lines } = await startDatabases(t);
-/** Those that totals and days are computed by. */
 const PER_DAY = /_days?$/;
 
 const perDay = () =>
   lines('SELECT day, product_handle, sum(visits) FROM visits_per_day GROUP BY ALL ORDER BY ALL');
 const visitors = async () =>
   (await lines('SELECT uniqCombinedMerge(14)(visitors_sketch) FROM shop_visitors_per_day')).join();
-/** As if no visit had come in, and no day had been totalled. */
 async function forgetDays(): Promise<void> {
   for (const table of ['visit_hours', 'visit_days_stored'])
     await own.command({ query: `TRUNCATE TABLE ${table}` });
 }
-/** Visits of both days came in at this time, and at no other one. */
 async function touchDays(time: string, isOnly = true): Promise<void> {
   if (isOnly) await forgetDays();
   const hours = `arrayJoin(['${one}', '${two}'])::Date + INTERVAL 1 HOUR`;
   await own.command({ query: `INSERT INTO visit_hours SELECT ${hours}, ${time}` });
 }
 
-/** Late enough that nothing has come in for a while. */
 const later = (ms = 0) => Date.now() + 2 * QUIET_MS + ms;
 
 const [one, two] = [dateOf(1), dateOf(2)];
@@ -44,7 +39,6 @@ const THREE = [
 ] as const;
 const shown = (first: number, second: number) => [`${one} hat ${first}`, `${two} shoe ${second}`];
 const SHOWN = shown(2, 1);
-/** Leaves these visits and no others. */
 async function start(visits: Parameters<typeof insertVisits>[1] = THREE): Promise<void> {
   await emptied();
   await insertVisits(own, visits);
@@ -135,7 +129,6 @@ const LATE = [
   ['late', 'hat', 1, 5],
   ['late', 'shoe', 2, 5],
 ] as const;
-/** Visits that come in when the totals are there already, by the clock of these tests. */
 async function insertLate(ms: number, firstLine = 10): Promise<void> {
   await insertVisits(own, LATE, firstLine);
   await touchDays(`fromUnixTimestamp64Milli(${ms})`, false);
@@ -206,8 +199,7 @@ t.test('days are those of SHOP_TIMEZONE; totals of another zone are not used', a
     ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, line },
     ...{ profile_id: 'a', product_handle: 'hat', device: '' },
   });
-  // In Berlin a day of 23 hours begins at 23:00 of the 29th, and the day after it at 22:00.
-  // In India one begins at 18:30.
+  // In Berlin a day of 23 hours begins at 23:00 of the 29th, and the next one at 22:00. In India one begins at 18:30.
   const times = ['29 22:59:59.999', '29 23:00:00.000', '30 21:59:59.999', '30 22:00:00.000'];
   times.push('31 18:45:00.000');
   await own.insert({ table: 'visits_stored', values: times.map(visit), format: 'JSONEachRow' });

@@ -9,7 +9,6 @@ import type { Scope } from '../harness/redis.js';
 
 export const never = new AbortController().signal;
 
-/** The database that the tests of a file share. */
 export const SHARED = 'shop';
 
 /** @param ready how many databases there are for `migrated` */
@@ -24,11 +23,8 @@ export async function startDatabases(t: Scope, ready = 0) {
   return {
     url: server.url,
     client,
-    /** On the shared database. */
     own,
-    /** Events into the shared database, as one insert. */
     insert,
-    /** The name of a database that does not exist. */
     freshDatabase: () => `empty${++databases}`,
     ask: <T>(query: string, by = own) => select<T>(by, query),
     /** The rows of an answer, each a text with a space between its values. */
@@ -48,13 +44,11 @@ export async function startDatabases(t: Scope, ready = 0) {
       await put(timeZone);
       t.teardown(() => put('UTC'));
     },
-    /** Leaves the shared database with these rows and no others. */
     async emptied(...rows: object[]) {
       if (isUsed) await emptyDatabase(client, SHARED);
       isUsed = true;
       if (rows.length > 0) await insert(...rows.map(lineOf));
     },
-    /** A migrated database of its own, for what changes its tables. */
     migrated(t: Scope) {
       const database = prepared.shift();
       if (database === undefined) throw new Error(`${ready} databases are too few`);

@@ -1,8 +1,5 @@
-// Lines as rows: an insert is one block, stored when it is acknowledged, and shown once, also under a profile that would have it
-// asynchronous or in blocks of a few rows; and every column is what the line says, odd content, too.
-//
-// The embedded ClickHouse never inserts asynchronously. What can be seen is the setting under which an insert ran: a column's
-// default tells.
+// An insert is one block, stored when it is acknowledged and shown once, also under a hostile profile; columns are what lines say.
+// The embedded ClickHouse never inserts asynchronously: a column's default tells the settings of an insert.
 
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import t from 'tap';

@@ -1,5 +1,4 @@
-// Migrations and views: a fresh database gets the schema of the program, also by several processes at once, and one that the
-// program does not know is refused; each start puts all views in place.
+// A fresh database gets the program's schema and views, also by several processes at once; an unknown schema is refused.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';

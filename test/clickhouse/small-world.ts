@@ -1,5 +1,4 @@
 // A month of a shop that is small enough to work out every answer by hand. What happens:
-//
 //   ann   looks at the shoe on days 2 and 3 as a guest, wishes for it on day 3, is merged into her customer's profile on
 //         day 4, looks and wishes again, moves it to the cart on day 6, buys two of it and a hat on day 7, with a discount
 //   bob   wishes for the bag on day 0; looks at the shoe on day 2, wishes for it on day 5 while it is out of stock,
@@ -9,9 +8,7 @@
 //   eve   wishes for the bag on day 9, while it is out of stock and costs 100
 //   fay   wishes for the bag on day 21, when it is in stock and costs 80; a test order of hers has ten on day 22
 //   gus   looks at a mug, of which nothing else is known
-//
 // Dan's profile becomes a customer's on day 7, which is told again two days later, and Fay's on day 22.
-//
 // Day 2 is a Monday. A visit, an event, a line of an order and a merge were each stored twice.
 
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -28,7 +25,6 @@ const PRODUCTS = {
 } as const;
 type Product = keyof typeof PRODUCTS;
 
-/** Milliseconds since 1970. */
 const at = (day: number, hour: number): number => Date.UTC(2025, 2, day + 1, hour);
 export const dateOf = (day: number): string => new Date(at(day, 0)).toISOString().slice(0, 10);
 
@@ -120,7 +116,6 @@ export async function insertVisits(
   });
 }
 
-/** @param client with a migrated database */
 export async function makeSmallWorld(client: ClickHouseClient): Promise<void> {
   const merge = encodeMerge(uuid(), at(4, 0), 'guest', 'ann');
   const adopted = [
@@ -167,10 +162,7 @@ export const MORE = [
   alert('cyd', 4, hat, 'backInStock', '20.00', '20.00'),
 ];
 
-/**
- * A text that one query of docs/analysts.md has -> its rows, worked out by hand, for March 2025 with MORE in it; product_funnel is what
- * the dashboard asks.
- */
+/** Text of a query of docs/analysts.md -> its rows in March 2025 with MORE, worked out by hand; the dashboard asks product_funnel. */
 export const ANSWERS: Readonly<Record<string, readonly object[]>> = {
   'FROM events_per_day': (
     [

@@ -1,5 +1,4 @@
-// What the views show of the rows: each event, visit and line of an order once, under the present
-// profile; and right answers to the questions of docs/analysts.md, in a small world (small-world.ts).
+// Views show each event, visit and line of an order once, under the present profile, and answer the questions of docs/analysts.md.
 
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
@@ -131,7 +130,6 @@ t.test('products: each fact as it was told last; prices and stock from adds alon
   const variants = 'SELECT variant_id, price_now, currency, in_stock FROM product_variants ORDER BY currency';
   t.same(await lines(variants), [' 9  true', ' 8 JPY true']);
   await insert(of('add', 1, { variant_id: '2', currency: 'EUR' }));
-  // Of what was not told nothing is known, nor when.
   const told = "SELECT price_now, currency, in_stock, told_at FROM product_variants WHERE variant_id = '2'";
   t.same(await lines(told), ['\\N  \\N \\N']);
 });
@@ -216,7 +214,6 @@ const ASKED = Array.from(
   readFileSync('docs/analysts.md', 'utf8').matchAll(/^```sql\n(.*?)^```$/gms),
   ([, sql = '']) => sql,
 ).flatMap((sql) => sql.split(/;.*\n/));
-/** As they stand in docs/analysts.md, of the month of the small world; every question; and what the dashboard asks. */
 const QUERIES = new Set(
   [
     ...ASKED,
@@ -228,7 +225,6 @@ const QUERIES = new Set(
     .map((sql) => sql.trim().replaceAll('2026-03', '2025-03'))
     .filter((sql) => sql !== ''),
 );
-/** Without what the last digits of a float are. */
 const rounded = (rows: readonly object[]) =>
   JSON.parse(JSON.stringify(rows), (_, value) =>
     typeof value === 'number' ? Math.round(value * 1e9) / 1e9 : value,

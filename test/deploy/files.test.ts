@@ -1,6 +1,5 @@
-// What is in deploy/ but for its units (units.test.ts): docker-compose takes compose.yaml, each container is bounded and confined, and
-// settings are settings. What can be run without containers is run here, with the arguments and the environment that compose.yaml has:
-// Redis and each of our processes with the image's health check, nginx before `serve` and before the dashboard.
+// deploy/ but for its units (units.test.ts): docker-compose takes compose.yaml, and containers are confined. Here Redis, nginx and
+// our processes run without containers, with the arguments, environment and health check that they would have.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -26,7 +25,6 @@ import { check, DEPLOY, parseYaml, settingsOf, startRedisServer, UNITS, unit } f
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
 const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
 
-/** compose.yaml with these variables, as docker-compose reads it. */
 async function compose(t: Test, variables: Readonly<Record<string, string>>) {
   const file = join(await tempDir(t), 'env');
   const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
@@ -48,14 +46,12 @@ const GIVEN: Readonly<Record<string, string>> = {
   IMAGE_HOSTS: 'cdn.shop.example',
 };
 
-/** Every variable of the example, those without a value filled in. */
 const VARIABLES: Record<string, string> = {};
 for (const [, name = '', value] of ENV_EXAMPLE.matchAll(/^(\w+)=(.*)$/gm))
   VARIABLES[name] = value || (GIVEN[name] ?? `sk_0123456789${name}`);
 
 const DOCKERFILE = readFileSync(join(DEPLOY, 'Dockerfile'), 'utf8');
 
-/** By the health check of the image. */
 function isHealthy(env: NodeJS.ProcessEnv): boolean {
   const [, json = ''] = /HEALTHCHECK (?:.*\\\n)*\s+CMD (\[.*\])$/m.exec(DOCKERFILE) ?? [];
   const [program, ...args] = JSON.parse(json) as string[];
@@ -180,7 +176,6 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     client.disconnect();
 
     const clickhouse = await startReadable(t, 'wishmeter');
-    /** A URL of compose.yaml, with the place of its host on this machine. */
     const at = (value: string, host: string) => {
       const url = new URL(value);
       t.ok(url.hostname in services, value);
@@ -241,7 +236,6 @@ t.test('the image has a Node and a glibc that the packed binary is for, and is n
   t.match(DOCKERFILE, `ARG NODE_IMAGE=node:${version}-trixie-slim\n`);
   const [, last = ''] = DOCKERFILE.split(/^FROM .*$/m).slice(-2);
   t.match(last, '\nUSER node\n');
-  // The folder that it is built from has nothing else in it for Docker.
   const ignored = await readFile(join(DEPLOY, 'Dockerfile.dockerignore'), 'utf8');
   const [copied = ''] = /wishmeter-\S*tgz/.exec(DOCKERFILE) ?? [];
   t.same(ignored.match(/^[^#\n]+$/gm), ['*', `!${copied}`]);

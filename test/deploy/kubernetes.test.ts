@@ -1,5 +1,4 @@
-// The manifests of deploy/kubernetes: Kubernetes' own types take them, they agree with each other and with the settings, and each
-// process does as process 1 of a container what its probes and signals ask of it, with the environment that they state.
+// deploy/kubernetes fits Kubernetes' own types and the settings; each process answers its probes and signals as process 1.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -122,7 +121,6 @@ t.test('each process as process 1, with its manifest', needsNamespaces('--pid'),
   await mkdir(folder);
   const redisPort = await freePort();
   const REDIS_URL = `redis://127.0.0.1:${redisPort}`;
-  /** In place of what the examples of env files have. */
   const here: Readonly<Record<string, string>> = {
     REDIS_URL,
     CLICKHOUSE_URL: clickhouse.url,

@@ -1,5 +1,4 @@
-// Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show; what
-// an alarm or a panel reads is among them, and promtool plays the alarms' cases. UPDATE_DOCS=1 writes the tables anew.
+// docs/metrics.md has every metric, alarms and panels read no others, promtool plays the alarms. UPDATE_DOCS=1 writes the tables.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -44,7 +43,6 @@ interface Metric {
   readonly labels: ReadonlySet<string>;
 }
 
-/** The metrics of a scrape that are ours. */
 function metricsOf(figures: string): Metric[] {
   const typed = figures.matchAll(/^# TYPE (\S+) (\S+)$/gm);
   const types = new Map(Array.from(typed, ([, name, type]) => [name, type]));
@@ -71,7 +69,6 @@ function lint(figures: string): string {
   return `${status === 0 ? '' : `exit ${status} `}${stdout}${stderr}`;
 }
 
-/** Something of everything that is counted. */
 async function traffic(t: Test, { shop, post, send }: TestApp): Promise<void> {
   const shopper = { sessionId: 's', device: 'desktop' };
   for (const handle of ['a', 'a', 'b']) await shop.visit(shopper, handle);

@@ -1,5 +1,4 @@
-// The real nginx with deploy/nginx.conf before two `serve`: one that hangs costs seconds and no read, nothing that must not be
-// repeated is, figures are not for outsiders, answers are compressed, and the lines of TLS are such.
+// The real nginx with deploy/nginx.conf before two `serve`: one that hangs costs seconds and no read, and no write is repeated.
 
 import { readFileSync } from 'node:fs';
 import { request } from 'node:https';

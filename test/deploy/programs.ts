@@ -18,10 +18,8 @@ export const UNITS = {
   dashboard: 'wishmeter-dashboard.service',
 };
 
-/** Text of a file of deploy/systemd. */
 export const unit = (name: string) => readFileSync(join(DEPLOY, 'systemd', name), 'utf8');
 
-/** Settings that a command reads. */
 export const settingsOf = (command = ''): readonly string[] =>
   COMMAND_LINES[command as keyof typeof COMMAND_LINES].settings;
 

@@ -1,4 +1,4 @@
-// The users of Redis that deploy/redis/users.acl has for each process: each process does all of its work as its user, on one Redis and on a cluster, with nothing in ACL LOG; and none may do more than that.
+// Each process does all of its work as its user of deploy/redis/users.acl, on one Redis and on a cluster, and may do no more.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,17 +32,14 @@ const USERS = LINES.map((line) => line.split(' ')[0] ?? '');
 
 const SETTINGS = { RECEIVERS_PRIVATE: 'allow', PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR', DRAIN_MS: '0' };
 
-/** REDIS_URL of a process. */
 function as({ urls }: Pick<TestRedis, 'urls'>, user: string): string {
   return urls.map((url) => url.replace('//', `//wishmeter-${user}:${PASSWORD}@`)).join(',');
 }
 
-/** Makes the users at each node. */
 async function makeUsers(nodes: readonly Redis[]): Promise<void> {
   for (const node of nodes) for (const line of LINES) await node.call('ACL', 'SETUSER', ...line.split(' '));
 }
 
-/** What was refused at any node. */
 async function refusals(nodes: readonly Redis[]): Promise<string[]> {
   const logs = await Promise.all(nodes.map((node) => node.call('ACL', 'LOG', '128') as Promise<unknown[][]>));
   return logs.flat().map((entry) => {
@@ -51,7 +48,6 @@ async function refusals(nodes: readonly Redis[]): Promise<string[]> {
   });
 }
 
-/** Every operation of the API that reaches a script of its own. */
 async function useAll(t: Test, app: Awaited<ReturnType<typeof startApp>>): Promise<void> {
   const { shop, post, get, del } = app;
   const shopper = { sessionId: 's-1' };

@@ -16,11 +16,8 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const SYSTEMD = '/usr/lib/systemd/systemd';
 const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc'];
 
-/**
- * Process 1. It sees the machine's disk read-only, an empty /tmp, and of units those of deploy/systemd alone: systemd's own would set
- * up, and tidy up, the machine. Without a unit's own limit it gives up at the third start within an hour, however slow the machine is.
- * `/opt/wishmeter` has two versions, which are the same.
- */
+// Process 1. The disk is read-only, and only our units are there: systemd's own would set up, and tidy up, the machine. A unit
+// without a limit gives up at the third start within an hour. `/opt/wishmeter` has two versions, which are the same.
 const BOOT = `set -e
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system
@@ -60,22 +57,17 @@ export const needsSystemd = () => ({
   ...needsNamespaces(...NAMESPACES),
 });
 
-/** A shell script that ran in it. */
 export interface Ran {
   readonly code: number;
   readonly output: string;
 }
 
 export interface Systemd {
-  /** Runs a shell script in it, as root. */
   sh(script: string): Promise<Ran>;
-  /** Writes a file of /etc/wishmeter. */
   configure(file: string, settings: Readonly<Record<string, string>>): Promise<void>;
-  /** A property of a unit, as `systemctl show` has it. */
   show(unit: string, property: string): Promise<string>;
 }
 
-/** It and all of its processes end with the test. */
 export async function startSystemd(t: Test): Promise<Systemd> {
   const dir = await tempDir(t);
   const NAME = `wm-test-${process.pid}`;

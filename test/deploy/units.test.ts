@@ -1,5 +1,4 @@
-// The units of deploy/systemd: each is confined and gets its own settings alone. A real systemd, as process 1, runs them as they are:
-// after a reboot, with settings that are refused, and through the upgrade of docs/operations.md behind nginx.
+// The units of deploy/systemd are confined and get their own settings alone; a real systemd runs them through reboot and upgrade.
 
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';

@@ -5,16 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, ask } from '../harness/client.js';
 
 export interface CallerSpec {
-  /** Of the service, on this machine. */
   readonly port: number;
-  /** A secret key. */
   readonly key: string;
   readonly connections: number;
 }
 
 type Method = 'GET' | 'POST';
 
-/** A request without an answer for this long counts as hanging. */
 const HANG_MS = 60_000;
 
 export class Caller {
@@ -22,7 +19,6 @@ export class Caller {
   readonly answers: Record<string, number> = {};
   /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, no answer at all. */
   readonly faults: string[] = [];
-  /** Milliseconds of the longest wait for an answer. */
   longestMs = 0;
 
   readonly #spec: CallerSpec;

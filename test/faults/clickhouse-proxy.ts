@@ -1,5 +1,4 @@
-// An HTTP proxy before ClickHouse that spoils inserts, or other statements with a text, each in the way it is told. Everything
-// else passes as it is.
+// An HTTP proxy before ClickHouse that spoils chosen statements. Everything else passes as it is.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
@@ -8,9 +7,7 @@ import { listen } from '../harness/listen.js';
 import type { Scope } from '../harness/redis.js';
 
 export interface Spoiling {
-  /** Whether ClickHouse gets the statement. */
   readonly forward: boolean;
-  /** What the client gets for it. */
   readonly answer:
     | 'nothing: the connection closes'
     | 'nothing: the connection stays'
@@ -22,13 +19,11 @@ export interface Spoiling {
 export interface ClickHouseProxy {
   /** The target's, credentials and all, at another port. */
   readonly url: string;
-  /** Statements of this kind that came. */
   readonly inserts: number;
   /** Those that were not spoiled and that the client gave up on before their answer was whole. */
   readonly abandoned: number;
   /** Spoils the next one. Called again before it came, the one after that. */
   spoil(spoiling: Spoiling): void;
-  /** Spoilings that none has met yet. */
   readonly waiting: number;
 }
 

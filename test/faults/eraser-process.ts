@@ -1,5 +1,4 @@
-// A flusher's eraser as a process of its own, that kills itself at one of ClickHouse's mutations: before it is asked for,
-// while it runs, or when it is done. So no test depends on timing. Its spec is its argument, as JSON.
+// An eraser that kills itself before, during or after a mutation of ClickHouse. Its argument: its spec as JSON.
 
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { eraseWaiting } from '../../src/flush/row-eraser.js';

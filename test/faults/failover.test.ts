@@ -1,6 +1,5 @@
-// What a failover may lose. The link to a replica is severed, its master is killed some requests later, the replica is
-// promoted: with REDIS_REPLICAS=1 nothing that was acknowledged is lost, without it the requests in between are. Merges across a
-// failover lose and double nothing. FAULTS=full: more of each.
+// What a failover may lose: with REDIS_REPLICAS=1 nothing that was acknowledged, without it what came after the link was lost.
+// Merges lose and double nothing. FAULTS=full: more of each.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +24,6 @@ const CONNECTIONS = 8;
 /** Acknowledged before anything fails. */
 const WARM = 30;
 
-/** Resolves with what was acknowledged, and how much of it is gone. */
 async function failOverOne(
   t: Test,
   replicas: number,
@@ -126,7 +124,6 @@ t.test('a process that only reads waits for no replica', async (t) => {
 
 const MASTERS = 3;
 const SLOTS = 16_384;
-/** Of what this machine may be slow at. */
 const LIMIT_MS = 300_000;
 const ROUNDS = FULL ? 3 : 1;
 const PAIRS = 12;
@@ -136,7 +133,6 @@ const WHILE_MERGING_MS = 500;
 type Who = { readonly customerId: string } | { readonly sessionId: string };
 type SlotRange = [from: number, to: number, ...owners: [host: string, port: number][]];
 
-/** The master of a slot, and its replica. */
 async function ownersOf(nodes: readonly ClusterNode[], slot: number): Promise<[ClusterNode, ClusterNode]> {
   return until('a master and its replica are known', async () => {
     const ranges = (await nodes[0]?.command('CLUSTER', 'SLOTS')) as SlotRange[];
@@ -146,16 +142,12 @@ async function ownersOf(nodes: readonly ClusterNode[], slot: number): Promise<[C
   });
 }
 
-/** @returns the bytes of its history that a node has, as its `ROLE` tells them */
 async function offsetOf(node: ClusterNode): Promise<number> {
   const [role, ...said] = (await node.command('ROLE')) as [string, ...unknown[]];
   return Number(role === 'master' ? said[0] : said[3]);
 }
 
-/**
- * A fail-over to a replica that lacks the last moments: what `before` does it has, what `during` does it has not.
- * @returns the node that was the master
- */
+/** A failover to a replica that has what `before` does and lacks what `during` does. @returns the former master */
 async function failOver(
   nodes: readonly ClusterNode[],
   slot: number,
@@ -251,7 +243,6 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
   });
 
   let names = 0;
-  /** A customer who has one visit and a session on another node that has five, and an item. */
   const startPair = async () => {
     const customer = { customerId: `c${names}` };
     const query = `/product/visit?customerId=${customer.customerId}&productHandle=red-shoe`;
@@ -268,7 +259,6 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
   };
 
   type Pair = Awaited<ReturnType<typeof startPair>>;
-  /** Pairs with this side on one node. */
   const pairs = async (count: number, side: 'target' | 'guest'): Promise<Pair[]> => {
     const found: Pair[] = [];
     while (found.length < count) {

@@ -1,5 +1,4 @@
-// What can go wrong with the service: each fault begins, lasts, and is undone. kills.test.ts plays them in turn, a soak
-// (soak.ts) at random.
+// What can go wrong with the service: kills.test.ts plays the faults in turn, soak.ts at random.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -20,9 +19,7 @@ export interface Targets {
 
 export interface Fault {
   readonly name: string;
-  /** What it happens to. */
   readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
-  /** Milliseconds that it lasts, at most. */
   readonly ms: number;
   /** Resolves with what undoes it. */
   begin(targets: Targets): Promise<() => Promise<unknown>>;
@@ -43,7 +40,6 @@ async function startAgain(part: Part): Promise<void> {
   }
 }
 
-/** What may happen to a process: it is killed, stopped, or frozen. */
 function ofPart(place: Fault['place'], which: (targets: Targets) => Part): readonly Fault[] {
   const fault = (
     name: string,
@@ -72,7 +68,6 @@ function ofPart(place: Fault['place'], which: (targets: Targets) => Part): reado
   ];
 }
 
-/** Something that is done again and again. */
 const again = (
   name: string,
   place: Fault['place'],
@@ -125,7 +120,6 @@ const ANSWERS: readonly Spoiling['answer'][] = [
   { status: 500, code: 1002, body: exception(1002, 'std::exception', 'UNKNOWN_EXCEPTION') },
 ];
 
-/** Everything but Redis, whatever form that has. */
 const AROUND: readonly Fault[] = [
   ...ofPart('ClickHouse', ({ service }) => service.clickhouse),
   ...ofPart('flush', ({ service }) => service.flush),
@@ -156,7 +150,6 @@ const AROUND: readonly Fault[] = [
   },
 ];
 
-/** Where there is one Redis, and a line to it. */
 export const SERVER_FAULTS: readonly Fault[] = [
   ...AROUND,
   ...ofPart('Redis', ({ service }) => service.redis),
@@ -211,7 +204,6 @@ const tookOver = ({ replica }: Pair) =>
 
 const SLOTS_PER_MIGRATION = 40;
 
-/** Slots of a master that have keys, with those of its streams, go to another one while they are in use. */
 async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
   const urls = (await cluster.pairs()).map(({ master }) => `redis://127.0.0.1:${master.port}`);
   const nodes = urls.map(openRedis);
@@ -241,7 +233,6 @@ async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
   }
 }
 
-/** Where there is a cluster of masters with replicas. */
 export const CLUSTER_FAULTS: readonly Fault[] = [
   ...AROUND,
   {

@@ -1,5 +1,4 @@
-// A flusher as a process of its own, for tests that kill and freeze it: at a step that it reaches, it does
-// that to itself, so that no test depends on timing. Its spec is its argument, as JSON.
+// A flusher that kills or freezes itself at a step, so that no test depends on timing. Its argument: its spec as JSON.
 
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
@@ -18,7 +17,6 @@ export interface ProcessSpec {
   readonly clickhouseUrl: string;
   readonly database: string;
   readonly abandonedMs?: number;
-  /** The first time that this step is reached, the process sends itself the signal. */
   readonly at?: { readonly step: Step; readonly signal: 'SIGKILL' | 'SIGSTOP' };
 }
 

@@ -1,5 +1,4 @@
-// Flushers that are killed and frozen at exact points, and a ClickHouse that is away, loses answers, answers half or with
-// errors, or is killed: each event is there once, and none is a dead letter. And what a flusher does when it is closed.
+// Flushers and a ClickHouse that die, freeze or fail at exact points: each event is stored once, and none is a dead letter.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,12 +18,10 @@ import type { ProcessSpec, Step } from './flusher-process.js';
 import { FULL } from './service.js';
 
 const PROGRAM = new URL('./flusher-process.js', import.meta.url);
-/** Where no server listens. */
 const NOWHERE = 'http://127.0.0.1:1';
 const server = await startTestRedis(t);
 const pipelines = await openPipelines(t, server);
 const { redis } = pipelines;
-/** A flusher in a process of its own. */
 function startProcess(t: Test, pipeline: Pipeline, changes: Partial<ProcessSpec>): ChildProcess {
   const spec = { ...pipeline.processSpec, ...changes };
   const child = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
@@ -32,7 +29,6 @@ function startProcess(t: Test, pipeline: Pipeline, changes: Partial<ProcessSpec>
   return child;
 }
 const append = (pipeline: Pipeline, n: number) => appendEvents(redis, pipeline.keys, 0, eventRows(n));
-/** Entries that a flusher has read and not acknowledged. */
 const pendingEntries = async (pipeline: Pipeline) =>
   Number(((await redis.call('XPENDING', pipeline.keys.events(0), 'flush').catch(() => [0])) as unknown[])[0]);
 /** What must be true at the moment of the kill, so that the test is known to have hit its point. */
@@ -77,7 +73,6 @@ for (const step of ['read', 'inserted'] as const)
     await until('it holds a batch', async () => (await pendingEntries(pipeline)) > 0);
     const other = pipeline.flusher({ abandonedMs: 500 });
     await pipeline.drained();
-    // The erasure is done, and forgotten.
     await pipeline.clickhouse.command({
       query: "ALTER TABLE events_stored DELETE WHERE profile_id = '7.gone'",
       clickhouse_settings: { mutations_sync: '1' },
@@ -165,7 +160,6 @@ t.test('a ClickHouse that fails', async (t) => {
     'nothing: the connection stays' as const,
     ...[243, 242, 999].map((code) => failure(code, 'Not now')),
   ];
-  /** What analysts see. */
   async function counts({ ask }: Pick<Pipeline, 'ask'>) {
     const [found] = await ask(
       'SELECT toUInt32(count()) AS shown, toUInt32(uniqExact(event_id)) AS ids FROM events',

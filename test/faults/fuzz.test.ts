@@ -1,5 +1,4 @@
-// Requests that are wrong in every way that a seeded generator knows: no 5xx, no crash, and what was refused changed
-// nothing. FAULTS=full: 100,000 of them. FUZZ_SEED generates others.
+// Wrong requests get no 5xx, crash nothing, and change nothing if refused. FAULTS=full: 100,000. FUZZ_SEED generates others.
 
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
@@ -24,7 +23,6 @@ interface Sent {
   readonly status: number;
 }
 
-/** One connection after another to a server that may drop them: sends bytes in pieces, and reads the one answer. */
 class Client {
   readonly #port: number;
   #wire: Wire | undefined;
@@ -34,7 +32,6 @@ class Client {
     this.#port = port;
   }
 
-  /** @returns the answer; none where the server closed the connection without one. @throws where it does neither */
   async send(request: Fuzzed): Promise<WireAnswer | undefined> {
     const { pieces, isCut, isHead } = request;
     const wire = await this.#connected();
@@ -77,7 +74,6 @@ t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (
   t.teardown(close);
 
   let told = 0;
-  /** Sends all, some at a time. */
   const sendAll = async (t: Test, requests: readonly Fuzzed[]): Promise<Sent[]> => {
     const sent: Sent[] = [];
     let next = 0;
@@ -132,7 +128,6 @@ t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (
   t.equal(read.json.count, 1, 'and it counts as before');
 });
 
-/** What is wrong with an answer, if anything is. */
 function faultOf({ status, headers, body }: WireAnswer): string | undefined {
   // uWebSockets.js's own word for what is not HTTP/1.1, or was cut in the middle of saying so.
   const isNoHttp = status === 505 && headers['connection'] === 'close';
@@ -152,7 +147,6 @@ function faultOf({ status, headers, body }: WireAnswer): string | undefined {
   }
 }
 
-/** For the name of an assertion. */
 function shown({ pieces }: Fuzzed): string {
   return encodeURI(Buffer.concat(pieces).toString('latin1').slice(0, 600)).replaceAll('#', '%23');
 }

@@ -1,23 +1,19 @@
-// Requests that go wrong in every way that a seed can think of: whole ones first, of every operation, then bent at
-// the level of JSON, of bytes, of headers and of the wire.
+// Requests of every operation, bent at the level of JSON, of bytes, of headers and of the wire, by a seed.
 
 import { createRandom, type Random } from '../../bench/demo/random.js';
 import { KEY } from '../harness/app.js';
 import { itemOf } from '../http/wishlist.js';
 
-/** What goes over the wire, in the pieces in which it goes. */
 export interface Fuzzed {
   readonly pieces: readonly Buffer[];
   /** Whether it may never be complete: then the client hangs up after it. */
   readonly isCut: boolean;
-  /** Whether its answer has no body whatever it says. */
   readonly isHead: boolean;
 }
 
 interface Draft {
   method: string;
   path: string;
-  /** Each a line. */
   headers: string[];
   body: unknown;
 }
@@ -25,7 +21,6 @@ interface Draft {
 const MANY_LEVELS = 5_000;
 const SESSIONS = Array.from({ length: 20 }, (_, i) => `fuzz-${i}`);
 
-/** Texts of JSON values in place of what should be there. */
 const VALUES = [
   ...`null|true|""|" "|0|-1|1.5|1e308|1e999|-0|12345678901234567890123|NaN|[]|{}|[[],{}]|"null"`.split('|'),
   ...String.raw`"\ud800"|"\udc00\ud800"|"\u0000"|"a\r\nb"|{"__proto__":{"x":1},"constructor":null}`.split(
@@ -33,7 +28,6 @@ const VALUES = [
   ),
   ...['"gid://shopify/Customer/7"', '"gid://shopify/Customer/"', '9'.repeat(400), `"${'x'.repeat(70_000)}"`],
 ];
-/** Values of any size. */
 const SIZED: readonly ((size: number) => string)[] = [
   (size) => `"${'é'.repeat(size % 300)}"`,
   (size) => '['.repeat(size + 1) + ']'.repeat(size + 1),
@@ -71,7 +65,6 @@ const PATHS =
   /openapi.json /beacon.js /share/${'c'.repeat(500)}/items`.split(/\s+/);
 const METHODS = 'GET HEAD POST PUT DELETE PATCH OPTIONS TRACE get FOO CONNECT'.split(' ');
 
-/** The `n`th request under a seed; the same at each run. */
 export function fuzz(seed: number, n: number): Fuzzed {
   const random = createRandom(seed * 1_000_003 + n);
   const draft = draftOf(random);
@@ -124,7 +117,6 @@ function draftOf(random: Random): Draft {
   return { method, path, headers: ['host: fuzz', `authorization: Bearer ${KEY}`], body };
 }
 
-/** Wrong values, missing and strange names, names twice, at any position. */
 function bentJson(random: Random, body: unknown): Buffer {
   if (body === undefined) return Buffer.alloc(0);
   let text = JSON.stringify(body);
@@ -223,7 +215,6 @@ function chunked(random: Random, body: Buffer): Buffer {
   return Buffer.concat([...lines, Buffer.from('0\r\n\r\n')]);
 }
 
-/** Cuts at up to six places, anywhere. */
 function split(random: Random, whole: Buffer): Buffer[] {
   const cuts = Array.from({ length: int(random, 6) }, () => int(random, whole.length + 1)).sort(
     (a, b) => a - b,

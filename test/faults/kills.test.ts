@@ -1,5 +1,4 @@
-// The service in processes, under load, while parts of it fail, and while Redis loses its data: what was acknowledged is there,
-// once, and nothing else is. FAULTS=full: every fault of faults.ts, ten times. Titles show the SEED.
+// Nothing acknowledged is lost or doubled while processes die under load. FAULTS=full: all faults, ten times. Titles show the SEED.
 
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -45,13 +44,11 @@ t.test('a Redis that loses its data', async (t) => {
   const redis = connectTo(t, service.redisUrl);
   redis.on('error', () => {}); // it is stopped meanwhile
   const databases = { REDIS_URL: service.redisUrl, CLICKHOUSE_URL: service.clickhouseUrl };
-  /** Of a request that has to reach Redis. */
   async function status(): Promise<number> {
     const query = 'sessionId=probe&productHandle=x';
     return (await fetch(`${service.url}/product/visit?${query}`, { headers: { 'x-api-key': service.key } }))
       .status;
   }
-  /** How `flush` ends that must not begin. */
   async function refusedFlush(): Promise<Ended> {
     const { child, stdout, ended } = spawnWishmeter({ args: ['flush'], env: databases });
     await until('flush is refused', () => {

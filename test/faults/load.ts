@@ -1,7 +1,5 @@
-// A shop's traffic for the fault tests: many connections, visits, reads, events and items at once, and a book of what
-// was sent and what was acknowledged. Some calls carry an Idempotency-Key and are sent until they are
-// acknowledged: of those the books say exactly one. Every answer is judged as it comes; reconcile.ts judges
-// what is there in the end.
+// A shop's traffic, and a book of what was sent and what was acknowledged; reconcile.ts compares it in the end.
+// Calls with an Idempotency-Key are sent until they are acknowledged: the book has exactly one.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
@@ -11,13 +9,11 @@ import { Caller, type CallerSpec } from './caller.js';
 
 export interface LoadSpec extends CallerSpec {
   readonly seed: number;
-  /** Milliseconds that each connection rests after an answer. */
   readonly restMs?: number;
   /** Begins every id, where several loads share a service. */
   readonly name?: string;
 }
 
-/** How often something was sent, and how often acknowledged. */
 export interface Entry {
   sent: number;
   acknowledged: number;
@@ -48,12 +44,10 @@ export class Load {
     this.#done = Promise.all(Array.from({ length: spec.connections }, () => this.#connection()));
   }
 
-  /** By status; `none` where the connection broke. */
   get answers(): Readonly<Record<string, number>> {
     return this.caller.answers;
   }
 
-  /** What must not be: see Caller; and counts that can't be. */
   get faults(): readonly string[] {
     return this.caller.faults;
   }
@@ -62,27 +56,23 @@ export class Load {
     return this.answers['200'] ?? 0;
   }
 
-  /** Lets what is under way end. */
   async stop(): Promise<void> {
     this.#running = false;
     await this.#done;
     this.caller.close();
   }
 
-  /** Resolves when so many more requests are acknowledged. */
   async untilServed(requests = 1): Promise<void> {
     const wanted = this.acknowledged + requests;
     await until(`${requests} more requests are acknowledged`, () => this.acknowledged >= wanted);
   }
 
-  /** Resolves when so many more requests got 503. */
   async untilRefused(requests: number): Promise<void> {
     const refused = () => this.answers['503'] ?? 0;
     const wanted = refused() + requests;
     await until(`${requests} more requests get 503`, () => refused() >= wanted);
   }
 
-  /** What one line says of it. */
   toString(): string {
     const answers = Object.entries(this.answers).map(([status, n]) => `${n} × ${status}`);
     return `${answers.join(', ')}; longest ${Math.round(this.caller.longestMs)} ms`;
@@ -133,7 +123,6 @@ export class Load {
     if (answer?.status === 200) entry.acknowledged++;
   }
 
-  /** An item that is added and removed, each with its event. */
   async #item(): Promise<void> {
     const { entry, body } = this.#newEvent();
     const { identity, payload } = body;

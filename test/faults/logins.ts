@@ -1,10 +1,5 @@
-// Traffic of people who log in: guests who become customers, customers on several devices, devices that pass from one
-// customer to another. Each group of sessions and customers sends one request at a time, so that the profile of every visit
-// and item is known; groups run beside each other.
-//
-// A login that gets no 200 is sent until it gets one: logins are idempotent. What was not acknowledged otherwise
-// (a visit, an item) may have been done or not. Where even the connection broke it may still be on its way, and the
-// group rests for longer than the service's own deadline before it goes on.
+// Guests become customers, customers have several devices, devices change hands. Each group of them sends one request at a time,
+// so that the profile of every visit and item is known. Logins are idempotent, and sent until they get 200.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
@@ -16,15 +11,12 @@ export interface LoginsSpec {
   readonly caller: Caller;
   readonly seed: number;
   readonly groups: number;
-  /** Milliseconds that a group rests after an answer. */
   readonly restMs: number;
 }
 
 export type Identity = { readonly sessionId: string } | { readonly customerId: string };
 
-/** What one profile must hold in the end. */
 export interface ExpectedProfile {
-  /** The customer that it belongs to. */
   owner: string | undefined;
   /** By handle. */
   readonly visits: Map<string, Entry>;
@@ -47,7 +39,6 @@ export class LoginTraffic {
   /** None of these is checked by its session alone. */
   readonly visits = new Map<string, Entry>();
   readonly faults: readonly string[] = [];
-  /** Logins by what they did. */
   readonly logins = { first: 0, adopted: 0, merged: 0, moved: 0, nothing: 0 };
 
   readonly #spec: LoginsSpec;
@@ -64,7 +55,6 @@ export class LoginTraffic {
     return [...this.#profiles];
   }
 
-  /** Lets what is under way end. */
   async stop(): Promise<void> {
     this.#until = performance.now();
     await this.#done;
@@ -99,7 +89,6 @@ export class LoginTraffic {
     await this.#call('/item/add', { ...ITEM, identity: who, productId }, entry);
   }
 
-  /** Both ids in one request, by itself or with a visit. */
   async #login(group: SessionGroup, withVisit: boolean): Promise<void> {
     const { identity, did, profile } = group.login();
     this.logins[did]++;
@@ -143,7 +132,6 @@ class SessionGroup {
     return `${this.#name}-${this.#products++}`;
   }
 
-  /** One of the sessions and customers that are about, or a new one. */
   anybody(): Identity {
     return this.random.chance(0.7) ? { sessionId: this.#session() } : { customerId: this.#customer() };
   }

@@ -1,7 +1,5 @@
-// The check at the end: what was acknowledged, what the service answers, what is in Redis, what is in ClickHouse. Every
-// acknowledged event is in `events` once, no event is there twice, nothing is there that was not sent, and nothing waits;
-// visits are at least what was acknowledged and at most what was sent. Of people who log in every identity reaches its
-// profile and no other one, with all of this. Each check returns what is wrong, in words.
+// Compares the books with the service's answers, Redis and ClickHouse: each acknowledged event is there once, visits are between
+// acknowledged and sent, and each identity reaches its own profile. Each check returns what is wrong, in words.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
@@ -20,7 +18,6 @@ export interface Places {
   readonly clickhouseUrl: string;
 }
 
-/** What was sent and what was acknowledged; see Load. */
 export interface Book {
   readonly events: ReadonlyMap<string, Entry>;
   readonly visits: ReadonlyMap<string, Entry>;
@@ -59,7 +56,6 @@ function faultList() {
   return { wrong, tell: (what: string) => wrong.length < MOST_TOLD && wrong.push(what) };
 }
 
-/** Runs `job` on each, several at once. */
 async function each<T>(
   all: readonly T[],
   job: (one: T) => Promise<void>,
@@ -73,7 +69,6 @@ async function each<T>(
   await Promise.all(Array.from({ length: READERS }, reader));
 }
 
-/** Asks ClickHouse once. */
 async function rowsOf<Row>(clickhouseUrl: string, query: string): Promise<Row[]> {
   const clickhouse = createClickHouse(clickhouseUrl, 'wishmeter');
   try {
@@ -83,7 +78,7 @@ async function rowsOf<Row>(clickhouseUrl: string, query: string): Promise<Row[]>
   }
 }
 
-/** Waits until nothing is under way, and compares. The loads must have stopped. */
+/** The loads must have stopped. */
 export async function reconcile(loads: readonly Book[], places: Places): Promise<string[]> {
   const { wrong, tell } = faultList();
   for (const what of await untilDrained(places)) tell(what);
@@ -121,7 +116,6 @@ export async function reconcileVisits(
   return wrong;
 }
 
-/** Waits until nothing is left in the stream; answers what is wrong with it then. */
 async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   const keys = createKeys('wm');
   const urls = redisUrl.split(',');
@@ -149,10 +143,7 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   }
 }
 
-/**
- * Finds identities that can no longer read, list and visit. Counts visits of a handle of its own.
- * @returns what each of them was answered last, in words
- */
+/** Identities that can not read, list and visit, each with its last answer. Counts visits of a handle of its own. */
 export async function findLockedOut(identities: readonly Identity[], places: Places): Promise<string[]> {
   const lockedOut: string[] = [];
   const ask = asker(places);

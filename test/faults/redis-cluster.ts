@@ -1,5 +1,4 @@
-// A Redis Cluster of three masters, each with a replica: nodes that are killed and started again on their
-// data, and masters whose replica takes over.
+// A Redis Cluster of three masters with a replica each, whose nodes are killed and started again on their data.
 
 import { join } from 'node:path';
 import { Redis } from 'ioredis';

@@ -1,6 +1,4 @@
-// The whole service in separate processes, which a test may kill, freeze and start again: Redis, ClickHouse,
-// `serve` workers on one port, `flush`. Only the test starts what it killed, so no back-off is needed.
-// Proxies before both databases inject faults.
+// The service in processes that only the test kills, freezes and restarts, with proxies that inject faults before both databases.
 
 import { join } from 'node:path';
 import { freePort } from '../../bench/servers/ports.js';
@@ -16,7 +14,6 @@ import { type Book, type Places, reconcile } from './reconcile.js';
 
 export const KEY = 'sk_faults_0123456789abcdef';
 
-/** Whether the issue's counts are asked for, which take many minutes, or those that fit into CI's time. */
 export const FULL = process.env.FAULTS === 'full';
 
 /** What the random moments of a fault test are drawn from; SEED=<n> draws those of another run again. */
@@ -25,13 +22,10 @@ export const SEED = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 /** REDIS_TIMEOUT_MS for tests that ask for no 503 at all: the most, since this machine may stall. */
 export const MOST_PATIENT_MS = '900';
 
-/** A Redis of any form; its URLs are those of REDIS_URL. */
 export type RedisPart = Part & { url(): string };
 
-/** One process, again and again. */
 export interface Part {
   readonly name: string;
-  /** undefined while it is down. */
   readonly pid: number | undefined;
   /** Resolves when it serves. */
   start(): Promise<void>;
@@ -54,7 +48,6 @@ export interface Service extends Places {
   faultsOf(loads: readonly Book[]): Promise<string[]>;
 }
 
-/** Two workers, with proxies before Redis, unless that is a cluster, and ClickHouse; they end with the test. @param env settings */
 export async function openService(
   t: Scope,
   env: Readonly<Record<string, string>>,
@@ -132,7 +125,6 @@ function databasePart(name: string, start: () => Promise<Database>): RedisPart {
   };
 }
 
-/** What each logs when it is ready. */
 const READY = {
   serve: 'serving',
   flush: 'flushing',
@@ -140,10 +132,7 @@ const READY = {
   dashboard: 'dashboard',
 };
 
-/**
- * `wishmeter <command>`, which is not started yet.
- * @param runs gets each run of it @param main another version's main.js, asked at each start
- */
+/** `wishmeter <command>`, not started yet. @param main another version's main.js, asked at each start */
 export function programPart(
   name: string,
   command: keyof typeof READY,
@@ -186,7 +175,6 @@ function thaw(pid: number | undefined): void {
   }
 }
 
-/** Sends a signal to a part that lives. @throws where it does not */
 export function signal(part: Part, name: NodeJS.Signals): void {
   if (part.pid === undefined) throw new Error(`${part.name} is not there to get ${name}`);
   process.kill(part.pid, name);

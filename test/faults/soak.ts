@@ -1,6 +1,5 @@
-// `make soak MINUTES=n SEED=s CLUSTER=1`: a shop's traffic, people who log in, and random faults of all kinds; at the
-// end the check: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. CLUSTER=1: three
-// masters with a replica each, which take over from each other.
+// `make soak MINUTES=n SEED=s CLUSTER=1`: traffic, logins and random faults; exit code 1 if anything is lost or doubled, or a
+// visitor is locked out. CLUSTER=1: three masters with a replica each, which take over from each other.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../bench/demo/random.js';

@@ -1,5 +1,4 @@
-// What was erased from Redis goes from streams, dead letters and ClickHouse, and what came after it stays; also where a
-// flusher is killed in the middle (FAULTS=full: at more moments), and where ClickHouse is away.
+// An erased visitor leaves streams, dead letters and ClickHouse, later rows stay; also through kills (FAULTS=full: more of them).
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -40,7 +39,6 @@ const lineOf = (profileId: string, at: number) =>
 
 const [HOUR_MS, DAY_MS] = [3_600_000, 86_400_000];
 
-/** Rows of both in every table, before the erasure and, of events and visits, an hour later and two days ahead. */
 async function fill({ clickhouse }: Pipeline, before: number): Promise<void> {
   const times = [before, before + HOUR_MS, Date.now() + 2 * DAY_MS];
   const lines = [GONE, STAYS].flatMap((profile_id, n) => [

@@ -13,7 +13,6 @@ export { until } from '../harness/until.js';
 const APPEND = loadScript('events/appendEvents');
 let sequence = 0;
 
-/** A line as an object: the columns of `events` in ClickHouse. An `add` event unless told otherwise. */
 export function eventRow(changes: object = {}) {
   const occurred_at = new Date().toISOString();
   return {
@@ -23,7 +22,6 @@ export function eventRow(changes: object = {}) {
 }
 export type EventRow = ReturnType<typeof eventRow>;
 
-/** A statement of an order's line, with the fields of its payload that are not as usual. */
 export function orderRow(stated: Readonly<Record<string, unknown>>, changes: object = {}) {
   const { occurred_at: at, ...row } = eventRow({ session_id: null, ...changes });
   const payload = {
@@ -41,7 +39,6 @@ export const eventRows = (n: number, changes: object = {}): EventRow[] =>
 
 export const lineOf = (row: object): string => `${JSON.stringify(row)}\n`;
 
-/** Appends lines as one entry, as `serve` does. */
 export async function appendLines(
   redis: RedisClient,
   keys: Keys,
@@ -55,7 +52,6 @@ export async function appendLines(
   if (reply !== 1) throw new Error(`append answered ${reply}`);
 }
 
-/** Appends events as entries of up to `perEntry`. */
 export async function appendEvents(
   redis: RedisClient,
   keys: Keys,
@@ -67,7 +63,6 @@ export async function appendEvents(
     await appendLines(redis, keys, stream, rows.slice(i, i + perEntry).map(lineOf));
 }
 
-/** The batch that a flusher would read, which stays unread. */
 export function peekBatch(
   redis: RedisClient,
   source: { readonly stream: string; readonly visits?: number },
@@ -79,13 +74,11 @@ export function peekBatch(
   return collectBatch(page, source.visits, bounds, memory);
 }
 
-/** The pending figures beside the stream. */
 export async function pendingOf(redis: RedisClient, keys: StreamKeys, stream: number) {
   const [events, bytes] = await redis.hmget(keys.eventsState(stream), 'events', 'bytes');
   return { events: Number(events ?? 0), bytes: Number(bytes ?? 0) };
 }
 
-/** Names streams, as nodes of a cluster do: numbers from 0 on. */
 export async function nameStreams(redis: RedisClient, keys: Keys, count: number): Promise<void> {
   await redis.hset(keys.meta, 'of', 'a test');
   for (let number = 1; number < count; number++) await redis.hset(keys.meta, `marker:${number}`, '1');

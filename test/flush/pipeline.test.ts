@@ -1,5 +1,4 @@
-// From the streams of Redis to ClickHouse: each event and each visit once, in batches, also if clocks are set back and answers
-// are lost; what is bad becomes a dead letter. Several flushers share a cluster. And the metrics of `flush`.
+// From the streams to ClickHouse: each event and visit once, also if clocks go back and replies are lost; bad lines are dead letters.
 
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
@@ -122,7 +121,6 @@ t.test('a bad line in the middle becomes the only dead letter, and the rest is t
   t.equal(await totalOf(registry, 'wishmeter_flush_refused_total'), 2);
   t.ok(Number(await totalOf(registry, 'wishmeter_flush_insert_errors_total')) > 2);
 
-  // Once the cause is mended, what was refused goes in.
   const query = 'ALTER TABLE events_stored MODIFY COLUMN quantity Nullable(String)';
   await pipeline.clickhouse.command({ query });
   const ids = letters.map(({ id }) => id);
@@ -219,7 +217,6 @@ t.test('a bad line of a visit is the only dead letter, and sent again it keeps i
   await pipeline.drained();
   const letters = await listDeadLetters(redis, pipeline.keys.visits, 0);
   t.match(letters, [{ line: '1767225600.007\t0\t0\t20\tonly one column' }]);
-  // As it would be once its cause is mended.
   const dead = pipeline.keys.visits.eventsDead(0);
   const mended = '1767225600.007\t0\t0\t20\tx.s\tshoe\ttv';
   const id = await redis.xadd(dead, '*', 'code', 0, 'reason', '', 'time', 0, 'line', mended);

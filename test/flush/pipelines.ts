@@ -1,5 +1,4 @@
-// Redis and ClickHouse with a flusher between them. The servers are shared by a file; each test takes a pipeline with a
-// key prefix of its own and an empty database.
+// Redis, ClickHouse and a flusher between them. A file shares the servers; each test has a key prefix and an empty database.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
@@ -31,7 +30,6 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0) {
     redis,
     redisUrls: server.urls,
     clickhouseUrl: databases.url,
-    /** Empties the database that the test before it used. */
     async fresh(streams = 1) {
       await databases.emptied();
       return await open({ database: SHARED, own: databases.own }, streams);
@@ -59,7 +57,6 @@ function pipelineOf(
       log: pino({ level: 'silent' }),
       ...changes,
     });
-  /** Resolves when nothing waits in Redis. */
   const drained = async () => {
     for (let stream = 0; stream < streams; stream++)
       for (const kind of [keys, keys.visits])
@@ -74,12 +71,10 @@ function pipelineOf(
     streams,
     database,
     clickhouse,
-    /** Where a process finds it all. */
     processSpec,
     ask,
     flusher,
     drained,
-    /** Flushes all that waits. */
     async flush(changes?: Partial<FlusherSpec>) {
       const flushing = flusher(changes);
       await drained();
@@ -93,9 +88,7 @@ function pipelineOf(
       await redis.hincrby(state, 'events', lines.length);
       await redis.hincrby(state, 'bytes', Buffer.byteLength(lines.join('')));
     },
-    /** Dead letters of the first stream of events. */
     letters: () => listDeadLetters(redis, keys, 0),
-    /** Rows that are stored, rows that analysts see, and different ids among those. */
     async counts() {
       const [counts] = await ask<{ stored: number; shown: number; ids: number }>(
         `SELECT toUInt32((SELECT count() FROM events_stored)) AS stored,

@@ -31,7 +31,6 @@ function freshStream() {
       };
     },
   }) as RedisClient;
-  /** The group as a flusher has it, for which entries are abandoned once idle for so long. */
   const flusher = (abandonedMs = 60_000, client = redis) =>
     new StreamGroup({ redis: client, keys, number: 0, isOfVisits: false, bounds: BOUNDS, abandonedMs });
   const group = flusher(60_000, forgetful);

@@ -1,6 +1,5 @@
-// A ClickHouse cluster of one shard and two replicas: two embedded ones, and ZooKeeper. What it lacks of a real one is done
-// here by hand (`ON CLUSTER`: each statement is run on each replica) or not at all: a part that one replica has is not
-// fetched by the other, and so nothing is merged or erased.
+// One shard, two replicas: two embedded ClickHouse and ZooKeeper. `ON CLUSTER` is done here by hand. A replica fetches no parts of
+// the other, so nothing is merged or erased.
 
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -47,7 +46,6 @@ export async function startCluster() {
 
   return {
     zookeeper,
-    /** A client of each replica, with the settings that the service has on a cluster. */
     connect(database?: string): [ClickHouseClient, ClickHouseClient] {
       const [first, second] = replicas.map(({ ready }) =>
         createClickHouse(ready.url, database, clusterSettings(CLUSTER)),

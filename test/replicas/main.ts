@@ -1,5 +1,4 @@
-// The schema of a cluster on two replicas with ZooKeeper: `make test-replicas`, not part of `make test`. What these
-// replicas lack of a real cluster is in cluster.ts, and what that leaves untried in docs/scaling.md.
+// The schema of a cluster on two replicas: `make test-replicas`, not part of `make test`. docs/scaling.md has what stays untried.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import t from 'tap';

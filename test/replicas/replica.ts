@@ -1,6 +1,5 @@
-// The process of one ClickHouse of the cluster: `node replica.js <folder> <ZooKeeper's port> <shard> <its number>
-// <ports of all>`. The embedded ClickHouse's HTTP, with a cluster in its configuration, every right, and replicated
-// tables that can be written.
+// One ClickHouse of the cluster: `node replica.js <folder> <ZooKeeper's port> <shard> <its number> <ports of all>`. The embedded
+// one's HTTP, with a cluster in its configuration, every right, and replicated tables that can be written.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -16,10 +15,7 @@ import { makeReplicasWritable } from './writable.js';
 const [dir = '', zookeeper = '', cluster = '', number = '', tcpPorts = ''] = process.argv.slice(2);
 const ports = tcpPorts.split(',');
 
-/**
- * The embedded ClickHouse's own, and what a server of a cluster has. It knows itself by its `tcp_port`, and listens on
- * none.
- */
+/** It knows itself by its `tcp_port`, and listens on none. */
 function writeConfig(): string {
   const replicas = ports.map((port) => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`);
   const more = `<zookeeper><node><host>127.0.0.1</host><port>${zookeeper}</port></node>

@@ -1,6 +1,5 @@
-// Makes replicated tables of the embedded ClickHouse writable. As it is, each stays read-only: before a replica calls
-// itself active it asks where others may fetch its parts from (`Context::getInterserverIOAddress`), and in a library,
-// which listens nowhere, that throws. Here this one function is replaced, in this process's memory, by one that answers
+// Makes replicated tables of the embedded ClickHouse writable: a replica is active only if it knows where others may fetch its
+// parts, and in a library `Context::getInterserverIOAddress` throws. Here it is replaced, in memory, by one that answers
 // 127.0.0.1:9009, where no process listens: so parts are still not fetched, and a queue of replication must not run.
 
 import { closeSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';

@@ -41,7 +41,6 @@ export async function startZooKeeper(dir: string) {
   return {
     port,
     stop: server.stop,
-    /** Paths of all nodes below one. */
     async below(path: string): Promise<string[]> {
       const args = ['-cp', ZOOKEEPER_JAR, CLIENT, '-server', `127.0.0.1:${port}`, 'ls', '-R', path];
       const { stdout } = await promisify(execFile)('java', args);

@@ -1,5 +1,4 @@
-// Each price drop and each restock is sent once to each visitor who saved the product: also to very many of them, by several
-// processes, and after one that left products half done. FAULTS=full: 100,000 of them.
+// One alert per price drop and restock for each subscriber: many of them, several processes, crashes. FAULTS=full: 100,000.
 
 import t from 'tap';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
@@ -120,7 +119,6 @@ t.test(`${WISHERS} subscribers`, { timeout: 600_000 }, async (t) => {
   }
   await subscribers.close();
 
-  /** Profiles that were told, one for each alert in the stream. */
   const alerted = async () => {
     const profiles: string[] = [];
     for (let from = '-'; ; ) {

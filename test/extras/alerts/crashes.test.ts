@@ -1,5 +1,4 @@
-// Servers end after any step of a change of a wishlist or of an alert, and items, profiles and products change between two
-// steps: the index has every profile whose wishlist has an item, and each of them gets an alert once.
+// Servers end after any step of a change of a wishlist or of an alert: the index has each profile, and each gets one alert.
 
 import t, { type Test } from 'tap';
 import { ServiceError } from '../../../src/errors.js';
@@ -25,7 +24,6 @@ import {
 } from '../../wishlist/fixtures.js';
 import { product, wishersIn } from './fixtures.js';
 
-/** More than any of these takes. */
 const MAX_STEPS = 60;
 type Act = (server: Server, visitor: Visitor) => Promise<unknown>;
 /** Wished at 1.00. */
@@ -180,7 +178,6 @@ eachRedis(t, async (t, redis) => {
       await putAt(server, older);
       const prices = async () => (await alertsIn(redis, prefix)).map(({ price }) => price);
       t.same(await prices(), expected, `${older}, ${newer}`);
-      // What came last is what holds.
       await put(server);
       t.same(await prices(), expected);
     }

@@ -12,7 +12,6 @@ export interface Redis {
   readonly urls: readonly string[];
 }
 
-/** As the service reads it: a product without variants. */
 export const product = (price: string, inventoryAvailable = true) => ({
   productId: '1',
   productHandle: 'p-1',
@@ -22,7 +21,6 @@ export const product = (price: string, inventoryAvailable = true) => ({
   variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
 });
 
-/** Of ITEM's product. */
 export const productOf = (productId: string, ...variants: object[]) => ({
   productId,
   productHandle: 'red-shoe',
@@ -38,16 +36,13 @@ export async function put(app: TestApp, productId: string, ...variants: object[]
   return [priceDrops, backInStock];
 }
 
-/** Of a product without variants. */
 export const putAt = (app: TestApp, productId: string, price: string, inventoryAvailable = true) =>
   put(app, productId, { price, inventoryAvailable });
 
-/** Rows of alerts, in the order of the streams. */
 export async function alertsOf(redis: Redis, app: Pick<TestApp, 'prefix'>): Promise<Row[]> {
   return (await rowsOf(redis, app)).filter(({ origin }) => origin === 'alert');
 }
 
-/** Each entry of the index: the profile. */
 export function wishersIn(dump: Dump, prefix: string): string[] {
   const isIndex = keyPattern(createKeys(prefix).subscribers('*'));
   return Object.entries(dump)

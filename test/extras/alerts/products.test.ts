@@ -85,7 +85,6 @@ t.test('with Redis', async (t) => {
   const app = await startApp(t, redis, { env: SIGNED });
   const typesOf = async (productId: string) =>
     (await alertsOf(redis, app)).filter((row) => row['product_id'] === productId).map(({ type }) => type);
-  /** Delivers a product, and waits until its subscribers were told. */
   const delivered = async (t: Test, product: { id: number | string }, headers?: Headers) => {
     const answer = await deliver(app, product, headers);
     t.equal(answer.status, 200);
@@ -205,7 +204,6 @@ t.test('with Redis', async (t) => {
       t.same(await delivered(t, shopifyProduct(id, changes, { id: 1, price: '10.00' })), []);
       t.same(await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })), ['priceDrop']);
       t.same(await delivered(t, shopifyProduct(id, changes, { ...sold, price: '75.00' })), ['priceDrop']);
-      // As it was told.
       t.same(await delivered(t, shopifyProduct(id, {}, { ...sold, price: '70.00' })), ['priceDrop']);
       const back = { published_at: '2026-11-18T12:06:40+01:00' };
       const both = await delivered(t, shopifyProduct(id, back, { id: 1, price: '70.00' }));

@@ -1,5 +1,4 @@
-// The index of subscribers follows the wishlists: through a login, a removal, a purchase, an erasure and a guest's end. It may have
-// more than they have, never less; what leads nowhere goes when the product changes next.
+// The index of subscribers follows the wishlists. It may have more than they have until the product changes, never less.
 
 import t from 'tap';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
@@ -25,7 +24,6 @@ eachRedis(t, async (t, redis) => {
   const onNode = async (act: (node: (typeof nodes)[number]) => Promise<unknown>) => {
     await Promise.all(nodes.map((node) => act(node).catch(() => undefined)));
   };
-  /** As if all entries were noted long ago. */
   const age = async (app: TestApp) => {
     for (const [key, entries] of Object.entries(await dumpRedis(redis, app.prefix)))
       if (key.includes('{wish:'))

@@ -4,7 +4,6 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { type Fixtures, RANGE, TOKEN } from './fixtures.js';
 
-/** A page whose panels are all there. */
 export const DRAWN = 'main:not([hidden]):not(:has([data-panel]:not([aria-busy="false"])))';
 /** A browser on a busy machine takes its time. */
 const WAIT_LIMIT_MS = 45_000;
@@ -13,7 +12,6 @@ export interface PageFixtures extends Fixtures {
   readonly browser: Browser;
 }
 
-/** A page that is not opened yet, and the errors that it sees. @param url of the dashboard */
 export async function newPage(t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
   context.setDefaultTimeout(WAIT_LIMIT_MS);
@@ -26,7 +24,6 @@ export async function newPage(t: Test, browser: Browser, url: string, options: B
   return { page, open, said };
 }
 
-/** Opens the dashboard with the token. */
 export async function openDrawn(
   t: Test,
   browser: Browser,

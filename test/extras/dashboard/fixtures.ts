@@ -18,7 +18,6 @@ export interface Fixtures extends Awaited<ReturnType<typeof dashboardOfShop>> {
   readonly redis: TestRedis;
 }
 
-/** A dashboard, asked over HTTP. */
 export async function openDashboard(
   t: Test,
   clickhouse: ClickHouseClient,
@@ -48,12 +47,10 @@ export async function openDashboard(
     post,
     logIn,
     logOut: (headers: Record<string, string>) => post('/logout', '', headers),
-    /** A new session's header `Cookie`. */
     session: () => cookieFor(url),
   };
 }
 
-/** What requests of other sites' pages have; of the dashboard at `url`. */
 export const foreignHeaders = (url: string): Record<string, string>[] => [
   { 'sec-fetch-site': 'cross-site' },
   { 'sec-fetch-site': 'same-site' },
@@ -65,13 +62,11 @@ export const foreignHeaders = (url: string): Record<string, string>[] => [
 
 export const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
 
-/** Logs in at a dashboard. @returns the header `Cookie` of the session */
 export async function cookieFor(url: string, token = TOKEN): Promise<string> {
   const login = await fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token }) });
   return cookieOf(login.headers.get('set-cookie'));
 }
 
-/** A dashboard, its ClickHouse with a month of a small shop, and the service's own client to compare with. */
 export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {}) {
   const server = await startReadable(t, 'shop', spec);
   const client = connectToClickHouse(t, server.url, 'shop');

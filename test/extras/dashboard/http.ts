@@ -1,5 +1,4 @@
-// The dashboard over HTTP: who gets in, and how; nothing of the shop without the cookie; the browser names a panel and two days, and
-// sends no query; a cell of CSV is no formula.
+// The dashboard over HTTP: no data without the cookie, a request names a panel and two days and no query, CSV has no formula.
 
 import { pino } from 'pino';
 import type { Test } from 'tap';
@@ -23,7 +22,6 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
   const isIn = async (cookie: string, at = url) =>
     (await fetch(`${at}/panels/days?${RANGE}`, { headers: { cookie } })).status !== 401;
 
-  /** Another dashboard, whose ClickHouse is away. */
   async function another(t: Test, wrongMs = 1) {
     const clickhouse = connectToClickHouse(t, 'http://127.0.0.1:1', 'shop');
     return await openDashboard(t, clickhouse, { wrongMs });

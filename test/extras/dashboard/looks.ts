@@ -1,5 +1,4 @@
-// How the dashboard looks in a browser, on a phone and at a desk: long titles, revenue of many digits in several currencies and in
-// none, one day, nothing at all, and more words of a device or a channel than a panel shows.
+// The dashboard's layout on a phone and at a desk: long titles and numbers, no data, and more values than a panel shows.
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
@@ -9,7 +8,6 @@ import { type Fixtures, MONTH, RANGE } from './fixtures.js';
 
 const PHONE = { viewport: { width: 390, height: 844 }, colorScheme: 'dark' } as const;
 const DESK = { viewport: { width: 1_440, height: 900 } };
-/** Orders of amounts as in a large shop, and wishes for 14 products with long titles. */
 const MUCH = [
   `INSERT INTO purchases_stored (order_id, line, version, occurred_at, updated_at, profile_id, product_id, variant_id, quantity,
     price, currency, amount)

@@ -7,7 +7,6 @@ import { cells, DRAWN, newPage, openDrawn, type PageFixtures, show, tile } from 
 import { MONTH, RANGE, TOKEN } from './fixtures.js';
 
 export async function overview(t: Test, { url, client, browser }: PageFixtures): Promise<void> {
-  // The tests at a desk share a page.
   const { page, foreign, said } = await openDrawn(t, browser, url);
   const ask = <Row>(query: string) => select<Row>(client, query);
   const inMonth = `occurred_at >= '${MONTH.from}' AND occurred_at < '${MONTH.to}'::Date + 1`;
@@ -93,7 +92,6 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.same(await page.locator('#chart .legend .value').allTextContents(), ['6', '0']);
     t.equal(await page.locator('#chart .legend .day').textContent(), dateOf(5));
     await page.mouse.move(0, 0);
-    // Idle it has names only.
     t.equal(await page.locator('#chart .legend').textContent(), 'Visits The time before ');
     await page.locator('#chart .plot').focus();
     for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight'])

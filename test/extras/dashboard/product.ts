@@ -1,5 +1,4 @@
-// The page of a product. Over HTTP: each number is what was planted, whatever the handle looks like, and the handle is a parameter of
-// ClickHouse. In a browser: it is found by title and by handle, its address is kept, and nothing of a handle or a title becomes HTML.
+// A product's page over HTTP and in a browser: planted numbers, and a handle or title that never becomes SQL or HTML.
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
@@ -8,7 +7,6 @@ import { dateOf, insertVisits } from '../../clickhouse/small-world.js';
 import { DRAWN, newPage, type PageFixtures } from './browser.js';
 import { type Fixtures, MONTH, RANGE, TOKEN } from './fixtures.js';
 
-/** Quotes, HTML, an escape, a placeholder and letters of three scripts. */
 const ODD = `o'x\\"<img src=x onerror=document.title='run'>{handle:String}$&ü日本`;
 
 interface Answer {
@@ -52,7 +50,6 @@ export async function productOverHttp(t: Test, { url, client, session }: Fixture
   };
   const rowsOf = async (panel: string, handle: string, days = MONTH) =>
     (await answerOf(panel, { handle }, days)).body.rows;
-  /** Each row a text. */
   const textsOf = async (panel: string, handle: string, from = MONTH.from, to = MONTH.to) =>
     (await rowsOf(panel, handle, { from, to })).map((row) => row.join(' '));
 
@@ -121,7 +118,6 @@ export async function productOverHttp(t: Test, { url, client, session }: Fixture
       const { body } = await answerOf(name, Object.fromEntries(parameters.map((one) => [one, ODD])));
       const again = await client.query({ query: body.sql, format: 'JSONCompactEachRow' });
       const rows = (await again.json()) as unknown[][];
-      // What is compared with the time before has both.
       t.same(rows, body.rows, name);
       t.ok(rows.length > 0 || name === 'product_prices', name);
     }

@@ -13,7 +13,6 @@ import { cookieFor, type Fixtures, foreignHeaders, openDashboard, TOKEN } from '
 
 const AWAY = 'http://127.0.0.1:1';
 let opened = 0;
-/** A dashboard of a deployment of its own, whose ClickHouse is away, and someone who is logged in. */
 async function open(t: Test, redis: TestRedis) {
   const deliveries = await openDeliveries(t, redis, `p${opened++}`);
   const clickhouse = connectToClickHouse(t, AWAY, 'shop');

@@ -49,7 +49,6 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
   const through = new URL(asDashboard(clickhouseUrl));
   through.port = String(proxy.port);
   const { url } = await openDashboard(t, connectToClickHouse(t, through.href, 'shop'));
-  /** Text of the line about silence, without its seconds. */
   const words = (page: Page) => page.locator('#silence-words').textContent();
   const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor();
   const { page, open } = await newPage(t, browser, url);
@@ -57,7 +56,6 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
   await open();
   await page.waitForSelector(DRAWN);
 
-  /** Time passes on the page until this is visible. */
   const passUntil = (page: Page, selector: string) =>
     until(selector, async () => {
       await page.clock.fastForward(2_000);

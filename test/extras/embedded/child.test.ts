@@ -1,5 +1,4 @@
-// A supervised child process, and the embedded ClickHouse as one: its start, its restarts, its end, what is left after each
-// kind of end, and that it does not outlive its parent.
+// Supervised children, the embedded ClickHouse among them: start, restart, and nothing left after each kind of end.
 
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -24,8 +23,7 @@ t.teardown(() => rm(root, { recursive: true, force: true }));
 let folders = 0;
 const freshDir = () => join(root, String(++folders));
 
-// A second ClickHouse in a folder tries for as long as one whose parent was killed may have a query to end. Other tests run
-// meanwhile.
+// A second ClickHouse in a folder waits as long as a killed parent's query may run; other tests run meanwhile.
 const usedDir = freshDir();
 const first = await startClickHouse({ dir: usedDir });
 t.teardown(() => first.stop());
@@ -33,7 +31,6 @@ const second = startClickHouse({ dir: usedDir }).catch((error: unknown) => error
 
 const sh = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
 
-/** A program that says `up`, and what becomes of it. */
 const observed = (script: string, more: Partial<ChildSpec<number>> = {}) => {
   const states: ChildState[] = [];
   let starts = 0;

@@ -1,6 +1,5 @@
-// Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the service's user
-// needs its password; no statement of either user reads, writes or runs anything outside of it, on this machine or on the
-// network, however it is spelled; and a page of another site reads and changes nothing.
+// Rights in the embedded ClickHouse: the analyst reads what it is shown and changes nothing, no statement of any user reaches
+// out of it, however it is spelled, and a page of another site reads and changes nothing.
 
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
@@ -218,7 +217,6 @@ t.test('no user has a statement read by another parser than the one that judged 
     }
 });
 
-/** Of ClickHouse; they stay within the database. */
 const HARMLESS = /^(numbers(_mt)?|zeros(_mt)?|primes|generate_?series|sqlStandardValues|view|merge)$/i;
 
 t.test('a table function that is not known to be harmless is refused, whatever this build has', async (t) => {

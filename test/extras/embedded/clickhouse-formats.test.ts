@@ -1,5 +1,4 @@
-// What analysts' tools read: their requests as they are set up at first, formats that begin with names, Native for clients of a
-// later revision, and answers in ClickHouse's own compression, whose checksum is that of its own files.
+// What analysts' tools read: formats that begin with names, Native for later clients, and ClickHouse's own compression.
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

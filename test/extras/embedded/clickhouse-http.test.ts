@@ -1,5 +1,4 @@
-// What curl, dashboards and @clickhouse/client may expect of ClickHouse's HTTP interface, asked of ours: where a query, its
-// settings, database and format come from, and what is answered; also to large bodies, and to many at once.
+// What curl, dashboards and @clickhouse/client expect of ClickHouse's HTTP interface, also with large bodies and many at once.
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
-// Limits of an analyst's statement in the embedded ClickHouse, of time and of memory, which it can only tighten; and no request
-// waits for statements that go on for ever, whose clients may have left.
+// An analyst's statement has limits of time and memory, which it can only tighten; no request waits for endless statements.
 
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';

@@ -1,5 +1,4 @@
-// An embedded ClickHouse and ways to ask it: by its own client, and by plain HTTP as curl would; bare, or with tables that
-// its analyst is shown and tables that it is not.
+// An embedded ClickHouse, bare or with tables that its analyst is shown or not, asked by its client and by plain HTTP.
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { ClickHouseSpec } from '../../../src/extras/embedded/clickhouse/start.js';

@@ -1,5 +1,4 @@
-// A parent for the tests to kill: starts one child, reports it over IPC, and waits for its own end. Its arguments: what to
-// start, and the folder of ClickHouse or the milliseconds that a stubborn child has after SIGTERM.
+// A parent to kill: starts one child and reports it over IPC. Arguments: the child, and ClickHouse's folder or stopMs.
 
 import { startChild } from '../../../src/extras/embedded/child.js';
 import { startClickHouse } from '../../../src/extras/embedded/clickhouse/start.js';

@@ -4,16 +4,12 @@ import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { networkInterfaces } from 'node:os';
 
-/** What parent.ts says when its child is up. */
 export interface Started {
   readonly url: string;
   readonly pid: number;
 }
 
-/**
- * Runs parent.ts: a process that starts one embedded server, or a program that ignores SIGTERM.
- * @param setting a server's folder, or the program's stopMs
- */
+/** @param setting a server's folder, or the program's stopMs */
 export async function startParent(
   what: 'clickhouse' | 'stubborn',
   setting: string,
@@ -23,10 +19,7 @@ export async function startParent(
   return { ...started, parent };
 }
 
-/**
- * The processes of the group that a supervised child leads: it, its watcher, what they started. One that has ended and
- * is only waiting for init to notice (a zombie) is none.
- */
+/** Living processes of the group that a supervised child leads; zombies only wait for init. */
 function groupOf(pid: number): number[] {
   const processes = execFileSync('ps', ['-A', '-o', 'pid=,pgid=,stat=']).toString().trim().split('\n');
   return processes.flatMap((line) => {
@@ -45,7 +38,6 @@ export async function kill9(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-/** Of this machine, as others on the network reach it; undefined where it has none. */
 export const outsideAddress = () =>
   Object.values(networkInterfaces())
     .flat()

@@ -20,7 +20,6 @@ const freshDir = () => join(root, String(++folders));
 
 const connect = (urls: readonly string[]) => connectRedis({ urls, name: 'test', timeoutMs: 2_000 }, () => {});
 
-/** One command, on a connection of its own. */
 async function ask(url: string, command: string, ...args: string[]): Promise<unknown> {
   const client = (await connect([url])) as Redis;
   try {
@@ -30,8 +29,7 @@ async function ask(url: string, command: string, ...args: string[]): Promise<unk
   }
 }
 
-// Two folders in use; of one the path is too deep for a socket. A second server in a folder tries for ten seconds; other tests
-// run meanwhile.
+// Two used folders, one too deep for a socket's path. A second server tries for ten seconds; other tests run meanwhile.
 const deep = join(freshDir(), 'd'.repeat(120));
 const used = [freshDir(), deep];
 for (const dir of used) await mkdir(dir, { recursive: true });

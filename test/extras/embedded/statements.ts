@@ -1,9 +1,7 @@
-// Statements that would reach out of the embedded ClickHouse, one of each way: no user may run any. Functions and table functions
-// are tried by their names in clickhouse-access.test.ts.
+// Statements that would reach out of the embedded ClickHouse, one of each way. clickhouse-access.test.ts tries functions by name.
 
 const q = (path: string) => `'${path}'`;
 
-/** @param outside a folder, with a file that is secret and one that is to be written */
 export function readFilesOrWrite(outside: string, secret: string, written: string): readonly string[] {
   return [
     `SELECT file(${q(secret)})`,
@@ -71,7 +69,6 @@ function filtersOfSubqueries(secret: string): readonly string[] {
   ];
 }
 
-/** @param port of loopback, where someone listens */
 export function reachTheNetwork(port: number): readonly string[] {
   const at = `127.0.0.1:${port}`;
   const url = `http://${at}/bucket/key`;

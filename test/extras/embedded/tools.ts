@@ -1,5 +1,4 @@
-// What analysts' tools send, as their drivers' sources have it: to connect, to look at the schema, and to ask. The drivers
-// themselves are not run here.
+// What analysts' tools send, by their drivers' sources. The drivers themselves are not run here.
 
 export interface ToolRequest {
   readonly tool: string;

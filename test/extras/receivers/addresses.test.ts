@@ -1,5 +1,4 @@
-// Nobody is reached by accident: a receiver is at a public address, however it is written and whatever DNS says, when it is
-// made and at each connection. A slow name server delays no other host. RECEIVERS_PRIVATE is checked in each process.
+// A receiver is at a public address, when it is made and at each connection; a slow name server delays no other host.
 
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -25,7 +24,6 @@ t.test('which addresses are public', async (t) => {
   for (const address of PRIVATE) t.notOk(isPublic(address), address);
   for (const address of PUBLIC) t.ok(isPublic(address), address);
 });
-/** DNS that knows one host, with these answers one after the other. */
 const answering = (...answers: readonly string[][]): Resolve => {
   let asked = 0;
   return async () => {
@@ -33,7 +31,6 @@ const answering = (...answers: readonly string[][]): Resolve => {
     return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   };
 };
-/** Ways of writing an address that is private. */
 const HOSTS = `127.0.0.1 127.1 2130706433 0x7f.0.0.1 0177.0.0.1 169.254.169.254 ①②⑦.0.0.1
   [::1] [::ffff:127.0.0.1] [0:0:0:0:0:ffff:a9fe:a9fe] [fe80::1]`.split(/\s+/);
 const REFUSED: readonly [RegExp, readonly string[]][] = [

@@ -1,6 +1,4 @@
-// `deliver` is killed or frozen in the middle of its deliveries: each event arrives at least once, under its one id. A
-// failover forgets none, an erased visitor's leave Redis, and `replay` queues each of ClickHouse's events once, in pages, while
-// there is room.
+// Deliveries survive kills and failovers under one id, an erased visitor's leave Redis, and `replay` queues each event once.
 
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,4 @@
-// What is handed over arrives: at least once under one id, never more at once than may be;
-// what fails comes again, and ends as a dead letter; and what becomes of it where a receiver is away, gone, slow or too late.
+// An event arrives at least once under one id, within limits; failures are retried and end as dead letters.
 
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +15,6 @@ const WHO = { device: 'phone', locale: 'de', email: null, firstName: null, lastN
 const redis = await startTestRedis(t);
 let opened = 0;
 const open = (t: Test, on: TestRedis = redis) => openDeliveries(t, on, `d${opened++}`);
-/** One receiver, at a tool of its own. */
 const openOne = async (t: Test) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   return { deliveries, tool, ...(await deliveries.receiver(tool)) };
@@ -387,7 +385,6 @@ t.test('one that stops waits for due answers; a receiver removed meanwhile leave
   const closed = deliverer.close().then(() => {
     isClosed = true;
   });
-  // One beside it goes on with the rest.
   const other = deliveries.deliverer();
   await until('the rest has come', () => held.length === 20);
   await sleep(600);

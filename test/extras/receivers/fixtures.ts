@@ -1,5 +1,4 @@
-// A shop's tool as receivers are: an HTTP server that verifies each delivery with `standardwebhooks`. And deliverers in this
-// process, on a store of their own.
+// A shop's tool as a receiver, which verifies each delivery with `standardwebhooks`; and deliverers in this process.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -31,16 +30,13 @@ type Answer = (res: ServerResponse, delivered: Delivered) => void;
 
 export interface Tool {
   readonly url: string;
-  /** All that came with a good signature, in their order. */
   readonly delivered: Delivered[];
   /** What has signed it; none until it is known, and then nothing is verified. */
   secret: string | undefined;
-  /** What is answered; 200 by default. */
   answer: Answer;
   readonly faults: string[];
 }
 
-/** Until `t` ends. */
 export async function startTool(t: Scope): Promise<Tool> {
   const ok: Answer = (res) => void res.end('{}');
   const server = createServer(async (req, res) => {
@@ -80,31 +76,26 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
     store,
     receivers,
     handOver,
-    /** Of a receiver, else of the oldest one. */
     async status(id?: string) {
       return receivers.statusOf(id ?? (await receivers.list())[0]?.id ?? '');
     },
-    /** When nothing waits for any receiver. */
     settled: () =>
       until('nothing waits', async () => {
         const all = await Promise.all((await receivers.list()).map(({ id }) => receivers.statusOf(id)));
         return all.every(({ pending }) => pending === 0);
       }),
-    /** As if so much time had gone by: each delivery is due that is leased or waits for a retry. */
     async makeDue(id: string) {
       const { due } = store.keys.deliveries(id);
       const entries = await store.client.zrange(due, '0', '-1', 'WITHSCORES');
       for (let i = 0; i < entries.length; i += 2)
         await store.client.zadd(due, Number(entries[i + 1]) % 16, entries[i] as string);
     },
-    /** Makes a receiver at a tool, which verifies from then on. */
     async receiver(tool: Pick<Tool, 'url' | 'secret'>, changes: Partial<NewReceiver> = {}) {
       const asked = { url: tool.url, types: ['*'], includePersonal: false } as const;
       const made = await receivers.add({ ...asked, ...changes });
       tool.secret = made.secret;
       return made;
     },
-    /** Hands events over, as the flusher does. @returns their ids */
     async send(...given: Partial<NewEvent>[]) {
       const lines = given.map((event) =>
         encodeEvent({

@@ -11,7 +11,6 @@ import { openDeliveries, startTool } from './fixtures.js';
 const redis = await startTestRedis(t);
 const ALLOWED = { RECEIVERS_PRIVATE: 'allow' };
 const url = 'http://127.0.0.1:9/hook';
-/** A service with one receiver, at a tool of its own. */
 const openOne = async (t: Test) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const [deliveries, tool] = [await openDeliveries(t, redis, app.prefix), await startTool(t)];

@@ -1,5 +1,4 @@
-// The whole way, `flush`, `deliver` and the receiver as processes: a receiver is made, an item is wished for, and its event arrives at the
-// receiver of docs/receivers.md, which verifies it; `receivers` pauses, resumes, tests and sends again under the same ids.
+// `flush`, `deliver` and `receivers` as processes: an event reaches the receiver of docs/receivers.md, which verifies it.
 
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -17,7 +16,6 @@ import { startTool } from './fixtures.js';
 
 const ALLOWED = { RECEIVERS_PRIVATE: 'allow' };
 
-/** The receiver of docs/receivers.md as a process. @returns what it has printed */
 async function startDocumented(t: Test, port: number, secret: string): Promise<() => string> {
   const text = readFileSync('docs/receivers.md', 'utf8');
   const [, code = ''] = /<!-- receiver -->\n```js\n(.*?)```/s.exec(text) ?? [];
