@@ -1,5 +1,4 @@
-// The line of an event: valid JSON with the columns of the contract for any payload, which JSONExtract of ClickHouse can read;
-// and the order of ids.
+// The line of an event: valid JSON with the contract's columns for any payload, as JSONExtract reads it; and the order of ids.
 
 import fc from 'fast-check';
 import t from 'tap';
@@ -12,7 +11,6 @@ import { identityOf } from '../harness/samples.js';
 const REQUIRED = ['event_id', 'type', 'occurred_at', 'profile_id', 'origin', 'payload'];
 const isText = (value: unknown) => typeof value === 'string' && value !== '' && value.isWellFormed();
 const isDecimal = (value: unknown) => /^-?\d{1,16}(\.\d{1,2})?$/.test(String(value));
-/** Whether a value fits a column. */
 const OF_PAYLOAD: Readonly<Record<PayloadColumn, (value: unknown) => boolean>> = {
   product_id: isText,
   variant_id: isText,

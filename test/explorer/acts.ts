@@ -1,5 +1,4 @@
-// What visitors do in a scenario, as data. Customers and sessions have one-letter names; each schedule has its own
-// people of these names.
+// What visitors do in a scenario, as data. Customers and sessions have one-letter names, and are new people in each schedule.
 
 export interface Who {
   readonly customer?: string;
@@ -13,7 +12,6 @@ export type Act =
   | { readonly do: 'event' | 'list' | 'erase' | 'mail' | 'eraseMail'; readonly who: Who }
   | { readonly do: 'add'; readonly who: Who; readonly product: string };
 
-/** What an act was answered; what it does not tell is absent. */
 export interface Answer {
   readonly profileId: string;
   readonly count?: number;
@@ -41,7 +39,6 @@ export const event = (text: string): Act => ({ do: 'event', who: who(text) });
 export const erase = (text: string): Act => ({ do: 'erase', who: who(text) });
 /** A known visitor gives an e-mail address, named by the visitor's letter. Only before the concurrent operations. */
 export const mail = (text: string): Act => ({ do: 'mail', who: who(text) });
-/** Erases the visitor who has the address that the person of this letter gave. */
 export const eraseMail = (text: string): Act => ({ do: 'eraseMail', who: who(text) });
 export const list = (text: string): Act => ({ do: 'list', who: who(text) });
 export const add = (text: string, product: string): Act => ({ do: 'add', who: who(text), product });

@@ -1,5 +1,4 @@
-// Checks after a schedule: a server with empty caches reaches every person; some order of the operations explains all
-// answers and what is seen there; each event is in the stream once.
+// Checks after a schedule, by a server with empty caches: some order of the operations explains all answers and the end.
 
 import { type Act, type Answer, erase, list, read, words } from './acts.js';
 import type { Model } from './model.js';
@@ -69,7 +68,6 @@ async function checkErased(people: People, letters: readonly string[], fresh: Se
   return left.map((key) => `${people.spell(key)} is left when everybody is erased`);
 }
 
-/** Whether the model's end is what there is to see. */
 function shows(end: Model, letters: readonly string[], sight: Sight): boolean {
   return (
     questions(letters).every((act) => {

@@ -1,8 +1,5 @@
-// Concurrent operations of one visitor, in the orders of their calls to Redis with the fewest preemptions, two operations
-// with up to two, three with one: what each is answered, and what is there in the end, is what some order of whole
-// operations gives.
-//
-//   SCENARIO=<part of a name>  only these
+// Concurrent operations of one visitor, in the orders of their calls to Redis with the fewest preemptions: answers and end are
+// those of some order of whole operations. SCENARIO=<part of a name> runs only these.
 
 import t, { type Test } from 'tap';
 import { loadScript } from '../../src/redis/scripts.js';

@@ -1,8 +1,6 @@
-// Every call to Redis that an operation makes is a step: it waits here until the scheduler lets it go. Whose call it
-// is, Node tells (AsyncLocalStorage).
-//
-// An operation's time stands still while it waits here, and its timers fire only when it waits for nothing else, so no time-out
-// depends on how busy the machine is. One that may wait for another whose server is gone is told that much time has passed.
+// Each call to Redis of an operation (AsyncLocalStorage tells whose it is) waits here until the scheduler lets it go. Meanwhile the
+// operation's clock stands still and its timers don't fire, so no time-out depends on how busy the machine is. If it may wait for
+// a server that has ended, its clock is set ahead.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
@@ -22,7 +20,6 @@ export interface Call {
   readonly looksAgain: boolean;
   /** Lets it go; resolves to what Redis answered, before its operation hears of it. */
   run(): Promise<unknown>;
-  /** Lets its operation hear the answer. */
   answer(): void;
 }
 
@@ -30,7 +27,6 @@ type Outcome = { readonly value: unknown } | { readonly error: Error };
 
 /** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
 const TURNS = 6;
-/** Milliseconds without a call after which an operation is stuck. */
 const STUCK_MS = 120_000;
 
 /** More than an operation waits for another one that may be under way, less than any time-out. */
@@ -55,7 +51,6 @@ class Timer {
 }
 
 export class Operation {
-  /** Its calls that wait, in their order. */
   readonly waiting: Call[] = [];
   outcome: Outcome | undefined;
   #calls = 0;
@@ -80,7 +75,6 @@ export class Operation {
     );
   }
 
-  /** Whether it is over for good: nothing of it reaches Redis any more. */
   get isDead(): boolean {
     return this.#isDead;
   }

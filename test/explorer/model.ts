@@ -1,10 +1,8 @@
-// What the contract's table says ("Identity and profile"), with plain objects in place of Redis, one act after the
-// other. A profile is named by the letter of the identity that made it, as its id is computed from that; or by freshOf.
+// The contract's table "Identity and profile" on plain objects. A profile is named by its first identity's letter, or by freshOf.
 
 import type { Act, Answer, Who } from './acts.js';
 
 interface Profile {
-  /** The customer whose it is. */
   readonly owner: string | undefined;
   readonly counts: Readonly<Record<string, number>>;
   readonly items: readonly string[];
@@ -21,10 +19,8 @@ export class Model {
   /** Identity -> profile, for those that have one. */
   readonly #at: Map<string, string>;
   readonly #profiles: Map<string, Profile>;
-  /** Profiles that were merged away -> target. */
   readonly #targets: Map<string, string>;
   readonly #keys: Map<string, Answer>;
-  /** Name of an e-mail address -> the profile that it was given for. */
   readonly #mails: Map<string, string>;
 
   constructor(other?: Model) {
@@ -45,7 +41,6 @@ export class Model {
     return target === undefined ? profile : this.targetOf(target);
   }
 
-  /** The profile of an identity, or the one that it would get. */
   whose(letter: string): string {
     return this.#at.get(letter) ?? letter;
   }
@@ -57,12 +52,10 @@ export class Model {
     return true;
   }
 
-  /** @returns whether it was unknown */
   makeKnown(letter: string): boolean {
     return !this.#at.has(letter) && this.#make(letter) !== '';
   }
 
-  /** @returns the profile that both have from now on */
   link({ customer, session }: Required<Who>): string {
     const [ofCustomer, ofSession] = [this.#at.get(customer), this.#at.get(session)];
     const guest = ofSession === undefined ? undefined : this.#of(ofSession);
@@ -84,10 +77,7 @@ export class Model {
     return target;
   }
 
-  /**
-   * What an act is answered, without its link.
-   * @param linked the profile that its link led to
-   */
+  /** @param linked the profile that the act's link led to */
   act(act: Act, linked?: string): Answer {
     const letter = act.who.customer ?? (act.who.session as string);
     const there = linked === undefined ? this.whose(letter) : this.targetOf(linked);

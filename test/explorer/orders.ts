@@ -1,9 +1,6 @@
-// Is there an order of the acts in which each answer, and what there is to see in the end, is what the model says?
-//
-// An act in both names is two things: the link, and what is done at the profile that the link led to. A link of two who are both
-// unknown may make the customer a moment before it links: a guest who becomes known in between is then merged, and not adopted. What a
-// customer does makes the customer known a moment before. A link beside an erasure may happen, be erased, and happen again to those
-// who are there then. An act that was cut off (its server ended) may have happened, in part or not at all.
+// Is there an order of the acts in which each answer and the end are the model's? An act in both names is two parts: its link,
+// and the rest. A link, or an act of a customer, may make the customer known a moment before: a guest who becomes known in
+// between is merged, and not adopted. A link beside an erasure may happen twice. An act that was cut off may be there in part.
 
 import type { Act, Answer } from './acts.js';
 import { Model } from './model.js';
@@ -17,7 +14,6 @@ export interface Performed {
 
 interface Progress {
   readonly parts: number;
-  /** The profile that its link led to. */
   readonly linked?: string;
 }
 
@@ -30,10 +26,7 @@ function parts({ act }: Performed): number {
   return act.do === 'link' || act.who.customer === undefined || act.who.session === undefined ? 1 : 2;
 }
 
-/**
- * @param precedes whether an act was answered before another was asked
- * @param fits whether a model shows what there is to see
- */
+/** @param precedes whether an act was answered before another was asked @param fits whether a model shows the end */
 export function explains(
   start: Model,
   performed: readonly Performed[],
@@ -55,7 +48,6 @@ export function explains(
   return go({ model: start, done: new Map() });
 }
 
-/** What makes a known visitor unknown. */
 const ERASING: ReadonlySet<Act['do']> = new Set(['erase', 'eraseMail']);
 /** What makes a customer known in a step of its own. */
 const MAKING: ReadonlySet<Act['do']> = new Set(['visit', 'event', 'add', 'mail']);

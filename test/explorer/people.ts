@@ -1,5 +1,4 @@
-// The people of one schedule: each letter of the scenario is a new person, whom no server has in a cache. What Redis holds of them is
-// shown by their letters, which are the same in every schedule.
+// Each letter of a scenario is a new person in each schedule, in no server's cache. What Redis holds is shown by letters.
 
 import type { Act, Who } from './acts.js';
 import { freshOf } from './model.js';
@@ -18,13 +17,9 @@ export class People {
   readonly #profiles = new Map<string, string>();
   readonly #letters = new Map<string, string>();
   readonly #spellings: [string, string][] = [];
-  /** Bucket -> letter. */
   readonly #buckets = new Map<string, string>();
 
-  /**
-   * @param number of the first id to try; each is tried once
-   * @param slotOf a bucket's slot, where nodes matter: each letter is always on the same node
-   */
+  /** @param number of the first id to try @param slotOf a bucket's slot, if nodes matter: a letter is always on the same node */
   static async find(
     letters: readonly string[],
     server: Server,

@@ -30,7 +30,6 @@ export class Play {
   /** Calls that look again -> number of steps when they came. */
   readonly #cameAt = new WeakMap<Call, number>();
 
-  /** @param servers one for each act */
   constructor(
     private readonly servers: readonly Server[],
     private readonly people: People,
@@ -86,7 +85,6 @@ export class Play {
     }
   }
 
-  /** Whether an operation was answered before another one began. */
   precedes(a: string, b: string): boolean {
     return this.#player(a).answeredAt <= this.#steps.indexOf(b);
   }

@@ -1,5 +1,5 @@
-// What happened before, and which operations then run concurrently. Each scenario is one of two kinds: small enough to run every order
-// of its steps, or one in which an order once ended wrong.
+// What happened before, and which operations then run concurrently. A scenario is small enough for
+// every order of its steps, or one of its orders once ended wrong.
 
 import {
   type Act,

@@ -1,6 +1,5 @@
-// The orders of the calls of concurrent operations, each once, those with the fewest preemptions first. A preemption goes on
-// with another operation while the last one could go on. Each order is run from the start: it begins as an earlier one, up
-// to a choice that it makes otherwise.
+// The orders of the calls of concurrent operations, each once, those with the fewest preemptions first: a preemption goes on
+// with another operation while the last one could go on. An order is run from the start: it repeats an earlier one up to a choice.
 
 export interface Pending {
   readonly id: string;
@@ -22,7 +21,6 @@ export class Search {
     this.#add({ path: [], preemptions: 0 });
   }
 
-  /** The next order; undefined if all have been run. */
   next(): Order | undefined {
     const branch = this.#waiting.find((some) => some.length > 0)?.shift();
     return branch && new Order(branch, (other) => this.#add(other));
@@ -33,7 +31,6 @@ export class Search {
   }
 }
 
-/** One order, chosen step by step while it runs. */
 export class Order {
   readonly #path: string[] = [];
   #lastActor: string | undefined;
@@ -44,10 +41,7 @@ export class Order {
     private readonly add: (branch: Branch) => void,
   ) {}
 
-  /**
-   * @param waiting at least one call; those of one operation go in the order of `waiting`, as on one connection
-   * @returns the id of the call to make
-   */
+  /** @param waiting at least one call; an operation's calls go in their order, as on one connection. @returns the chosen call's id */
   choose(waiting: readonly Pending[]): string {
     const { path, preemptions } = this.planned;
     const enabled = [...new Set(waiting.map(({ actor }) => actor))].map(

@@ -13,7 +13,6 @@ import type { Act, Answer, Who } from './acts.js';
 export interface Server {
   /** @param act with the real names of its people @param tag what its event says */
   perform(act: Act, tag: string): Promise<Answer>;
-  /** The profile that an identity gets when it is first written. */
   defaultProfile(kind: 'customer' | 'session', id: string): string;
   /** Keys that tell of these identities and their addresses, of any profile. @param profiles that they make */
   keysOf(profiles: readonly string[], people: readonly Who[]): Promise<readonly string[]>;

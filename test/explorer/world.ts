@@ -1,6 +1,4 @@
-// A prefix of Redis with its servers; runs schedules of one scenario after the other, each with people of its own:
-//
-//   given ▶ the operations begin ▶ (choose a step ▶ let it go ▶ wait until its operation waits again) … ▶ checks
+// A prefix of Redis with its servers; runs schedules of one scenario, each with people of its own, and checks each.
 
 import type { Cluster } from 'ioredis';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
@@ -17,14 +15,12 @@ import { type Server, startServer } from './server.js';
 
 export interface Outcome {
   readonly hasEnded: boolean;
-  /** What was wrong, in words; empty where all was well. */
   readonly faults: readonly string[];
   readonly story: readonly string[];
 }
 
 export class World {
   #names = 0;
-  /** By stream. */
   readonly #lastEvents = new Map<number, string>();
 
   /** @param servers one for each operation, one for what is left half done, and one for the checks */
@@ -34,7 +30,6 @@ export class World {
     private readonly servers: readonly Server[],
   ) {}
 
-  /** @param operations of a scenario, at most */
   static async open(urls: readonly string[], prefix: string, operations: number): Promise<World> {
     const client = await connectRedis({ urls, name: 'explorer', timeoutMs: 60_000 }, () => {});
     // Profile ids, and with them buckets and nodes, are the same in each run.

@@ -1,5 +1,4 @@
-// Callers without a secret key: a browser with a publishable one; and Shopify's app proxy, whose requests have the shop, the time and
-// who is logged in, signed with the app's secret.
+// Callers without a secret key: a browser with a publishable one, and Shopify's app proxy, which signs its requests.
 
 import { createHmac } from 'node:crypto';
 import { type TestApp, withQuery } from './app.js';
@@ -7,7 +6,6 @@ import type { Answer, Headers } from './client.js';
 import type { Rewrite } from './shop-site.js';
 
 export const SECRET = 'shpss_0123456789abcdef';
-/** Headers of a browser on the shop's page. */
 export const BROWSER = { 'x-api-key': 'pk_test_0123456789abcdef', origin: 'https://shop.example' };
 /** Settings with which a service knows both callers. */
 export const SHOPPERS = {
@@ -35,7 +33,6 @@ export function signed(parameters: Parameters, secret = SECRET): Record<string, 
   return { ...all, signature: createHmac('sha256', secret).update(text).digest('hex') };
 }
 
-/** A path with such a query. */
 export function proxied(path: string, parameters: Parameters, secret = SECRET): string {
   return withQuery(path, signed(parameters, secret));
 }

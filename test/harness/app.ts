@@ -1,5 +1,4 @@
-// `serve` in this process on a free port, and its client: every answer is held against /openapi.json. Everything closes at
-// the end of the test that opened it.
+// `serve` in this process on a free port, and its client: every answer is held against /openapi.json.
 
 import { pino } from 'pino';
 import type { Test } from 'tap';
@@ -15,31 +14,23 @@ import { startTestCluster, startTestRedis, type TestRedis, type Urls } from './r
 import { type Shop, shopClient } from './shop.js';
 import { eventsOf, type Ids, type LoggedVisit, loggedVisits, type Row, rowsOf } from './stream.js';
 
-/** A secret key that every test app takes. */
 export const KEY = 'sk_test_0123456789abcdef';
-/** Headers of a trusted server. */
 export const TRUSTED = { authorization: `Bearer ${KEY}` };
 
 export interface TestApp {
   readonly port: number;
   readonly prefix: string;
-  /** What a shop's server asks for, under KEY. */
   readonly shop: Shop;
-  /** Any request. Objects are sent as JSON, texts and buffers as they are, an array of buffers as chunks. */
   send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   post(path: string, body: unknown, headers?: Headers): Promise<Answer>;
   get(path: string, headers?: Headers): Promise<Answer>;
   del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
-  /** All that Redis holds for it. */
   dump(): Promise<Dump>;
-  /** Names of all its keys in Redis, sorted. */
   keys(): Promise<string[]>;
-  /** What names one of these texts in Redis, as `tracesOf` says. */
   traces(...texts: readonly string[]): Promise<string[]>;
   /** The events that wait for the flusher: all rows, or those of one visitor. */
   rows(): Promise<Row[]>;
   events(who: Ids): Promise<Row[]>;
-  /** The visits that wait for the flusher. */
   visitLog(): Promise<LoggedVisit[][]>;
   /** The text of `/metrics` made now; over HTTP it may be up to a second old. */
   stats(): Promise<string>;
@@ -49,14 +40,10 @@ export interface TestApp {
 }
 
 export interface AppSettings {
-  /** Settings by their names in the environment. */
   readonly env?: Readonly<Record<string, string>>;
   /** Shared by apps that shall see the same data; else each has its own. */
   readonly prefix?: string;
-  /**
-   * Milliseconds until Redis counts as not answering. By default far more than the service allows: a test that
-   * is not about time-outs must not fail because this machine is busy.
-   */
+  /** By default far more than the service allows: only tests of time-outs may fail because the machine is busy. */
   readonly timeoutMs?: number;
   readonly timing?: Timing;
   /** All of them by default. */
@@ -140,16 +127,12 @@ export async function startApp(
   };
 }
 
-/** A figure in a text of `/metrics`, as `TestApp.figure` names it. */
 export function sample(text: string, series: string): number | undefined {
   const line = text.split('\n').find((line) => line.startsWith(`wishmeter_${series} `));
   return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
 }
 
-/**
- * Runs the same tests on one Redis and on a Redis Cluster; each is started once. A cluster takes writes 2 s after its start:
- * meanwhile the tests on one Redis run.
- */
+/** Runs the tests on one Redis while a cluster starts, which takes writes after 2 s, and then on the cluster. */
 export function eachRedis(t: Test, tests: (t: Test, redis: TestRedis) => Promise<void>): void {
   const cluster = startTestCluster(t);
   cluster.catch(() => {}); // the test that waits for it fails
@@ -157,7 +140,6 @@ export function eachRedis(t: Test, tests: (t: Test, redis: TestRedis) => Promise
   t.test('a Redis Cluster of three masters', async (t) => tests(t, await cluster));
 }
 
-/** A path with a query. */
 export function withQuery(path: string, parameters: Readonly<Record<string, string>>): string {
   return `${path}?${new URLSearchParams(parameters)}`;
 }

@@ -1,6 +1,5 @@
-// tap loads this into the process of each test (package.json), so that what a test starts runs as it does in production:
-// tap's own loader, which it hands down in NODE_OPTIONS, notes every file that a process imports. That is for coverage
-// alone, and takes each process 0.2 s of CPU.
+// tap loads this into each test's process (package.json), so that what a test starts runs as in production: tap's own loader,
+// handed down in NODE_OPTIONS, notes every imported file, for coverage alone, and takes each process 0.2 s of CPU.
 
 /** Where the package process-on-spawn keeps what changes the environment of new processes; only tap's loader uses it. */
 const SPAWNING = Symbol.for('process-on-spawn@*:singletonId');

@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 
-/** Files. */
 export interface TestCertificate {
   readonly authority: string;
   readonly certificate: string;

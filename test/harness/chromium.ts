@@ -27,7 +27,6 @@ const ARGS = [
 ];
 const MISSING = 'no Chromium in PATH (apt-get install chromium)';
 
-/** The browser's program; where there is none, why tests that need it can't run. */
 export function findChromium(): { readonly file: string } | { readonly missing: string } {
   const { PATH = '' } = process.env;
   const folders = PATH.split(delimiter).filter(Boolean);

@@ -1,5 +1,5 @@
-// ClickHouse for tests: the embedded one on a free port, in a temp folder that goes with it. A test names the databases
-// that it wants migrated: they are copied from dist/test-clickhouse/, where the first test that wants one migrates it.
+// ClickHouse for tests, on a free port and in a temp folder. The first test that wants a database migrates it into
+// dist/test-clickhouse/, and the others copy it.
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -52,11 +52,9 @@ export async function startTestClickHouse(
   };
 }
 
-/** With a migrated database that its analyst may read, as `start` lets it. */
 export const startReadable = (t: Scope, database: string, spec: Partial<TestClickHouseSpec> = {}) =>
   startTestClickHouse(t, { databases: [database], readable: { database, tables: ANALYST_TABLES }, ...spec });
 
-/** The service's own client, until the test ends. */
 export function connectToClickHouse(t: Scope, ...how: Parameters<typeof createClickHouse>): ClickHouseClient {
   const client = createClickHouse(...how);
   t.teardown(() => client.close());
@@ -68,16 +66,12 @@ const CACHE = fileURLToPath(new URL('../../test-clickhouse/', import.meta.url));
 /** What a database is made of in ClickHouse's folder; the rest is the server's. */
 const FOLDERS = ['data', 'metadata', 'store'] as const;
 
-/**
- * Puts migrated databases into the folder of a ClickHouse that is not running.
- * @param dir as `startClickHouse` takes it; made if missing. Of `wishmeter start` it is DATA_DIR/clickhouse
- */
+/** ClickHouse must not be running. @param dir as `startClickHouse` takes it; of `wishmeter start` it is DATA_DIR/clickhouse */
 export async function putMigrated(dir: string, ...databases: readonly string[]): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const database of databases) await exec('tar', ['-xf', await migratedOnce(database), '-C', dir]);
 }
 
-/** The rows that a query answers. */
 export async function select<Row = Record<string, unknown>>(
   client: ClickHouseClient,
   query: string,

@@ -1,5 +1,4 @@
-// One HTTP request of a test, which says exactly what it is told to: no header is added but the body's length, no redirect
-// followed, nothing sent again.
+// One HTTP request of a test, exactly as given: no header but the body's length, no redirect followed, nothing sent again.
 
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -21,12 +20,10 @@ interface Asked {
   readonly headers?: Headers | undefined;
   /** Whose connections are used; without one the connection is for this request only. */
   readonly agent?: Agent;
-  /** Address that the request comes from. */
   readonly from?: string | undefined;
   readonly signal?: AbortSignal;
 }
 
-/** Rejects where the connection breaks. */
 export function ask(port: number, method: string, path: string, asked: Asked = {}): Promise<Answer> {
   const { body, headers = {}, agent = new Agent(), from: localAddress, signal } = asked;
   const chunks = Array.isArray(body) && body.every(Buffer.isBuffer) ? (body as Buffer[]) : undefined;

@@ -1,6 +1,5 @@
-// Connections of a client that sends thousands of requests at once. A listener's backlog holds 512; where more are dialled
-// in one turn of the event loop, which the service under test shares, the kernel falls back on SYN cookies, and
-// now and then resets a connection. So they are dialled some at a time; as many are open at once as there are requests.
+// Dials some connections at a time. A listener's backlog holds 512: if more are dialled in one turn of the event loop, which the
+// service under test shares, the kernel falls back on SYN cookies, and now and then resets a connection.
 
 import { Agent } from 'node:http';
 import { connect, type NetConnectOpts } from 'node:net';

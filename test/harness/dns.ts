@@ -7,7 +7,6 @@ import type { Scope } from './redis.js';
 export interface NameServer {
   /** `address:port` */
   readonly at: string;
-  /** Every name that was asked for, once for each question. */
   readonly asked: string[];
 }
 

@@ -1,6 +1,4 @@
-// All that Redis holds under a prefix, as plain data: two dumps are compared to see what a request changed.
-// Lanes (the batcher's short-lived records of its own calls) are left out: they go away by
-// themselves. `allKeys` has the names of all.
+// All that Redis holds under a prefix, as plain data, but for sender channels, which expire. `allKeys` has the names of all.
 
 import type { Redis } from 'ioredis';
 import { createKeys } from '../../src/redis/keys.js';
@@ -21,15 +19,11 @@ export async function dumpRedis(redis: Urls, prefix: string): Promise<Dump> {
   return Object.fromEntries(entries.flat().sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Names of all keys under a prefix, sorted. */
 export async function allKeys(redis: Urls, prefix: string): Promise<string[]> {
   return (await eachKey(redis, `${prefix}:*`, async (_, key) => key)).sort();
 }
 
-/**
- * What Redis holds that names one of these texts, but for what is on its way to ClickHouse (streams, and the list of erasures) and
- * for answers under idempotency keys and the profiles that they name, which end within a day.
- */
+/** What names one of these texts, but for rows on their way to ClickHouse, and what idempotency keys hold for a day. */
 export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly string[]): Promise<string[]> {
   const { erasures } = createKeys(prefix);
   const isLane = keyPattern(createKeys(prefix).senderChannel('*', '*'));

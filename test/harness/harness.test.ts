@@ -1,5 +1,4 @@
-// The harness itself: what tests start is what production starts; what a machine lacks skips tests where a person sees it,
-// and fails them in CI.
+// What tests start is what production starts; what a machine lacks skips tests, and fails them in CI.
 
 import { spawnSync } from 'node:child_process';
 import process from 'node:process';

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 import type { Scope } from './redis.js';
 
-/** @returns its port */
 export async function listen(t: Scope, server: Server & { closeAllConnections?(): void }): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -6,7 +6,6 @@ import type { Test } from 'tap';
 import { loadScript, runScript, type ScriptArg } from '../../src/redis/scripts.js';
 import { connectTo, startTestRedis } from './redis.js';
 
-/** Names of all scripts. */
 export function scriptNames(): string[] {
   const files = readdirSync(new URL('../../../lua/', import.meta.url), { recursive: true, encoding: 'utf8' });
   return files
@@ -22,7 +21,6 @@ export interface LuaRedis {
   clock(fromNowMs: number): Promise<number>;
 }
 
-/** Gone at the end of `t`. */
 export async function startLuaRedis(t: Test): Promise<LuaRedis> {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);

@@ -1,5 +1,4 @@
-// What a Redis is asked, by MONITOR. ioredis's own monitor breaks down where the first command is told in one piece
-// with the reply that it begins: the connection here is a plain socket.
+// MONITOR on a plain socket: ioredis's own breaks down if the first command comes in one piece with the reply before it.
 
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,5 +1,4 @@
-// Tests that not every machine can run. They are skipped where something is missing; in CI, where no one would see
-// that, it is an error.
+// Tests that not every machine can run: they are skipped if something is missing, and fail in CI, where no one would see that.
 
 import { spawnSync } from 'node:child_process';
 
@@ -17,10 +16,8 @@ export function needsNamespaces(...flags: readonly string[]): { readonly skip?: 
   return status === 0 ? {} : { skip: `no namespaces here: ${flags.join(' ')}` };
 }
 
-/** Of tests that look at processes. */
 export const needsProc = () => needs(process.platform === 'linux' ? undefined : 'reads /proc');
 
-/** Of tests that run these programs. */
 export function needsPrograms(...names: readonly string[]): { readonly skip?: string } {
   const lacking = names.filter((name) => spawnSync(name, ['--version']).error);
   return needs(lacking.length > 0 ? `no ${lacking.join(', ')} here` : undefined);

@@ -100,7 +100,6 @@ export class Contract {
     return validate(value) ? undefined : this.#schemas.errorsText(validate.errors);
   }
 
-  /** The document's name of a path. */
   #find(path: string): string | undefined {
     return this.#paths.find(([, pattern]) => pattern.test(path))?.[0];
   }

@@ -1,14 +1,11 @@
-// A TCP proxy that fails on purpose, between a client and a server of the tests: it cuts connections at
-// a chosen byte of the reply or at a random one, delays what passes or splits it, or freezes and lets go again.
+// A TCP proxy between a test's client and server that fails on purpose: it cuts, delays, splits or freezes what passes.
 
 import { once } from 'node:events';
 import { connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
 
 export interface Proxy {
   readonly port: number;
-  /** `redis://127.0.0.1:<port>` */
   readonly url: string;
-  /** Connections that were cut by `cutReplyAfter` and `cutReplies`. */
   readonly cuts: number;
   /** Cuts the connection that next sends a command matching `command`, once `bytes` of the reply have passed. */
   cutReplyAfter(bytes: number, command?: RegExp): void;
@@ -21,7 +18,6 @@ export interface Proxy {
   /** Nothing passes until `thaw`; then all that was held back does. */
   freeze(): void;
   thaw(): void;
-  /** Drops all connections; new ones are taken. */
   dropAll(): void;
   /** New connections go to another server; those that there are stay. */
   retarget(url: string): void;

@@ -1,5 +1,4 @@
-// Redis for tests: one server, or a cluster of three masters, each in a temp folder of its own; and plain connections. They
-// end with the test. Any number may run side by side.
+// Redis for tests: one server, or a cluster of masters, each in a temp folder; and plain connections. All end with the test.
 
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -60,7 +59,6 @@ export interface ClusterSpec {
   readonly endpoint?: 'hostname' | 'ip';
 }
 
-/** A Redis Cluster on free loopback ports, all slots assigned, ready for commands. */
 export async function startTestCluster(
   t: Scope,
   { masters = 3, isRagged = false, tls, endpoint = 'hostname' }: ClusterSpec = {},
@@ -131,19 +129,16 @@ export function openRedis(url: string): Redis {
   return path === null ? new Redis({ host: hostname, port: Number(port), password }) : new Redis({ path });
 }
 
-/** A plain connection, until the test ends. */
 export function connectTo(t: Scope, url: string): Redis {
   const client = openRedis(url);
   t.teardown(() => client.disconnect());
   return client;
 }
 
-/** A plain connection to each of these nodes, until the test ends. */
 export function connectToEach(t: Scope, urls: readonly string[]): Redis[] {
   return urls.map((url) => connectTo(t, url));
 }
 
-/** Does something with each key of this pattern, on each node. @returns what came of it */
 export async function eachKey<T>(
   { urls }: Urls,
   pattern: string,

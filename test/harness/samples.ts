@@ -19,7 +19,6 @@ export function contentOf(productId: string, quantity = 1): ItemContent {
   };
 }
 
-/** An item as it is stored. @param now ISO 8601 */
 export function storedItem(itemId: string, content: ItemContent, now: string): string {
   return newItem(itemId, JSON.stringify(content), Date.parse(now)).join('\n');
 }

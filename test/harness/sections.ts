@@ -6,7 +6,6 @@ import type { Test } from 'tap';
 /** UPDATE_DOCS=1 writes documents anew. */
 export const UPDATE = process.env['UPDATE_DOCS'] !== undefined;
 
-/** Compares a section with what the code says; or writes it. */
 export function checkSection(t: Test, file: string, name: string, expected: string): void {
   const [open, close] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`];
   const text = readFileSync(file, 'utf8');

@@ -11,7 +11,6 @@ import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 
 export type Parts = Awaited<ReturnType<typeof openParts>>;
 
-/** @param indexOf makes the index of items, if there is one */
 export async function openParts<Index extends ItemIndex>(
   options: Omit<StoreOptions, 'name' | 'onError'>,
   highWater: number,

@@ -20,7 +20,6 @@ export interface Shop {
   readonly port: number;
   /** Of another site than the service on 127.0.0.1, not just another port. */
   readonly origin: string;
-  /** Paths with their queries, in the order in which they were asked for. */
   readonly asked: readonly string[];
   /** Puts `html` on `path`; its URL. */
   show(path: string, html: Html, headers?: Readonly<Record<string, string>>): string;

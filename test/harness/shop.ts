@@ -1,11 +1,9 @@
-// What a shop's server asks for, a call each: one request under a secret key. A call throws where the answer is not 200;
-// tests of other answers send the request themselves.
+// What a shop's server asks for under a secret key, a call each. A call throws if the answer is not 200.
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 type Json = any;
 type Headers = Readonly<Record<string, string>>;
 
-/** One request. */
 export type Send = (
   method: string,
   path: string,
@@ -14,7 +12,6 @@ export type Send = (
 ) => Promise<{ readonly status: number; readonly text: string; readonly json: Json }>;
 
 export interface Shop {
-  /** Counts a visit. */
   visit(
     identity: object,
     productHandle?: string,
@@ -23,16 +20,13 @@ export interface Shop {
   reset(identity: object, productHandle?: string): Promise<Json>;
   /** Wishes for ITEM. @param changes of its fields */
   add(identity: object, changes?: object): Promise<Json>;
-  /** Removes ITEM. @param changes as `add` */
   remove(identity: object, changes?: object): Promise<Json>;
   /** The wishlist's items, newest first. */
   items(identity: object): Promise<Json[]>;
   share(identity: object, channel?: string): Promise<{ readonly code: string; readonly shareLink: string }>;
   event(identity: object, type?: string, payload?: object): Promise<Json>;
-  /** Links a session to a customer, as after a login. */
   login(identity: { readonly customerId: string; readonly sessionId: string }): Promise<Json>;
   erase(identity: object): Promise<{ readonly erased: boolean }>;
-  /** All that is kept of a visitor. */
   exported(identity: Readonly<Record<string, string>>): Promise<Json>;
 }
 

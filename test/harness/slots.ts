@@ -13,7 +13,6 @@ export interface Slots {
   end(slot: number, to: number): Promise<void>;
   /** A node that takes a slot before it knows the cluster's epoch loses it again, with its keys; Redis does so by itself. */
   settled(): Promise<void>;
-  /** All of the above. */
   move(slot: number, from: number, to: number): Promise<void>;
 }
 

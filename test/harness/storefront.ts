@@ -1,5 +1,4 @@
-// The beacon's surroundings for tests: a service, a shop of another origin whose pages carry the tag, and
-// visitors with a real browser.
+// The beacon's surroundings for tests: a service, a shop of another origin whose pages carry the tag, and visitors in Chromium.
 
 import { readFileSync } from 'node:fs';
 import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core';
@@ -22,17 +21,14 @@ const DEADLINE_MS = 60_000;
 export interface BrowserFixtures {
   readonly redis: TestRedis;
   readonly shop: Shop;
-  /** Settings with which a service knows the shop. */
   readonly env: Readonly<Record<string, string>>;
   /** It takes no visit without a key (VISIT_ACCESS): a count proves that key and origin were taken. */
   readonly app: TestApp;
-  /** URL of `app`. */
   readonly service: string;
   readonly browser: Browser;
   readonly chromium: string;
 }
 
-/** Runs tests in Chromium; skips them where there is none. */
 export async function inChromium(
   t: Test,
   tests: (t: Test, fixtures: BrowserFixtures) => Promise<void>,
@@ -52,7 +48,6 @@ export async function inChromium(
 
 export const urlOf = ({ port }: TestApp) => `http://127.0.0.1:${port}`;
 
-/** The tag as a shop writes it. @param more other attributes */
 export function tag(service: string, handle = '', key = PUBLISHABLE, more = 'defer'): string {
   const attributes = [key && `data-key="${key}"`, handle && `data-product-handle="${handle}"`, more];
   return `<script src="${service}/beacon.js" ${attributes.join(' ')}></script>`;
@@ -66,7 +61,6 @@ export const STUB = /<script>\s*window\.wishmeter[\s\S]*?<\/script>/.exec(
 interface Sent {
   readonly path: string;
   readonly type: string | undefined;
-  /** Its Idempotency-Key. */
   readonly key: string | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   readonly body: any;
@@ -90,10 +84,7 @@ export interface Visitor {
 /** Visitors who follow each other in one browser profile: to open one takes longer than most tests. */
 const kept = new WeakMap<Browser, Profile>();
 
-/**
- * A visitor of whom nothing is stored. `t` fails where a page of theirs sees an error.
- * @param options of a browser profile of their own; so do visitors whose profile a test changes for good (`{}`)
- */
+/** A visitor of whom nothing is stored. @param options of a profile of their own; `{}` if the test changes it for good */
 export async function visit(
   t: Test,
   { browser, shop }: BrowserFixtures,
@@ -185,7 +176,6 @@ export async function countOf(app: TestApp, sessionId: string, productHandle: st
   return (await app.get(withQuery(VISIT_PATH, { sessionId, productHandle }), TRUSTED)).json.count;
 }
 
-/** Waits until `probe` says `expected`. */
 export async function eventually<T>(t: Test, probe: () => Promise<T>, expected: T): Promise<void> {
   await until(`it is ${expected}`, async () => (await probe()) === expected);
   t.pass();

@@ -4,10 +4,7 @@ import type { Test } from 'tap';
 import { startTestClickHouse } from './clickhouse.js';
 import { startTestRedis } from './redis.js';
 
-/**
- * They end with the test. `env` has a free port, and waits for nothing when it stops.
- * @param databases that are migrated already; without one, the first `flush` or `migrate` does it
- */
+/** `env` has a free port, and waits for nothing when it stops. Without `databases` the first `flush` or `migrate` migrates. */
 export async function startStores(t: Test, databases: readonly string[] = []) {
   const [redis, clickhouse] = await Promise.all([startTestRedis(t), startTestClickHouse(t, { databases })]);
   const env = {

@@ -39,7 +39,6 @@ export interface Ids {
   readonly customerId?: string;
 }
 
-/** The events of one visitor: those that name this session or customer. */
 export async function eventsOf(redis: Urls, app: { readonly prefix: string }, who: Ids): Promise<Row[]> {
   const rows = await rowsOf(redis, app);
   return rows.filter(
@@ -50,7 +49,6 @@ export async function eventsOf(redis: Urls, app: { readonly prefix: string }, wh
   );
 }
 
-/** Only what analysts read of an event. */
 export function gist({ type, origin, payload }: Row): object {
   return { type, origin, payload: JSON.parse(String(payload)) };
 }

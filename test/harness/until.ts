@@ -1,5 +1,4 @@
-// Waiting for something that the test can only look at: with a deadline, so that what never comes is a failure
-// with a name and not a test that hangs.
+// Waits for what a test can only poll. The deadline gives a failure a name, so that no test hangs.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 

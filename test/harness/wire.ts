@@ -40,7 +40,6 @@ export class Wire {
     this.socket.write(bytes);
   }
 
-  /** A request line and headers; `Host` is added. */
   sendHead(method: string, path: string, headers: Readonly<Record<string, string>> = {}): void {
     const lines = Object.entries({ host: 'test', ...headers }).map(
       ([name, value]) => `${name}: ${value}\r\n`,

@@ -1,5 +1,4 @@
-// What browsers do with us: beacon, storefront kit, the page of a shared wishlist, the theme's blocks of docs/shopify, and the
-// documentation. One browser for all of browser/*.ts and kit/*.ts.
+// What browsers do with beacon, kit, share page, theme blocks and docs. One browser for all of browser/*.ts and kit/*.ts.
 
 import t from 'tap';
 import { inChromium } from '../harness/storefront.js';

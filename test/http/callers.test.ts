@@ -1,5 +1,4 @@
-// Who may call: every operation of /openapi.json times every caller, what VISIT_ACCESS leaves open, and what callers may not
-// learn: whether an id exists, another wishlist, a share code. No operation acts for an identity that its caller may not act for.
+// Every operation of /openapi.json times every caller; no caller learns whether an id exists, or acts for another identity.
 
 import { createHmac } from 'node:crypto';
 import t from 'tap';
@@ -15,7 +14,6 @@ import { connectTo, startTestRedis } from '../harness/redis.js';
 const PATH = '/product/visit';
 const { 'x-api-key': PUBLISHABLE, origin: ORIGIN } = BROWSER;
 type Query = Readonly<Record<string, string>>;
-/** The statuses of an operation about visits, about a wishlist, and of administration. */
 type Statuses = readonly [visits: number, wishlist: number, administration: number];
 const SERVER: Statuses = [200, 200, 200];
 const SHOPPER: Statuses = [200, 200, 403];
@@ -77,7 +75,6 @@ t.test('callers', async (t) => {
   const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
   const event = { identity: { sessionId: 's' }, type: 'add' };
 
-  /** Sends an operation's example for an identity: in its body, else in its query. */
   const sendAs = (
     to: TestApp,
     { method, path, body, query }: DocumentedOperation,
@@ -90,7 +87,6 @@ t.test('callers', async (t) => {
     const signedQuery = login === undefined ? asked : signed({ ...asked, logged_in_customer_id: login });
     return to.send(method, withQuery(path, signedQuery), body && { ...body, identity }, headers);
   };
-  /** The statuses of all operations on visits. */
   const statuses = async (to: TestApp, identity: Query, headers: Headers = {}): Promise<number[]> => {
     const operations = documented.filter(({ path }) => about(path) === 0);
     const query = withQuery(PATH, { ...identity, productHandle: 'x' });
@@ -109,7 +105,6 @@ t.test('callers', async (t) => {
   // What a process asks by itself: for its marks, for operations that are left, for requests of the shop's that are open.
   const { meta, pending, compliance } = createKeys(app.prefix);
   const own = keyPattern(meta, pending(0), compliance);
-  /** Watches what Redis is asked from now on, but what a process asks by itself. */
   const watch = async () => {
     const asked: string[] = [];
     const last = `${app.prefix}:asked`;
@@ -134,7 +129,6 @@ t.test('callers', async (t) => {
     CALLERS,
   )) {
     t.test(`${name}: ${expected}; if refused, ids that exist are like others`, async (t) => {
-      /** Sends an operation's example about these ids. */
       const request = ({ method, path, query: given, body }: DocumentedOperation, ids: typeof known) => {
         const about = (example: unknown) =>
           JSON.stringify(example)

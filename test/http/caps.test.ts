@@ -1,5 +1,4 @@
-// 409: a profile that counts as many products, or has as many items, as it may. What is refused changes nothing at all:
-// no two ids are linked for it, no visitor is made known, no fact is kept.
+// 409: a profile that counts as many products, or has as many items, as it may. What is refused changes nothing at all.
 
 import t, { type Test } from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -10,7 +9,6 @@ const PATH = '/product/visit';
 type Ids = Readonly<Record<string, string>>;
 const large = (bytes: number) => ({ properties: { text: 'x'.repeat(bytes) } });
 
-/** Each is answered 409, and all that is kept of these visitors is as it was. */
 async function isRefused(t: Test, app: TestApp, who: readonly Ids[], ...sends: (() => Promise<Answer>)[]) {
   const exported = async (ids: Ids) => {
     const { status, json } = await app.get(withQuery('/profile', ids), TRUSTED);
@@ -39,7 +37,6 @@ eachRedis(t, async (t, redis) => {
   const fill = async (identity: Ids, handles: readonly string[] = ['a', 'b', 'c']) => {
     for (const handle of handles) await app.shop.visit(identity, handle);
   };
-  /** Adds an item; the answer may be a refusal. */
   const add = (identity: Ids, productId: string, changes: object = {}, by = app) => {
     const facts = { email: 'a@refused.example', firstName: 'Ann' };
     const body = { identity: { ...identity, ...facts }, ...ITEM, productId, ...changes };

@@ -1,5 +1,4 @@
-// Shopify's three compliance webhooks: each is kept before it is answered and done once, and stays listed until ClickHouse has no row
-// of the visitor either (order-histories.test.ts). An erasure that fails stops no other, and is tried again.
+// Shopify's compliance webhooks: kept before they are answered, done once, and listed until ClickHouse has no row of the visitor.
 
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -37,7 +36,6 @@ function deliver(app: TestApp, kind: Kind, body: object | string, headers: Heade
 
 eachRedis(t, async (t, redis) => {
   const env = { SHOPIFY_SECRET: SECRET };
-  /** An app, and what is open of its requests, as operators list it. */
   const open = async (t: Test, prefix?: string) => {
     const settings = { env, timing: { compliancePollMs: 50 } };
     const app = await startApp(t, redis, prefix === undefined ? settings : { ...settings, prefix });

@@ -1,5 +1,5 @@
-// Connections: where a request ends, clients that leave or read no answers, and a server that closes while it works. What a proxy and
-// the service may read in two ways is refused, or bytes of one visitor begin the request of another (request smuggling).
+// Where a request ends: what a proxy may read in another way is refused (request smuggling). Clients that leave or read no
+// answers, and a server that closes while it works.
 
 import { connect } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
@@ -27,7 +27,6 @@ t.test('connections', async (t) => {
   const app = await startApp(t, redis);
   const countOf = (sessionId: string) => app.shop.count({ sessionId }, 'x');
 
-  /** Sends a request with another one on its heels; what the server says until it closes. */
   async function answersTo(t: Test, request: string): Promise<string> {
     const wire = await Wire.open(t, app.port);
     wire.send(Buffer.from(request + SMUGGLED, 'latin1'));
@@ -153,7 +152,6 @@ t.test('connections', async (t) => {
     }
   });
 
-  /** Sends a request in two pieces, as a network may cut it. */
   async function sendCut(t: Test, text: string, cut: number): Promise<Wire> {
     const wire = await Wire.open(t, app.port);
     wire.socket.setNoDelay(true);
@@ -280,7 +278,6 @@ const ITEMS = 400;
 /** Their unread bytes are more than LIMIT. */
 const READERS = 24;
 const redis = await startTestRedis(t);
-/** Asks for the whole list and reads none of it. */
 function askOn(wire: Wire): Wire {
   wire.socket.pause();
   const body = JSON.stringify({ identity: WHO });

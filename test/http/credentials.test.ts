@@ -1,5 +1,4 @@
-// Signatures and keys: what Shopify's app-proxy signature is a signature of, that each of several secrets is good for
-// every signature, and that no comparison tells a caller how much of a guess was right.
+// Signatures and keys: what Shopify's app proxy signs, several secrets, and comparisons in constant time.
 
 import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +18,6 @@ const at = AT * 1000;
 
 const signed = `${QUERY}&signature=${SIGNATURE}`;
 
-/** The parameters, where there is no fault. */
 const verifyProxySignature = (query: string, secret = SECRET, now = at): URLSearchParams | undefined => {
   const verified = verify(query, [secret], now);
   return typeof verified === 'string' ? undefined : verified;
@@ -207,11 +205,9 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
   }
 });
 
-// An answer that comes sooner for a worse guess would tell the caller how much of it was right. No request can show
-// that reliably, so this reads the source.
+// A faster answer to a worse guess would tell how much of it was right. No request shows that reliably: this reads the source.
 t.test('digests and signatures are compared in constant time, each with all keys or secrets', async (t) => {
   const folder = new URL('../../../src/http/', import.meta.url);
-  /** A source without its comments and imports. */
   const code = (file: string) =>
     readFileSync(new URL(file, folder), 'utf8')
       .replace(/\/\*[\s\S]*?\*\//g, '')

@@ -1,6 +1,5 @@
-// Exports and erasures through ClickHouse. An export has all that is known of a visitor, whatever its size and the reader's pace; after
-// the erasure nothing on disk has. Rows that name an identity of the visitor under another profile are the visitor's, too. And what
-// ClickHouse makes of browsers' words about products, and of openings of shared lists.
+// Exports and erasures through ClickHouse. An export has all that is known of a visitor, at any size and pace; after the erasure
+// nothing on disk names the visitor, not even rows of another profile.
 
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -233,8 +232,7 @@ t.test('erasures through ClickHouse', async (t) => {
     const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
     const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
     t.ok(hashes.length > 1);
-    // What a batch was answered is kept for a minute, a request under a key for a day; nothing is sent any more, so neither need be
-    // waited for.
+    // Answers of batches are kept for a minute, keyed requests for a day. Nothing is sent any more, so neither is waited for.
     for (const key of await app.keys()) {
       if (!/:channel:|\{request:/.test(key)) continue;
       const seconds = await connection.ttl(key);
@@ -360,7 +358,6 @@ const running = async () => {
 /** Where a row begins may be in two chunks, with the size of the second in between. */
 const rowsIn = (text: string) => text.replace(/\r\n[0-9a-f]+\r\n/g, '').split('{"event_id"').length;
 
-/** A reader that keeps nothing of what it reads. */
 async function read(t: Test, port: number, who: Readonly<Record<string, string>>) {
   const socket = connect({ port, host: '127.0.0.1' });
   t.teardown(() => socket.destroy());

@@ -1,5 +1,4 @@
-// DELETE and GET /profile: who is meant, that an export has all and that nothing is left in Redis of a visitor who was erased:
-// also of a shared device, whose session moved from one customer to another, and in a Redis at its `maxmemory`.
+// DELETE and GET /profile: an export has all of a visitor; after the erasure nothing is left in Redis, also at `maxmemory`.
 
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
@@ -268,7 +267,6 @@ eachRedis(t, async (t, redis) => {
       return (await app.post('/product/visit', visit, TRUSTED)).status === 503;
     };
 
-    /** A customer with two sessions, items, a share link, an address and an idempotency key; and a guest. */
     const addCustomer = async (customerId: string) => {
       const email = `full-${customerId}@rights.example`;
       for (const sessionId of [`full-${customerId}-a`, `full-${customerId}-b`]) {

@@ -1,5 +1,4 @@
-// POST /event, /profile/guest and /profile/merge: the line that waits for ClickHouse once an event is answered; the facts of a visitor,
-// as the last request said; which profiles an e-mail address leads to; and what strangers may say of device, source and channel.
+// POST /event, /profile/guest and /profile/merge: lines for ClickHouse, a visitor's facts, and the profiles of an address.
 
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';

@@ -1,5 +1,4 @@
-// Pages and files: /beacon.js and /wishlist.js as caches and browsers see them, SCRIPT_NAME, / and /docs under any base path,
-// which load nothing from elsewhere.
+// Pages and files under any base path: /beacon.js and /wishlist.js as caches see them; / and /docs load nothing from elsewhere.
 
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';

@@ -1,5 +1,4 @@
-// Idempotency-Key: under a key every write is done once and answers as the first time, on every server, whatever was done
-// since, and also where a server ended before it could answer; and who shares keys with whom.
+// Under an Idempotency-Key a write is done once and answers as the first time, on every server, also after a crash.
 
 import t from 'tap';
 import { connectRedis } from '../../src/redis/client.js';
@@ -84,7 +83,6 @@ eachRedis(t, async (t, redis) => {
     (await app.rows()).filter((row) => row['session_id'] === sessionId);
   const forgetAnswer = async (record: string) => t.equal(await client.hdel(record, 'answer'), 1);
 
-  /** What can be seen of a visitor and of the shop. */
   async function seen(sessionId: string): Promise<object> {
     const { profile, identities, shares, visits, items } = await app.shop.exported({ sessionId });
     const settings = (await app.get('/settings', TRUSTED)).json;

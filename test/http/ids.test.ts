@@ -1,5 +1,4 @@
-// What ids, handles, queries and blank text mean; and that whatever visitors write into them is data: no byte of it becomes a
-// command, a key, a piece of a script, or another visitor.
+// What ids, handles, queries and blank text mean; whatever visitors write into them is data, and no command, key or script.
 
 import { parse } from 'node:querystring';
 import { isDeepStrictEqual } from 'node:util';

@@ -10,9 +10,7 @@ import { CONTENT, itemOf, without } from './wishlist.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-/** What may be null. */
 const OPTIONAL = Object.keys(CONTENT).filter((name) => name !== 'source' && !REQUIRED_FIELDS.includes(name));
-/** Only what an item has to have. */
 const LEAST = OPTIONAL.reduce(without, without(CONTENT, 'source'));
 /** The payload of its events. */
 const KNOWN: ItemPayload<'remove'> = {

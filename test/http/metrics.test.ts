@@ -1,5 +1,5 @@
-// Figures and errors for operators: who may read /metrics, and that it is right, also while Redis is away; that visitors
-// raise no errors in Redis, whose INFO errorstats operators alarm on; that our own bugs are logged.
+// /metrics: who may read it, and that it is right, also without Redis. Visitors raise no errors in Redis: operators alarm on
+// its INFO errorstats.
 
 import type { Redis } from 'ioredis';
 import { pino } from 'pino';

@@ -45,7 +45,6 @@ const CASES = (Object.keys(BEFORE) as (keyof typeof BEFORE)[]).flatMap((before, 
   ),
 );
 type Case = (typeof CASES)[number];
-/** Whether the session was one customer's and then another's. */
 function hasMoved({ before, after }: Case): boolean {
   if (after === 'a shared device') return true;
   if (before === "the session is another customer's") return after === 'a login of both';
@@ -171,7 +170,6 @@ t.test('whose an order is', async (t) => {
   });
 
   t.test('once erased, no row of ClickHouse and no key of Redis names who was erased', async (t) => {
-    /** The id of which each case's erasure must leave no trace. */
     const gone = new Map<Case, string>();
     await forEach(async (one) => {
       const { name, customerId, sessionId, email, erasedBy, named } = one;

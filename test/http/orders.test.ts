@@ -1,5 +1,4 @@
-// POST /webhook/purchase: who may deliver an order, that it is done once however often it comes, and whose it is: it may name a
-// customer, a session, or both, each known or not; each becomes known by it, and an order links nothing.
+// POST /webhook/purchase: who may deliver an order, that it is done once, and whose it is. An order links nothing.
 
 import t from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
@@ -31,7 +30,6 @@ eachRedis(t, async (t, redis) => {
   const { erase, exported } = app.shop;
   await switchTo(app, true);
   let customers = 7_000;
-  /** A customer who wishes for WISHED, and an order of it. */
   const newBuyer = async (of: TestApp = app) => {
     const who = { customerId: String(++customers) };
     await add(of, who, WISHED);
@@ -236,7 +234,6 @@ eachRedis(t, async (t, redis) => {
       for (const who of [byCustomer, bySession, { email: String(order.email) }])
         t.same(await erase(who), { erased: false }, 'and makes no visitor known');
 
-      // What the order is remembered by names no visitor.
       const names = [...profiles, String(customer), session, String(order.email)];
       t.same(await app.traces(...names), []);
     });

@@ -51,17 +51,14 @@ export async function add(app: TestApp, identity: object, ...ids: [string, strin
 export const switchTo = (app: TestApp, autoRemoveAfterPurchase: boolean) =>
   app.send('PUT', '/settings', { autoRemoveAfterPurchase }, TRUSTED);
 
-/** The events that the purchases of a visitor have made. */
 export const purchasesOf = async (app: TestApp, who: Ids) =>
   (await app.events(who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
 
-/** The statements of an order's lines, with what they state. */
 export const linesOf = async (app: TestApp, order: { readonly id: unknown }): Promise<Row[]> =>
   (await app.rows())
     .filter(({ origin, order_id }) => origin === 'order' && order_id === String(order.id))
     .map((row) => ({ ...row, ...JSON.parse(String(row['payload'])) }));
 
-/** The note attribute that names the session of a checkout. */
 export const sessionNote = (value: string) => [{ name: 'wishlist_session_id', value }];
 
 interface Line {

@@ -1,5 +1,4 @@
-// POST /webhook/purchase: what was bought, for how much, which orders are left out; what leaves the wishlist, with one event
-// for each item; and what analysts see, each line once.
+// POST /webhook/purchase: what was bought, for how much, what leaves the wishlist, and what analysts see, each line once.
 
 import t from 'tap';
 import { startApp, TRUSTED } from '../harness/app.js';

@@ -1,5 +1,4 @@
-// RATE_LIMIT, ANONYMOUS_RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, who is never counted, and what
-// several workers accept together.
+// RATE_LIMIT, ANONYMOUS_RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, what several workers accept.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { createHmac } from 'node:crypto';
@@ -244,7 +243,6 @@ t.test('several workers', async (t) => {
       return error as ServiceError;
     }
   };
-  /** How many of the limit's requests a worker accepts, or as many workers as there are. */
   const accepted = (...workers: (RateLimit | undefined)[]) =>
     workers.flatMap((worker) => range(LIMIT).filter(() => refusal(worker) === undefined)).length;
 

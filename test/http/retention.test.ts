@@ -1,5 +1,4 @@
-// Guards GUEST_RETENTION_DAYS: a guest goes so many days, or up to a day longer, after its last visit, item or event, with
-// all that it has and at one moment. Reading prolongs nothing; customers, and what was linked to them, stay.
+// GUEST_RETENTION_DAYS: a guest goes so many days, or one more, after its last write, with all at one moment. Customers stay.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -170,7 +169,6 @@ eachRedis(t, async (t, redis) => {
     const ages = await agesOf(t, redis, filling);
     const { shop } = filling;
     const leading = () => ages.names(/:\{(?:share|email|wish):/, '');
-    /** @returns the share code */
     const fill = async (sessionId: string) => {
       await shop.add({ sessionId }, { productId: sessionId });
       const email = `${sessionId}@swept.example`;
@@ -260,7 +258,6 @@ function isAfterDays(end: number, began: number, days: number): boolean {
   return end - began >= days * DAY_MS && end - began <= (days + 1.001) * DAY_MS;
 }
 
-/** When the keys of a profile end, as Redis has it. */
 async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
   const nodes = connectToEach(t, redis.urls);
   const keysOf = async (profileId: string) => {

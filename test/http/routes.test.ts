@@ -1,5 +1,4 @@
-// Paths, methods, the base path, request ids, probes, GET and PUT /settings; and bodies: their sizes, alone and all together, their
-// content types, and those that arrive late or in pieces.
+// Paths, methods, the base path, request ids, probes, /settings; and bodies: sizes, content types, late and cut ones.
 
 import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
@@ -12,7 +11,6 @@ import { Wire } from '../harness/wire.js';
 const PATH = '/product/visit';
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 const MAX_BODY = 65_536;
-/** A valid visit of exactly this many bytes: the rest is an unknown field. */
 function visitOfBytes(bytes: number): Buffer {
   const empty = JSON.stringify({ ...VISIT, fill: '' });
   return Buffer.from(JSON.stringify({ ...VISIT, fill: 'x'.repeat(bytes - empty.length) }));

@@ -20,7 +20,6 @@ const LOGGED_OUT = { logged_in_customer_id: '' };
 
 const redis = await startTestRedis(t);
 
-/** Makes a wishlist, its last item first; the path of its page. */
 async function share(app: TestApp, identity: object, items: readonly object[]): Promise<string> {
   for (const item of items.toReversed()) await app.shop.add(identity, { ...CONTENT, ...item });
   return `/wishlist/share/${(await app.shop.share(identity)).code}`;

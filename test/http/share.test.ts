@@ -1,5 +1,4 @@
-// POST /share, GET /share/:code/items, and openings of shared wishlists: each that a person makes is one row, without that
-// person; robots, prefetches and HEAD make none. What analysts see of them: erased-everywhere.test.ts.
+// POST /share, GET /share/:code/items, and openings: each that a person makes is one row, without that person.
 
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
@@ -126,7 +125,6 @@ t.test('openings', async (t) => {
   const items = `/share/${code}/items`;
   const opens = async () => (await app.rows()).filter(({ type }) => type === 'shareOpen');
   let counted = 0;
-  /** How many rows these requests make. */
   const made = async (...requests: (() => Promise<unknown>)[]) => {
     for (const request of requests) await request();
     const before = counted;

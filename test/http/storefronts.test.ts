@@ -1,5 +1,4 @@
-// What a storefront's caller and a page may do: the session of a customer who has logged out leads to no wishlist; a signature does not
-// prove that the visitor meant what a page of another origin sends; and CORS for ALLOWED_ORIGINS.
+// The session of a logged-out customer leads to no wishlist; a signature does not prove what the visitor meant; and CORS.
 
 import t, { type Test } from 'tap';
 import { Items } from '../../src/wishlist/items.js';
@@ -116,7 +115,6 @@ eachRedis(t, async (t, redis) => {
       ['DELETE', '/product/visit', { identity, productHandle: 'x' }],
       ['POST', '/item/add', itemOf(identity)],
     ];
-    /** Each write under these headers, as the customer who is logged in. */
     const sendWrites = async (headers: Headers, check: (answer: Answer, what: string) => void) => {
       for (const [method, path, body] of writes) {
         const typed = { 'content-type': 'application/json', ...headers };

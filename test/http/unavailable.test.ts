@@ -1,5 +1,4 @@
-// Redis down, frozen, full, demoted, and back; a cluster of which one master is away or drained. 503 within REDIS_TIMEOUT_MS,
-// nothing lost that was acknowledged, nothing applied late that was refused; /readyz, metrics and the log say what is away.
+// Redis down, frozen, full, demoted, and back: 503 in time, nothing lost that was acknowledged, nothing applied that was refused.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -23,10 +22,7 @@ function expectUnavailable(t: Test, answer: Answer, what: string): void {
   const headers = { 'retry-after': /^[1-9]\d*$/ };
   t.match(answer, { status: 503, headers, json: { code: 'unavailable', error } }, what);
 }
-/**
- * Every operation while Redis is away, but those of products, which are off, and of receivers, which ask a name server first. Pages:
- * share-page.test.ts.
- */
+/** Every operation but those of products, which are off, of receivers, which ask a name server first, and pages (share-page.test.ts). */
 async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
   const asked = (await operationsOf(app)).filter(({ path }) =>
     /^\/(product\/|event|item|share|profile|settings|webhook\/(?!products))/.test(path),
@@ -194,7 +190,6 @@ const SILENT = 'Redis does not answer';
 const FULL = 'Redis has no memory left: maxmemory is reached';
 t.setTimeout(240_000);
 type Line = Readonly<Record<string, unknown>>;
-/** An app, and the lines of its log that are about outages. */
 async function open(t: Test, redis: { readonly urls: readonly string[] }, settings: AppSettings = {}) {
   const lines: Line[] = [];
   const onLog = (line: Line) => {
@@ -205,7 +200,6 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, settin
   return {
     app,
     lines,
-    /** The statuses of visits of so many new visitors. */
     visit: async (visitors: number) => {
       const bodies = Array.from({ length: visitors }, () => visitOf(`s${visits++}`));
       const answers = await Promise.all(bodies.map((body) => app.post(PATH, body)));

@@ -1,5 +1,4 @@
-// What requests may have: the values that each field takes and refuses, once for each schema. What is refused changes nothing, and
-// its error says what would be right: one issue for one fault.
+// The values that each field takes and refuses, once for each schema. What is refused changes nothing: one issue for one fault.
 
 import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';
@@ -28,7 +27,6 @@ const NO_ITEM_TEXT = [1.5, true, [], {}, '\ud800'];
 const LINES = ['a\u0000b', 'a\nb'];
 const PRODUCT = { productId: '1' };
 const VISIT = { identity: { sessionId: 'good' }, productHandle: 'x' };
-/** A payload of so many levels. */
 const nested = (levels: number) => JSON.parse(`{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`);
 
 /** Values of fields, by their places in an operation's example. */
@@ -89,7 +87,6 @@ const REFUSED: Readonly<Record<string, Values>> = {
   'PUT /settings': { '/autoRemoveAfterPurchase': [undefined, null, 'true', 1, 0, '', [], [true], {}] },
 };
 
-/** What each field of an item takes. */
 const ITEM_TAKEN: Readonly<Record<`/${keyof GivenItem}`, readonly unknown[]>> = {
   '/productId': ['x'.repeat(255), `gid://shopify/Product/${'9'.repeat(255)}`],
   '/variantId': ['x'.repeat(255), null],
@@ -124,7 +121,6 @@ const TAKEN: Readonly<Record<string, Values>> = {
   'POST /item/check': { '/products': [repeat(250, PRODUCT)] },
 };
 
-/** What is right, said of a wrong value. */
 const SENTENCES: readonly (readonly [operation: string, place: string, value: unknown, says: RegExp])[] = [
   ['POST /product/visit', '/identity/customerId', 'gid://shopify/Order/1', /than Customer$/],
   ['POST /product/visit', '/identity/customerId', 2 ** 53, /send a larger one as text/],
@@ -368,7 +364,6 @@ t.test('requests', async (t) => {
   });
 });
 
-/** One issue at each of these paths, and no other. */
 function expectIssues(t: Test, { status, json }: Answer, places: readonly string[], why: string): void {
   const { code, issues = [], ...rest } = json;
   const found = issues.map(({ path }: { path: string }) => path).sort();

@@ -1,5 +1,4 @@
-// POST, GET and DELETE /product/visit, and many visits in one request (/batch, /list): what they answer, what they count and log,
-// and that robots are not counted.
+// POST, GET and DELETE /product/visit, /batch and /list: what they answer, count and log. Robots are not counted.
 
 import t from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -28,7 +27,6 @@ const visitEach = async (app: TestApp, identity: object, ...handles: string[]): 
   const answers = await Promise.all(handles.map((handle) => app.shop.visit(identity, handle)));
   return answers[0]?.profileId as string;
 };
-/** Numbers below a bound, the same ones each time. */
 function randomNumbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

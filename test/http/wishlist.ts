@@ -2,7 +2,6 @@
 
 import type { GivenItem } from '../../src/wishlist/item-fields.js';
 
-/** All that an item can have. */
 export const CONTENT = {
   productId: 'gid://shopify/Product/1001',
   variantId: 'gid://shopify/ProductVariant/2002',
@@ -20,7 +19,6 @@ export const CONTENT = {
   properties: { size: 42, 'engraving ✎': ['a', { b: null }] },
 } satisfies Required<GivenItem>;
 
-/** A body for /item/add. */
 export function itemOf(identity: object, changes: Readonly<Record<string, unknown>> = {}): object {
   return { identity: { device: 'desktop', ...identity }, ...CONTENT, ...changes };
 }

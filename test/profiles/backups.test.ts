@@ -1,5 +1,4 @@
-// A backup that runs while visitors log in: whatever it reads between two steps of a merge, what it restores has each count and
-// each item once.
+// A backup while visitors log in: between any two steps of a merge, what it restores has each count and each item once.
 
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

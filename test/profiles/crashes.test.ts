@@ -1,5 +1,4 @@
-// A process ends after any step of a login, a merge, an erasure or a visit under a key. What it leaves half done is completed once,
-// by a request or by none; what was erased takes nothing of another visitor along, and what was only begun is taken back.
+// A process ends after any step of a login, a merge, an erasure or a visit under a key: it is completed once, or taken back.
 
 import t from 'tap';
 import { allKeys } from '../harness/dump.js';
@@ -53,7 +52,6 @@ async function staying(redis: Redis, prefix: string, profileId: string): Promise
   return found.flat();
 }
 
-/** What a day does: what ends by itself within it is gone. */
 const passDay = (redis: Redis, prefix: string) =>
   eachKey(redis, `${prefix}:*`, async (client, key) => {
     const ttl = await client.pttl(key);

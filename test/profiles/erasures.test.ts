@@ -1,5 +1,4 @@
-// Erasures: by e-mail address they are of exactly the visitor who gave it, also beside a login and after a crash; with
-// thousands of open requests or visitors Redis is asked for little at a time, and data requests keep nothing of who was erased.
+// An erasure by e-mail address is of exactly the visitor who gave it, also beside a login; Redis is asked for little at a time.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -64,7 +63,6 @@ const pagesOf = (commands: readonly string[][]) =>
     return /^h?scan$/i.test(command[0] ?? '') ? [at < 0 ? 10 : Number(command[at + 1])] : [];
   });
 
-/** No command is about as many as there are. */
 function areBounded(t: Test, commands: readonly string[][]): void {
   const unbounded = commands.filter(
     ([name = '', key = '', ...words]) =>
@@ -250,7 +248,6 @@ eachRedis(t, async (t, redis) => {
     (await server.visitors.enter('count', identityOf(ids), true, 'p')).count;
   const count = (server: Server, ids: { customerId?: string; sessionId?: string }) =>
     countOf(server, identityOf(ids), 'p');
-  /** Two servers, and a guest with an address. */
   const open = async (t: Test) => {
     const prefix = `mailed${++prefixes}`;
     const [server, other] = await startTwo(t, redis, prefix);
@@ -259,7 +256,6 @@ eachRedis(t, async (t, redis) => {
     await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true, true);
     return { server, other, profileId, digest: server.emails.digest(EMAIL) };
   };
-  /** Lets something happen after a location was found, and before what is there is erased. */
   const inBetween = ({ emails }: Server, act: () => Promise<unknown>) => {
     const givenAt = emails.givenAt.bind(emails);
     let hasHappened = false;

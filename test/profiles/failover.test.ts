@@ -1,5 +1,4 @@
-// A failover forgets the last moments of one node: of the two halves of a link or a merge, one; nothing is lost or doubled. Here a
-// node's keys are put back to what they were; test/faults/failover.test.ts does it with real replicas.
+// A failover forgets a node's last moments: nothing is lost or doubled. Here keys are put back; test/faults has real replicas.
 
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
@@ -114,7 +113,6 @@ async function startWorld(t: Test, redis: { urls: readonly string[]; url: string
 t.test('a failover that forgets one half', async (t) => {
   const redis = await startTestRedis(t);
 
-  /** A customer and a guest with something to merge. */
   const startMerge = async () => {
     const world = await startWorld(t, redis);
     await world.customer.visit(2);

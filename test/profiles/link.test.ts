@@ -1,5 +1,4 @@
-// What both ids in one trusted request mean, row by row of the table of the contract, over HTTP and two servers.
-// Concurrent logins, visits and erasures: test/explorer.
+// Both ids in one trusted request, row by row of the contract's table, over two servers. Concurrent ones: test/explorer.
 
 import t, { type Test } from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -9,7 +8,6 @@ interface Ids {
   readonly customerId?: string;
   readonly sessionId?: string;
 }
-/** Counts a visit of product `x`; answers the profile and its count. */
 async function visit(app: TestApp, identity: Ids): Promise<{ profileId: string; count: number }> {
   const { profileId, count } = await app.shop.visit(identity, 'x');
   return { profileId, count };

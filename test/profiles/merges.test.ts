@@ -1,5 +1,4 @@
-// A merge ends as if it had not been interrupted: of profiles far above what one may hold, while others go on; with a stream
-// that takes nothing; after a crash at any step, also where no request came back to it for a day.
+// A merge ends as if it had not been interrupted: far above the caps, with a full stream, after a crash at any step.
 
 import type { Redis as Client } from 'ioredis';
 import t, { type Test } from 'tap';
@@ -125,7 +124,6 @@ eachRedis(t, async (t, redis) => {
     t.same(origins, ['merge'], 'analysts are told of the merge all the same');
   });
 
-  /** A server, and the sessions s1 and s2. */
   const start = async (t: Test, prefix: string) => {
     const server = await startServer(t, redis, prefix);
     const link = (sessionId: string, customerId = 'c') => server.visitors.link({ customerId, sessionId });

@@ -24,7 +24,6 @@ t.test('batches over a connection that fails', async (t) => {
   const redis = await startTestRedis(t);
   const proxy = await startProxy(t, redis.url);
   const app = await startApp(t, { urls: [proxy.url] }, { timeoutMs: 20_000 });
-  /** One that waits for Redis for a second. */
   const hasty = await startApp(t, { urls: [proxy.url] }, { prefix: app.prefix, timeoutMs: 1_000 });
   const direct = connectTo(t, redis.url);
 

@@ -29,13 +29,11 @@ export const LINES: BatchFormat<Line, unknown> = {
   decode: (ops, reply) => ops.map(() => reply),
 };
 
-/** The lines that Redis has under a tag, in their order. */
 export async function linesOf(redis: RedisClient, tag: string) {
   const entries = await redis.xrange(`b:{${tag}}:stream`, '-', '+');
   return entries.flatMap(([, fields]) => fields[3]?.trim().split('\n'));
 }
 
-/** A connection of the service's, and the health of its Redis; until `t` ends. */
 export async function openHealth(t: Test, url: string, timeoutMs: number) {
   const client = await connectRedis({ urls: [url], name: 'test', timeoutMs }, () => {});
   t.teardown(() => client.disconnect());

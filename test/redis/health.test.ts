@@ -1,5 +1,4 @@
-// Which Redis may be used: what is drawn once for a deployment, what a start refuses, and data that are lost, masters that are
-// demoted or replaced while connected.
+// Which Redis may be used: what a deployment draws once, what a start refuses, lost data, and masters that are replaced.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';

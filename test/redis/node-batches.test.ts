@@ -1,5 +1,4 @@
-// Batches of each format, and for each node of a cluster: their bounds, what a script may touch, and operations whose slot is
-// migrating. Each operation is done once.
+// Batches of each format and for each node: their bounds, what a script may touch, and slots that migrate. All is done once.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';

@@ -1,5 +1,4 @@
-// Visits are logged and events appended on every layout of slots, and while the slots of streams and visitors move: all that
-// was answered is in a stream, once.
+// On every layout of slots, and while slots of streams and visitors move, all that was answered is in a stream, once.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';

@@ -1,5 +1,4 @@
-// lua/visits/countVisits.lua alone, for what no request shows: a batch that comes again, late or out of turn, a log that takes no entry, and
-// how seldom a guest's end is looked at.
+// lua/visits/countVisits.lua alone, for what no request shows: repeated batches, a log that takes no entry, ends of guests.
 
 import { createHash } from 'node:crypto';
 import t from 'tap';

@@ -1,5 +1,4 @@
-// A change of a wishlist and its event are one, through crashes of servers at any step, full streams and lost replies: a
-// client sends the request again under its key, and answer, wishlist and events are as if nothing had happened.
+// A change of a wishlist and its event are one, through crashes at any step, full streams and lost replies.
 
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
@@ -29,7 +28,6 @@ import {
 
 /** More than any request takes. */
 const MAX_STEPS = 40;
-/** Cases that run side by side: most of their time they wait. */
 const MAX_CONCURRENT_TESTS = 6;
 interface Case {
   readonly name: string;
@@ -41,12 +39,9 @@ interface Case {
   /** Whether a cluster, where all of it takes longer, would only do alike what it does in another case. */
   readonly onOneServer?: true;
   readonly merges?: number;
-  /** Types of all events in the end, in any order. */
   readonly events: readonly string[];
-  /** Products on the wishlist in the end. */
   readonly items: readonly string[];
 }
-/** The item that an answer names. */
 async function added(server: Server, answer: unknown, { guest }: Visitor) {
   const { items } = await listOf(server, guest);
   const item = items.find(({ itemId }) => itemId === (answer as Added).itemId);
@@ -57,7 +52,6 @@ const addToBoth = async (server: Server, { guest, customer }: Visitor) => {
   await add(server, guest, '2');
   await add(server, customer, '3');
 };
-/** Adds product 1. */
 const adding =
   (quantity: number): Case['act'] =>
   (server, { guest }, operation) =>

@@ -1,5 +1,4 @@
-// Servers without HTTP that a test can end in the middle of a request: after some step towards Redis it has no Redis any more, and it
-// is unknown whether the last step arrived. What tests do with them in a visitor's name, and what there is to see of it afterwards.
+// Servers without HTTP that lose Redis after some step, done or not; what tests do with them, and what there is to see.
 
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
@@ -20,7 +19,6 @@ export interface Server extends Parts {
   readonly deliveries: RequestStore;
   /** Only with alerts. */
   readonly products: Products | undefined;
-  /** Called before each subscriber of a product. */
   onSubscriber: (profileId: string) => Promise<void>;
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
@@ -28,7 +26,6 @@ export interface Server extends Parts {
   recover(): boolean;
   /** From now on each script is called twice, as a client of a cluster may after a lost connection. */
   sendTwice(): void;
-  /** Called before each change of a wishlist. */
   onChange: () => Promise<void>;
   /** Called before each append to the stream that is a step of its own; on one server changes append, too. */
   onAppend: () => Promise<void>;
@@ -38,7 +35,6 @@ export interface Redis {
   readonly urls: readonly string[];
 }
 
-/** A visitor's names. */
 export interface Visitor {
   readonly guest: Identity;
   readonly customer: Identity;
@@ -160,7 +156,6 @@ export async function startServer(
   return server;
 }
 
-/** Two servers of one deployment. */
 export async function startTwo(...of: Parameters<typeof startServer>): Promise<[Server, Server]> {
   return [await startServer(...of), await startServer(...of)];
 }
@@ -168,10 +163,7 @@ export async function startTwo(...of: Parameters<typeof startServer>): Promise<[
 /** More steps than anything takes. */
 const MAX_STEPS = 60;
 
-/**
- * Ends a process after each step of what it does, until it has fewer. @param round prepares, and answers who does what, and what is
- * true then @returns the number of steps
- */
+/** Ends a process after each step, until there are no more. @param round prepares, and returns what to do and check */
 export async function atEachStep(
   round: (step: number) => Promise<{
     readonly server: Server;
@@ -190,10 +182,7 @@ export async function atEachStep(
   throw new Error('it never ends');
 }
 
-/**
- * The events in the stream as ClickHouse would show them: each id once. A repeat must be the same to the byte.
- * @param visitor only those of one
- */
+/** The events as ClickHouse shows them: each id once. A repeat must be the same to the byte. @param visitor only this one's */
 export async function shownEvents(redis: Redis, prefix: string, visitor?: Visitor): Promise<Row[]> {
   const events = (await rowsById(redis, prefix)).filter(
     ({ origin }) => !['merge', 'adoption'].includes(String(origin)),
@@ -282,7 +271,6 @@ export async function buy(server: Server, who = GUEST) {
   await deliver(server, who, lines);
 }
 
-/** Takes what was bought from a wishlist, as the webhook does. */
 export async function deliver(server: Server, who: Identity, lines: readonly BoughtLine[]) {
   const { profileId } = await server.visitors.find(who, false);
   const { answer } = await server.visitors.peek(who, false, (location) =>
@@ -296,7 +284,6 @@ export async function deliver(server: Server, who: Identity, lines: readonly Bou
   });
 }
 
-/** The wishlist, and the profile that has it. */
 export async function listOf(server: Server, who = GUEST) {
   const { profileId, answer } = await server.visitors.peek(who, true, (location) =>
     server.items.list(location),

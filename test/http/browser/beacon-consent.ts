@@ -1,5 +1,4 @@
 // What the beacon leaves alone, and where it runs, in a real browser: it is a guest on the shop's pages.
-// A test fails as soon as a page sees an error.
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
@@ -21,7 +20,6 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
   const { redis, shop, service } = fixtures;
   const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count('${handle}')`);
 
-  /** No request, nothing stored, and every answer is undefined at once. */
   async function expectNothing(t: Test, visitor: Visitor, page: Page, sent = 0): Promise<void> {
     const calls = ["visit('x')", "count('x')", "counts(['x'])", 'session()', 'forget()'];
     const all = `Promise.all([${calls.map((call) => `wishmeter.${call}`)}])`;

@@ -1,5 +1,4 @@
-// Whose session is it? The beacon through the app proxy, on pages that say who is logged in: a guest's visits come along at the
-// login, and the next person on the device begins anew. Their wishlists: shopify-theme.ts.
+// Whose session is it? The beacon through the app proxy: visits come along at the login, and the next person begins anew.
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';

@@ -1,5 +1,4 @@
-// The page of a shared wishlist in a real browser: what hostile items can do there (nothing), what is loaded
-// (pictures), and how it looks on a phone, in the dark and inside a theme.
+// The page of a shared wishlist in a real browser: hostile items can do nothing; how it looks on a phone and in a theme.
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
@@ -25,7 +24,6 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
   const { redis, shop } = fixtures;
   const app = await startApp(t, redis, { env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET } });
 
-  /** The path of the page of a wishlist, its last item first. */
   const share = async (sessionId: string, items: readonly object[]): Promise<string> => {
     for (const [i, item] of items.toReversed().entries()) {
       const image = `${PICTURES}/picture-${i}.png`;
@@ -120,7 +118,6 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
   });
 }
 
-/** A page of a phone, with what it asks for and what its console says from its last address on. */
 async function openProfile(t: Test, { browser }: BrowserFixtures) {
   const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
   t.teardown(() => context.close());

@@ -1,5 +1,4 @@
-// The theme's blocks of docs/shopify in a real browser, on a static page with Shopify's objects stubbed: the heart, the
-// visit, the login, the session in the cart.
+// The theme's blocks of docs/shopify in a real browser, on a static page with Shopify's objects stubbed.
 
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
@@ -80,7 +79,6 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
   shop.show(CART, '');
 
   const heart = (page: Page) => page.getByRole('button', { name: `Wishlist: ${PRODUCT.title}`, exact: true });
-  /** Whether the product is on the wishlist, as the button says once it is there. */
   const isWished = async (page: Page) => {
     await page.locator('wishlist-heart[for][state=""], wishlist-heart[for][state="saved"]').waitFor();
     return (await heart(page).getAttribute('aria-pressed')) === 'true';

@@ -17,7 +17,6 @@ import { until } from '../../harness/until.js';
 
 const DOCUMENT = readFileSync('docs/storefront.md', 'utf8');
 
-/** A code block of a language, by its number. */
 function blockOf(language: string, at = 0): string {
   const blocks = [...DOCUMENT.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))];
   const block = blocks[at]?.[1];
@@ -43,7 +42,6 @@ createServer(async (request, response) => {
   response.writeHead(answer.status).end(await answer.text());
 }).listen(process.env.PORT);`;
 
-/** The backends of docs/storefront.md: name, files, and the command that starts it on a port. */
 type Files = Readonly<Record<string, string>>;
 const BACKENDS: readonly (readonly [name: string, Files, command: (port: number) => readonly string[]])[] = [
   ['Node', { ...MODULES, 'main.js': blockOf('js', 1) }, () => [process.execPath, 'main.js']],

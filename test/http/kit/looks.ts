@@ -17,7 +17,6 @@ import {
   whyOff,
 } from './shop.js';
 
-// The browser's.
 declare function getComputedStyle(element: unknown): { getPropertyValue(name: string): string };
 
 export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void> {
@@ -75,7 +74,6 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
       'share',
       'toast',
     ];
-    /** A part's own letter spacing. */
     const spacing = (part: string) => `${1 + names.indexOf(part)}px`;
     const styles = names.map((part) => `::part(${part}) { letter-spacing: ${spacing(part)} }`);
     const body = `<style>${styles.join('')}

@@ -5,7 +5,6 @@ import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { type BrowserFixtures, PUBLISHABLE, sessionOf, visit } from '../../harness/storefront.js';
 
-/** The kit's tag. @param more other attributes */
 export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
   `<script async src="${service}/wishlist.js" ${key && `data-key="${key}"`} ${more}></script>`;
 
@@ -13,10 +12,8 @@ export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
 export const ROOM =
   '<style>wishlist-heart{display:inline-block;min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}</style>';
 
-/** Attributes of the kit's tag on the page of heart 1's product. */
 export const SHOE = 'data-product-handle="shoe-1"';
 
-/** A heart of a product. @param more other attributes */
 export const heartTag = (id: number | string, more = ''): string =>
   `<wishlist-heart product-id="${id}" variant-id="${id}1" handle="shoe-${id}" name="Shoe ${id}" price="49.90" currency="EUR" ${more}></wishlist-heart>`;
 
@@ -38,20 +35,16 @@ export const LISTENER = `<script>window.seen = [];
   for (const name of ['ready', 'change', 'add', 'remove', 'cart', 'share', 'error', 'state'])
     addEventListener('wishlist:' + name, (event) => seen.push([name, event.detail]));</script>`;
 
-/** The details of events of a name. */
 export const eventsOf = (page: Page, name: string) =>
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   page.evaluate<any[]>(`seen.filter(([name]) => name === '${name}').map(([, detail]) => detail)`);
 
-/** Puts a page with the kit on a path; its URL. @param more other attributes of the kit's tag */
 export const showKit = ({ shop, service }: BrowserFixtures, path: string, body: string, more = '') =>
   shop.show(path, `${ROOM}${LISTENER}${body}${kitTag(service, more)}`);
 
-/** Such a page, opened by a new visitor. */
 export const openKit = async (t: Test, fixtures: BrowserFixtures, ...page: [string, string, string?]) =>
   (await visit(t, fixtures)).open(showKit(fixtures, ...page));
 
-/** Waits until hearts are off, and answers why. */
 export async function whyOff(page: Page): Promise<string | null> {
   await becomes(page, 'off');
   return page.locator('wishlist-heart').first().getAttribute('why');
@@ -80,7 +73,6 @@ export async function fill(
 
 const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
 
-/** What axe finds on a page. */
 export async function faultsOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
   return page.evaluate(
