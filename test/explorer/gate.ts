@@ -14,7 +14,6 @@ export interface Call {
   /** `<actor>.<n>`, n counted in the order of the operation's calls. */
   readonly id: string;
   readonly actor: string;
-  /** The command, or its script, and its keys. */
   readonly words: readonly string[];
   /** Whether the operation had paused on a timer: it looks again whether others have gone on. */
   readonly looksAgain: boolean;

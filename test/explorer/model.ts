@@ -31,7 +31,6 @@ export class Model {
     this.#mails = new Map(other ? other.#mails : []);
   }
 
-  /** Profile merged away -> the profile that has its things. */
   get merges(): readonly (readonly [string, string])[] {
     return [...this.#targets].map(([from]) => [from, this.targetOf(from)] as const);
   }

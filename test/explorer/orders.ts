@@ -52,7 +52,6 @@ const ERASING: ReadonlySet<Act['do']> = new Set(['erase', 'eraseMail']);
 /** What makes a customer known in a step of its own. */
 const MAKING: ReadonlySet<Act['do']> = new Set(['visit', 'event', 'add', 'mail']);
 
-/** What an act may do first, and be seen to have done. */
 function begin(state: State, { id, act }: Performed, hasErasure: boolean): State[] {
   const { customer, session } = act.who;
   if (state.done.has(id) || customer === undefined) return [];

@@ -20,7 +20,6 @@ interface Player {
 }
 
 export class Play {
-  /** Operation of each step. */
   readonly #steps: string[] = [];
   readonly story: string[] = [];
   readonly faults: string[] = [];

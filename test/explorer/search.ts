@@ -15,7 +15,6 @@ export class Search {
   /** By number of preemptions. */
   readonly #waiting: Branch[][];
 
-  /** @param preemptions that an order has at most */
   constructor(preemptions: number) {
     this.#waiting = Array.from({ length: preemptions + 1 }, () => []);
     this.#add({ path: [], preemptions: 0 });
@@ -41,7 +40,7 @@ export class Order {
     private readonly add: (branch: Branch) => void,
   ) {}
 
-  /** @param waiting at least one call; an operation's calls go in their order, as on one connection. @returns the chosen call's id */
+  /** @param waiting at least one call; an operation's calls go in their order, as on one connection */
   choose(waiting: readonly Pending[]): string {
     const { path, preemptions } = this.planned;
     const enabled = [...new Set(waiting.map(({ actor }) => actor))].map(

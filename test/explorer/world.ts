@@ -77,7 +77,6 @@ export class World {
     return People.find(letters, server, this.prefix, number, this.client.isCluster ? slotOf : undefined);
   }
 
-  /** Rows of the streams of events since the last call. */
   async #rowsSince(): Promise<Row[]> {
     const keys = createKeys(this.prefix);
     const rows: Row[] = [];

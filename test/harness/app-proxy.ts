@@ -7,7 +7,6 @@ import type { Rewrite } from './shop-site.js';
 
 export const SECRET = 'shpss_0123456789abcdef';
 export const BROWSER = { 'x-api-key': 'pk_test_0123456789abcdef', origin: 'https://shop.example' };
-/** Settings with which a service knows both callers. */
 export const SHOPPERS = {
   SHOPIFY_SECRET: SECRET,
   PUBLISHABLE_KEYS: BROWSER['x-api-key'],
@@ -49,7 +48,6 @@ export function throughProxy(prefix: string): Rewrite {
   };
 }
 
-/** Posts JSON through the proxy. @param customerId the customer who is logged in; empty where none is */
 export function postProxied(
   app: TestApp,
   path: string,

@@ -7,7 +7,6 @@ export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The body parsed; throws where it is not JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   readonly json: any;
 }

@@ -62,7 +62,6 @@ export class Contract {
     return known;
   }
 
-  /** What is wrong with an answer, in a sentence; undefined where it is as documented. */
   fault(method: string, pathAndQuery: string, { status, headers, text }: Answered): string | undefined {
     if (status === 204) return undefined;
     const asked = method === 'HEAD' ? 'get' : method.toLowerCase();

@@ -10,7 +10,6 @@ export interface DocumentedOperation {
   readonly path: string;
   // biome-ignore lint/suspicious/noExplicitAny: JSON
   readonly body: any;
-  /** The parameters of its query that have an example. */
   readonly query: Readonly<Record<string, string>>;
   readonly takesKey: boolean;
 }

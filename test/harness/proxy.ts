@@ -30,7 +30,6 @@ interface Link {
   replyBudget: number | undefined;
 }
 
-/** A proxy to a Redis by its URL (TCP or unix socket); closed when `t` ends. */
 export async function startProxy(
   t: { teardown(close: () => Promise<void>): void },
   url: string,
@@ -45,7 +44,6 @@ export async function startProxy(
   let thawed: Promise<void> | undefined;
   let thaw = () => {};
 
-  /** Passes chunks on in order, each after the delay and not while frozen. */
   const passer = (deliver: (chunk: Buffer) => void) => {
     let last = Promise.resolve();
     let waiting = 0;

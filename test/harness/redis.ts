@@ -49,13 +49,11 @@ export async function startTestRedis(
 }
 
 export interface ClusterSpec {
-  /** 3 if not given. */
   readonly masters?: number;
   /** Whether the masters have single slots by turns, and not each a third in a row. */
   readonly isRagged?: boolean;
   /** TLS alone, with this certificate; nodes tell each other's name, `localhost`, and not addresses. */
   readonly tls?: TestCertificate;
-  /** What its nodes tell behind TLS. */
   readonly endpoint?: 'hostname' | 'ip';
 }
 

@@ -4,7 +4,6 @@ import type { Identity } from '../../src/identity-rules.js';
 import { newItem } from '../../src/wishlist/item.js';
 import type { ItemContent } from '../../src/wishlist/item-fields.js';
 
-/** @param given the others are null */
 export function identityOf(given: Partial<Identity>): Identity {
   const ids = { customerId: null, sessionId: null, email: null };
   return { ...ids, device: null, locale: null, firstName: null, lastName: null, ...given };

@@ -32,7 +32,6 @@ export interface Shop {
 
 export const HANDLE = 'red-shoe';
 
-/** An item with the fields that have to be given. */
 export const ITEM = {
   productId: '1001',
   productTitle: 'Red shoe',

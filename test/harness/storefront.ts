@@ -64,7 +64,6 @@ interface Sent {
   readonly key: string | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   readonly body: any;
-  /** Its answer's; undefined while there is none */
   readonly status: number | undefined;
 }
 
@@ -114,7 +113,6 @@ class Profile {
     this.context = context;
     this.#origin = origin;
     context.setDefaultTimeout(DEADLINE_MS);
-    // Uncaught errors, and unhandled rejections.
     context.on('weberror', (error) => this.#t?.fail(`a page saw an error: ${error.error().message}`));
     context.on('request', (request) => request.method() === 'POST' && this.#requests.push(request));
     context.on('console', (message) => {

@@ -6,7 +6,6 @@ import type { Urls } from './redis.js';
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** Numbers of the streams of a kind in a dump. */
 function numbersIn(dump: Dump, kind: string): number[] {
   const tags = Object.keys(dump).flatMap((key) => new RegExp(`\\{([^}]*)\\}:${kind}$`).exec(key)?.[1] ?? []);
   return tags.map((tag) => (/^\d+$/.test(tag) ? Number(tag) : 0));

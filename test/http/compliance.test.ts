@@ -75,7 +75,6 @@ eachRedis(t, async (t, redis) => {
     t.match(await app.shop.visit(who), { count: 1 });
     t.equal((await deliver(app, 'customers/redact', body, headers)).status, 200);
     t.equal((await requests('customers/redact')).length, 1, 'a repeated delivery does nothing more');
-    // What comes after it is done after it.
     await deliver(app, 'customers/redact', customer(7002, null));
     await untilErased();
     t.equal(await app.shop.count(who), 1, 'and leaves alone who came back');

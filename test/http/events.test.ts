@@ -295,7 +295,6 @@ eachRedis(t, async (t, redis) => {
     t.same((await exported({ sessionId: guests[50] as string })).profile, {});
   });
 
-  /** The rows that tell of a login. */
   const told = async (profileId: string) => {
     const rows = (await app.rows()).filter((row) => row['profile_id'] === profileId);
     return rows.map(({ origin, type }) => `${origin} ${type}`).filter((row) => /^(adoption|merge)/.test(row));

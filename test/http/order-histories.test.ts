@@ -54,7 +54,6 @@ const identitiesOf = ({ named, customerId, sessionId }: Case): Record<string, st
   ...(named === 'session' ? [] : [{ customerId }]),
   ...(named === 'customer' ? [] : [{ sessionId }]),
 ];
-/** Whose the order's row is when it comes. */
 function ownerOf({ before, named }: Case): 'the customer' | 'the session' | 'another customer' {
   const isSessionKnown = !['nobody is known', 'the customer is known'].includes(before);
   if (named === 'customer' || (named === 'both' && !isSessionKnown)) return 'the customer';

@@ -48,7 +48,6 @@ eachRedis(t, async (t, redis) => {
   const isOne = redis.urls.length === 1;
   const writes = Object.entries(WRITES).filter(([name]) => isOne || ON_CLUSTER.includes(name));
 
-  /** A guest with one of everything that a later write may find. */
   async function guest(sessionId: string): Promise<void> {
     await app.shop.visit({ sessionId }, 'first');
     await app.shop.add({ sessionId }, { productId: 'first' });
@@ -253,7 +252,6 @@ eachRedis(t, async (t, redis) => {
   });
 });
 
-/** Whether a moment is so many days later, or up to a day more. */
 function isAfterDays(end: number, began: number, days: number): boolean {
   return end - began >= days * DAY_MS && end - began <= (days + 1.001) * DAY_MS;
 }
@@ -289,7 +287,6 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
       const found = await Promise.all(nodes.map((node) => node.call('PEXPIRETIME', key).catch(() => GONE)));
       return Math.max(...found.map(Number));
     },
-    /** Each moment at which something of the profile ends. */
     moments: async (profileId: string) => [...new Set((await ends(profileId)).values())],
     async shift(profileId: string, ms: number, which = /./) {
       const before = await ends(profileId);

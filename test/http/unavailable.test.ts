@@ -22,7 +22,7 @@ function expectUnavailable(t: Test, answer: Answer, what: string): void {
   const headers = { 'retry-after': /^[1-9]\d*$/ };
   t.match(answer, { status: 503, headers, json: { code: 'unavailable', error } }, what);
 }
-/** Every operation but those of products, which are off, of receivers, which ask a name server first, and pages (share-page.test.ts). */
+/** Without operations of products, which are off, and of receivers, which ask a name server first. Pages: share-page.test.ts. */
 async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
   const asked = (await operationsOf(app)).filter(({ path }) =>
     /^\/(product\/|event|item|share|profile|settings|webhook\/(?!products))/.test(path),

@@ -22,7 +22,6 @@ const CUSTOMER_IDS = { customerId: 'c' };
 
 const merge = (app: TestApp) => app.post('/profile/merge', { identity: BOTH }, TRUSTED);
 
-/** Sends again what is answered 503, as a client does. */
 async function untilDone(send: () => Promise<Answer>): Promise<Answer> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const answer = await send();
@@ -131,7 +130,6 @@ eachRedis(t, async (t, redis) => {
     return { server, first, second, link };
   };
 
-  /** The customers' nodes forget which profiles they have. */
   const loseCustomers = (prefix: string) =>
     eachKey(redis, `${prefix}:*:v:c*`, (client, key) => client.del(key));
 

@@ -41,7 +41,6 @@ t.test('a node of a cluster', async (t) => {
   const holder = (slot: number) => Math.floor((slot * nodes.length) / SLOTS);
   const metaNode = holder(slotOf(META));
   const emptied = (metaNode + 1) % nodes.length;
-  /** A tag whose slot a node has. */
   const tagAt = (node: number) => {
     for (let n = 0; ; n++) if (holder(slotOf(`{t${n}}`)) === node) return `t${n}`;
   };
@@ -120,7 +119,6 @@ t.test('a node of a cluster', async (t) => {
   });
 });
 
-/** A slot of the cluster that is left without a master. */
 const SLOT = 5;
 const OPTIONS = { name: 'test', timeoutMs: 500, keyPrefix: 'd', buckets: 16, onError: () => {} };
 t.test('a deployment', async (t) => {

@@ -19,7 +19,6 @@ const SLOTS = 16_384;
 const HANDLE = 'red-shoe';
 /** A key on the move is waited for, as Redis asks for (TRYAGAIN). */
 const WHILE_MOVING_MS = 200;
-/** Slots that move under load, and visits that are acknowledged meanwhile. */
 const MOVES = 12;
 const VISITS = 1_000;
 t.test('on a cluster', { timeout: 120_000 }, async (t) => {

@@ -26,7 +26,6 @@ import {
   type Visitor,
 } from './fixtures.js';
 
-/** More than any request takes. */
 const MAX_STEPS = 40;
 const MAX_CONCURRENT_TESTS = 6;
 interface Case {

@@ -30,7 +30,6 @@ export async function becomes(page: Page, state: string, id: number | string = 1
 export const press = (page: Page, id: number | string = 1) =>
   page.locator(`wishlist-heart[product-id="${id}"] button`).first().press('Enter');
 
-/** Notes each event of the kit, for `eventsOf`. */
 export const LISTENER = `<script>window.seen = [];
   for (const name of ['ready', 'change', 'add', 'remove', 'cart', 'share', 'error', 'state'])
     addEventListener('wishlist:' + name, (event) => seen.push([name, event.detail]));</script>`;
