@@ -33,8 +33,8 @@ local function are_kept(guest, kinds)
   return ends ~= nil
 end
 
--- Returns false if a key is absent in a migrating slot, because it may be at the other node. If a key's absence is no
--- error, the slot isn't migrating. So the kinds that guests rarely have come first.
+-- Returns false if a key is absent in a migrating slot, because it may be at the other node. If absence is no error, the
+-- slot isn't migrating. So rare kinds come first.
 local function are_here(guest)
   for kind = #GUEST_KINDS, 1, -1 do
     local ends = redis.pcall('PEXPIRETIME', key_of(guest, GUEST_KINDS[kind]))
@@ -53,7 +53,7 @@ local function retain(guest, written, identity)
   if are_kept(guest, written) then
     return
   end
-  local ends_at = retention > 0 and string.format('%d', most) -- text, because Redis formats numbers as floating-point
+  local ends_at = retention > 0 and string.format('%d', most) -- text: Redis formats numbers as floating-point
   local ending = { identity }
   for _, kind in ipairs(GUEST_KINDS) do
     ending[#ending + 1] = key_of(guest, kind)

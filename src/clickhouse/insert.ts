@@ -31,7 +31,7 @@ const SETTINGS = {
   date_time_input_format: 'best_effort',
 } as const;
 
-// Looking for repeats would take a third of the insert's CPU. Only retried dead letters may be twice in an insert, and
+// Looking for repeats takes a third of an insert's CPU. Only retried dead letters may be twice in an insert, and
 // ClickHouse merges them later.
 const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
 

@@ -90,7 +90,7 @@ export class VisitorRowReader {
 
   /** The password of an embedded ClickHouse may change when it starts again. */
   async #connect(): Promise<ClickHouseClient | undefined> {
-    // Imported by the first export, because it would take a twentieth of each start of `serve`.
+    // Imported by the first export: it takes a twentieth of a start.
     const { createClickHouse } = await import('./client.js');
     const url = this.#urlOf();
     if (url !== this.#url) {

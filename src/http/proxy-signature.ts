@@ -43,9 +43,8 @@ export function verifyProxySignature(
 }
 
 /**
- * The signed text has no separators, so different parameters may have the same text: `a=1logged_in_customer_id=300` may
- * be one parameter or two. So the text must contain `logged_in_customer_id=` only as the parameter. A replay can change
- * the timestamp in the same way, so the oldest possible one counts.
+ * The signed text has no separators: `a=1logged_in_customer_id=300` may be one parameter or two. So it must contain
+ * `logged_in_customer_id=` only as the parameter. For the same reason the oldest possible timestamp counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

@@ -75,8 +75,7 @@ export class Server implements ExchangeContext {
 
   /**
    * First, /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers send no more requests.
-   * Only then does the server stop listening and close connections. Otherwise clients would reconnect, and the kernel
-   * resets connections that arrive while a process stops listening.
+   * Only then does the server stop listening: the kernel resets connections that arrive meanwhile.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
     this.isStopping = true;

@@ -14,6 +14,7 @@ import { needs, needsNamespaces } from '../harness/needs.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const SYSTEMD = '/usr/lib/systemd/systemd';
+const BOOT_MS = 120_000;
 const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc'];
 
 // Process 1. The disk is read-only, and only our units are there: systemd's own would set up, and tidy up, the machine. A unit
@@ -97,9 +98,13 @@ export async function startSystemd(t: Test): Promise<Systemd> {
       (error) => ({ code: error.code, output: `${error.stdout}${error.stderr}` }),
     );
   };
-  await until('systemd answers', async () => {
+  const answers = async () => {
     if (unshare.exitCode !== null) throw new Error(stderr);
     return (await sh('systemctl is-active basic.target')).code === 0;
+  };
+  await until('systemd answers', answers, BOOT_MS).catch(async (error) => {
+    t.comment((await sh('ps -e -o pid,stat,wchan,args; systemctl --no-pager list-jobs')).output);
+    throw error;
   });
   return {
     sh,

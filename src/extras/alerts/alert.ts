@@ -113,8 +113,8 @@ export function offerOf(
 /**
  * @param now the current offer; undefined if there is none, or if the product isn't published
  * @param version of the product; items with a newer reported version are skipped
- * @param since unchanged items with a reported version before this one are stamped with `version`, too, so that a
- *   process that still sends alerts of an older version skips them
+ * @param since unchanged items with an older reported version are stamped with `version`, too, so that a process that
+ *   still sends older alerts skips them
  */
 export function stepsOf(
   { item, start, reported }: Wish,

@@ -220,8 +220,8 @@ class Requests {
 }
 
 /**
- * True also if no page sent the request, but curl, for instance. Browsers send Sec-Fetch-Site only to https and
- * localhost. Otherwise the host of Origin decides, without the scheme, because a proxy may have added https.
+ * True also if no page sent the request, but curl. Browsers send Sec-Fetch-Site only to https and localhost. Otherwise
+ * the host of Origin decides, without the scheme, since a proxy may have added https.
  */
 function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host, 'sec-fetch-site': site } = headers;

@@ -18,8 +18,7 @@ const SOCKET = 'redis.sock';
 /** The file with port and password, which `ps` would show on a command line. */
 const LISTEN = 'listen.conf';
 const SOCKET_PATH_BYTES = 100;
-// A stream entry is a batch: 14 KB for 27 events. The allocator's rounding costs 55 B per pending event in nodes of 4
-// KB, the default, and 9 B in nodes of 512 KB.
+// The allocator's rounding costs 55 B per pending event in nodes of 4 KB, the default, and 9 B in nodes of 512 KB.
 const STREAM_NODES = { 'stream-node-max-bytes': '524288' };
 
 export interface RedisSpec {

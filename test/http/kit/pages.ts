@@ -222,7 +222,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await old.reload();
     await becomes(old, '');
     await page.goBack({ waitUntil: 'commit' });
-    t.equal(await page.evaluate('window.isSame'), true, 'it comes from bfcache');
+    await eventually(t, () => page.evaluate('window.isSame'), true); // it comes from bfcache
     await becomes(page, '');
     t.equal(await page.evaluate('localStorage.wishmeter_queue'), '[]');
     t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
