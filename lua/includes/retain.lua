@@ -33,8 +33,8 @@ local function are_kept(guest, kinds)
   return ends ~= nil
 end
 
--- Returns false if a key is absent in a migrating slot, because it may be at the other node. If absence is no error, the
--- slot isn't migrating. So rare kinds come first.
+-- Returns false if a key is absent in a migrating slot, because it may be at the other node. Any absent key shows whether
+-- the slot is migrating, so the kinds that guests rarely have come first.
 local function are_here(guest)
   for kind = #GUEST_KINDS, 1, -1 do
     local ends = redis.pcall('PEXPIRETIME', key_of(guest, GUEST_KINDS[kind]))

@@ -2,6 +2,7 @@
 // would sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
+import { createClickHouse } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import {
   type Erasures,
@@ -90,14 +91,11 @@ export class VisitorRowReader {
 
   /** The password of an embedded ClickHouse may change when it starts again. */
   async #connect(): Promise<ClickHouseClient | undefined> {
-    // Imported by the first export: it takes a twentieth of a start.
-    const { createClickHouse } = await import('./client.js');
     const url = this.#urlOf();
     if (url !== this.#url) {
-      const previous = this.#client;
+      await this.close();
       this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
       this.#url = url;
-      await previous?.close();
     }
     return this.#client;
   }

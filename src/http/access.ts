@@ -43,12 +43,21 @@ const MAY: Record<CallerKind, ReadonlySet<GuardedGroup>> = {
   anyone: new Set<GuardedGroup>(['visits', 'delivery']),
 };
 
+const WORDS: readonly [CallerKind, string][] = [
+  ['server', 'a secret key'],
+  ['storefront', 'an app-proxy signature'],
+  ['browser', 'a publishable key'],
+];
+const needed = (group: GuardedGroup) =>
+  WORDS.filter(([kind]) => MAY[kind].has(group))
+    .map(([, words]) => words)
+    .join(' or ');
 const NEEDS: Record<GuardedGroup, string> = {
-  visits: 'a secret key, an app-proxy signature, or a publishable key',
-  wishlist: 'a secret key, an app-proxy signature, or a publishable key',
+  visits: needed('visits'),
+  wishlist: needed('wishlist'),
   'share-page': '',
-  administration: 'a secret key',
-  delivery: 'a secret key or a webhook signature',
+  administration: needed('administration'),
+  delivery: `${needed('delivery')} or a webhook signature`,
 };
 
 const SIGNATURE_FAULTS: Record<SignatureFault, string> = {

@@ -189,8 +189,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   /**
-   * A write refuses linked sessions first; a later login doesn't concern it. A read does so afterwards, since a login
-   * may have merged meanwhile.
+   * A write refuses linked sessions first; a later login doesn't concern it. A read does so afterwards, since a
+   * concurrent login may have merged the data.
    */
   async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
     const { linkedSessions } = this.#context;

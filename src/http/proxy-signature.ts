@@ -43,8 +43,8 @@ export function verifyProxySignature(
 }
 
 /**
- * The signed text has no separators: `a=1logged_in_customer_id=300` may be one parameter or two. So it must contain
- * `logged_in_customer_id=` only as the parameter. For the same reason the oldest possible timestamp counts.
+ * The signed text has no separators: `a=1logged_in_customer_id=300` may be one parameter or two. So
+ * `logged_in_customer_id=` may stand in it only as that parameter, and the oldest possible timestamp counts.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

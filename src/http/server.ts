@@ -75,7 +75,7 @@ export class Server implements ExchangeContext {
 
   /**
    * First, /readyz answers 503 for `ms` milliseconds, or until `hurry` aborts, so that balancers send no more requests.
-   * Only then does the server stop listening: the kernel resets connections that arrive meanwhile.
+   * Only then does the server stop listening: the kernel resets connections that arrive at that moment.
    */
   async drain(ms: number, hurry?: AbortSignal): Promise<void> {
     this.isStopping = true;

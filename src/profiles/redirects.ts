@@ -75,8 +75,8 @@ export class Redirects {
   async #adopt(customer: string, link: Link): Promise<boolean> {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
-    // A profile in another slot isn't the session's own: the session was linked to it earlier. The customer
-    // owns it already, and lost only the link to it in a failover.
+    // A profile in another slot isn't the session's own: the session was linked to it earlier. The customer owns it
+    // already, and lost only the link to it in a failover.
     const isInItsSlot = bucketOf(profileId) === bucketOf(this.parts.links.defaultProfile(session));
     const isOwned = isInItsSlot
       ? (await this.parts.links.own(session, profileId, customer, generation))?.field ===

@@ -30,8 +30,8 @@ import { compile } from './validator.js';
 
 declare const UNTRUSTED: unique symbol;
 /**
- * A well-formed identity for which the caller may not be authorised yet. Its type keeps operations from
- * forgetting that check.
+ * A well-formed identity for which the caller may not be authorised yet. Its type keeps operations from forgetting that
+ * check.
  */
 export interface NamedIdentity {
   readonly [UNTRUSTED]: true;

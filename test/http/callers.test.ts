@@ -296,7 +296,7 @@ t.test('callers', async (t) => {
       [app, '/webhook/purchase', '{}', {}, 401, /required: a secret key or a webhook signature/],
       [app, '/webhook/purchase', '{}', other, 401, /not the one of this body/],
       [app, '/webhook/purchase', '{}', BROWSER, 403, /takes a secret key or a webhook signature/],
-      [app, '/event', event, {}, 401, /required: a secret key, an app-proxy signature, or a publishable/],
+      [app, '/event', event, {}, 401, /required: a secret key or an app-proxy signature or a publishable/],
       [
         app,
         '/event',

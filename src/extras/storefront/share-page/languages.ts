@@ -189,7 +189,9 @@ export function chooseLanguage(accepted: string): Language {
     const [base = ''] = tag.split('-');
     if (isTag(base) && liking > best) [chosen, best] = [base, liking];
   }
-  const language = languages.get(chosen) ?? new Language(chosen);
+  const known = languages.get(chosen);
+  if (known !== undefined) return known;
+  const language = new Language(chosen);
   languages.set(chosen, language);
   return language;
 }
