@@ -120,6 +120,30 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     await move(slot, to, 2);
   });
 
+  for (const kind of ['profile', 'items', 'members'] as const)
+    t.test(`of a guest whose key of ${kind} has moved: done once, when all have`, async (t) => {
+      const [stays, { tag, slot }] = atNode(2) as [Location, Location];
+      const { keys } = store;
+      const profileId = `${tag}.${kind}`;
+      const from = nodes[2] as Redis;
+      for (const keyOf of [keys.identity, keys.profile, keys.items, keys.members])
+        await from.hset(keyOf(profileId), HANDLE, 7);
+      await from.expire(keys.identity(profileId), 600); // of another setting: it is put right, with those of all keys
+      const before = (await enter(stays, 'read')) as number;
+      const to = anElsewhere(2);
+      await startMove(slot, 2, to);
+      await from.call('MIGRATE', '127.0.0.1', portOf(to), keys[kind](profileId), 0, 5_000);
+      const answers = Promise.allSettled([enter(stays), enter({ profileId }), enter(stays)]);
+      await sleep(WHILE_MOVING_MS);
+      await moveKeys(slot, 2, to);
+      await endMove(slot, to);
+      await allKnowTheEpoch();
+      const values = (await answers).map((one) => (one.status === 'fulfilled' ? one.value : `${one.reason}`));
+      t.same(values, [before + 1, 8, before + 2]);
+      t.equal(await nodes[to]?.ttl(keys.identity(profileId)), -1);
+      await move(slot, to, 2);
+    });
+
   t.test('a reset of the last key of a slot on the move is done, as is what came with it', async (t) => {
     const [stays, moves] = atNode(2) as [Location, Location];
     const one = { profileId: `${moves.tag}.s2` };
