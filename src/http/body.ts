@@ -120,7 +120,12 @@ export function admitBody(
       'unsupported_media_type',
       'A body with a Content-Encoding is not read: send it uncompressed, without that header.',
     );
-  if (contentType !== '' && !JSON_MEDIA_TYPE.test(contentType)) {
+  if (contentType !== '' && contentType !== 'application/json') admitMediaType(contentType, takesText);
+  if (Number(contentLength) > maxBody) throw tooLarge(maxBody);
+}
+
+function admitMediaType(contentType: string, takesText: boolean | undefined): void {
+  if (!JSON_MEDIA_TYPE.test(contentType)) {
     if (!takesText || !TEXT_MEDIA_TYPE.test(contentType)) throw new ServiceError('unsupported_media_type');
   }
   if (OTHER_CHARSET.test(contentType))
@@ -128,7 +133,6 @@ export function admitBody(
       'unsupported_media_type',
       'A body in another charset than UTF-8 is not read: send it as UTF-8.',
     );
-  if (Number(contentLength) > maxBody) throw tooLarge(maxBody);
 }
 
 function tooLarge(maxBody: number): ServiceError {

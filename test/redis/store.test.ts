@@ -6,6 +6,8 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInThisContext } from 'node:vm';
 import { Cluster, type Redis } from 'ioredis';
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
@@ -24,6 +26,12 @@ import { until } from '../harness/until.js';
 const WRITE = loadScript('redis/writeKey');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
 const OPTIONS = { name: 'test', timeoutMs: 30_000, keyPrefix: 's', buckets: 16, onError: () => {} };
+
+t.test('the methods of String are not in a dictionary, though ioredis has a subclass of it', async (t) => {
+  setFlagsFromString('--allow-natives-syntax');
+  t.equal(runInThisContext('%HasFastProperties(String.prototype)'), true);
+});
+
 t.test('a deadline', async (t) => {
   t.test('is beaten by a reply in the socket, however late the timer is noticed', async (t) => {
     const dir = await mkdtemp(join(tmpdir(), 'wm-deadline-'));
