@@ -16,7 +16,7 @@ FROM
 (
     SELECT
         toMonday(min(occurred_at), {time_zone}) AS week,
-        groupUniqArray(toMonday(occurred_at, {time_zone})) AS weeks
+        groupArray(toMonday(occurred_at, {time_zone})) AS weeks
     FROM {database}.looks_by_visitor
     WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 64, 3, {time_zone}) AND {in_order}
     GROUP BY visitor
