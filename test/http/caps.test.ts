@@ -82,6 +82,14 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
+  t.test('after a merge the bytes of each item count once', async (t) => {
+    const [customer, session, both] = pair();
+    await fill(customer);
+    await wish(session, ['1'], large(1_500));
+    t.match(await login(both as never), { merged: true });
+    t.equal((await add(both, '2', large(1_000))).status, 200);
+  });
+
   const ALL = ['a', 'b', 'c'];
   for (const [name, ofCustomer, ofSession] of [
     ['an unknown customer', [], ALL],
