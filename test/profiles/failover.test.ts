@@ -178,13 +178,16 @@ t.test('a failover that forgets one half', async (t) => {
   t.test('of an erasure, at the merged guest: what was erased does not come back', async (t) => {
     const world = await startWorld(t, redis);
     await world.customer.visit(2);
-    await world.session.visit(5);
+    const guest = await world.session.visit(5);
     t.match(await world.link(), { merged: true });
     const forget = await world.remember(world.buckets.session);
     t.equal(await world.customer.server.eraser.erase('c:c'), true);
     await forget();
-    const { customer, session } = await world.anew();
-    for (const one of [session, customer]) t.match(await one.see(), { count: 0 });
+    const { server, customer, session } = await world.anew();
+    await customer.visit(1);
+    t.equal(await server.redirects.locate(guest), undefined, 'nor does it lead to who came back');
+    t.match(await session.see(), { count: 0 });
+    t.match(await customer.see(), { count: 1 });
   });
 
   t.test('of an adoption, at the customer: the next link brings both together', async (t) => {
