@@ -20,6 +20,7 @@ t.test('a batch of visits', async (t) => {
     readonly channel?: string;
     readonly retention?: number;
     readonly log?: string;
+    readonly record?: string;
   }
   /** @param visits kind and product of each, of one guest */
   const batch = async (
@@ -27,9 +28,10 @@ t.test('a batch of visits', async (t) => {
     visits: readonly [kind: string, handle: string][],
     options: Batch = {},
   ) => {
-    const { deadlineMs = 10_000, channel = CHANNEL, retention = 0, log = '' } = options;
+    const { deadlineMs = 10_000, channel = CHANNEL, retention = 0, log = '', record } = options;
     const lines = visits.map(([, handle]) => `p\t${handle}\t\n`).join('');
-    const words = visits.flatMap(([kind, handle]) => [kind, IDENTITY, handle]);
+    const once = record === undefined ? [] : ['once', record, 60];
+    const words = visits.flatMap(([kind, handle]) => [...once, kind, IDENTITY, handle]);
     const state = log === '' ? '' : STATE;
     const args = [seq, await clock(deadlineMs), 60, 2, retention, log, state, 1_000, lines, ...words];
     return call('visits/countVisits', [channel], args);
@@ -48,6 +50,12 @@ t.test('a batch of visits', async (t) => {
     t.equal(await client.xlen(LOG), 1);
     const ttl = await client.ttl(CHANNEL);
     t.ok(ttl > 0 && ttl <= 60, 'what was answered goes away by itself');
+  });
+
+  t.test('of a visit under a key that comes again is counted and logged once', async (t) => {
+    for (const seq of [1, 2])
+      t.same(await batch(seq, [['count', 'x']], { log: LOG, record: '{b}:k:1' }), [1, 1]);
+    t.same(await client.hgetall(STATE), { events: '1', bytes: '5' });
   });
 
   t.test('that is late, or older than the last one of its channel, does nothing', async (t) => {
