@@ -18,6 +18,8 @@ const ITEMS = FULL ? 100_000 : 2_000;
 const MAX_TRIES = 200;
 
 const BOTH = { customerId: 'c', sessionId: 's' };
+/** Its name has a hash. */
+const LONG = 's'.repeat(63);
 const CUSTOMER_IDS = { customerId: 'c' };
 
 const merge = (app: TestApp) => app.post('/profile/merge', { identity: BOTH }, TRUSTED);
@@ -126,7 +128,7 @@ eachRedis(t, async (t, redis) => {
   const start = async (t: Test, prefix: string) => {
     const server = await startServer(t, redis, prefix);
     const link = (sessionId: string, customerId = 'c') => server.visitors.link({ customerId, sessionId });
-    const [first, second] = [identityOf({ sessionId: 's1' }), identityOf({ sessionId: 's2' })];
+    const [first, second] = [identityOf({ sessionId: 's1' }), identityOf({ sessionId: LONG })];
     return { server, first, second, link };
   };
 
@@ -141,7 +143,7 @@ eachRedis(t, async (t, redis) => {
     const {
       link: { profileId: linked },
     } = await link('s1');
-    t.match(await link('s2'), { link: { profileId: linked }, merged: true });
+    t.match(await link(LONG), { link: { profileId: linked }, merged: true });
     await loseCustomers(prefix);
     await server.visitors.enter('visit', VISITOR.customer, true, 'x');
     const { profileId: own } = await server.visitors.find(VISITOR.customer, true);
@@ -157,11 +159,11 @@ eachRedis(t, async (t, redis) => {
     const { server, first, second, link } = await start(t, prefix);
     await server.visitors.enter('visit', first, true, 'x');
     await link('s1');
-    await link('s2');
+    await link(LONG);
     await loseCustomers(prefix);
     await server.visitors.enter('visit', VISITOR.customer, true, 'x');
     const { link: others } = await link('s1', 'd');
-    t.match(await link('s2'), { merged: true });
+    t.match(await link(LONG), { merged: true });
     t.match(await server.visitors.find(first, true), { profileId: others.profileId, exists: true });
     t.equal(await countOf(server, first, 'x'), 0);
     t.equal(await countOf(server, second, 'x'), 2);
