@@ -169,15 +169,19 @@ eachRedis(t, async (t, redis) => {
     t.equal(await countOf(server, second, 'x'), 2);
   });
 
+  const startWithTwoProfiles = async (t: Test, prefix: string) => {
+    const [server, other] = await startTwo(t, redis, prefix);
+    await server.visitors.enter('visit', VISITOR.guest, true, 'x');
+    const { link: former } = await server.visitors.link(VISITOR.ids);
+    await loseCustomers(prefix);
+    await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+    return { server, other, former };
+  };
+
   t.test('an erasure after a failover erases a profile that a login has listed, too', async (t) => {
     let listed = 0;
     await atEachStep(async (step) => {
-      const prefix = `listed-${step}`;
-      const [server, other] = await startTwo(t, redis, prefix);
-      await server.visitors.enter('visit', VISITOR.guest, true, 'x');
-      const { link: former } = await server.visitors.link(VISITOR.ids);
-      await loseCustomers(prefix);
-      await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+      const { server, other, former } = await startWithTwoProfiles(t, `listed-${step}`);
       const { profileId } = await other.visitors.find(VISITOR.customer, true);
       return {
         server,
@@ -185,8 +189,11 @@ eachRedis(t, async (t, redis) => {
         check: async () => {
           const members = other.store.keys.members(profileId);
           const isListed = await other.store.call((client) => client.hexists(members, former.profileId));
+          const source = other.store.keys.profile(former.profileId);
+          const isBegun = await other.store.call((client) => client.hexists(source, 'target'));
           t.equal(await other.eraser.erase('c:c'), true);
-          if (isListed === 0) return;
+          if (isListed === 0)
+            return void t.equal(isBegun, 0, `listed before it is merged, after step ${step}`);
           listed++;
           t.equal(await countOf(other, VISITOR.guest, 'x'), 0, `after step ${step}`);
           t.match(await other.visitors.find(VISITOR.guest, true), { exists: false }, `after step ${step}`);
@@ -194,5 +201,18 @@ eachRedis(t, async (t, redis) => {
       };
     });
     t.ok(listed > 5);
+  });
+
+  t.test('a login after a failover loses nothing, though an erasure overtakes it', async (t) => {
+    const { server, other } = await startWithTwoProfiles(t, 'overtaken');
+    const { links } = server;
+    const join = links.join.bind(links);
+    links.join = async (...call) => {
+      links.join = join;
+      await other.eraser.erase('c:c');
+      return join(...call);
+    };
+    await server.visitors.link(VISITOR.ids);
+    t.equal(await countOf(other, VISITOR.guest, 'x'), 1);
   });
 });
