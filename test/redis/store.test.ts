@@ -165,17 +165,21 @@ t.test('a change', async (t) => {
 t.test("of two tries of a request, the first recorded answer is everyone's", async (t) => {
   const store = await openStore(t, await startTestRedis(t));
   const requests = new RequestStore(store, 20);
-  const key = { scope: 's', key: 'k', fingerprint: '' };
-  let endSlow = (_answer: string) => {};
-  const slow = new Promise<string>((resolve) => {
-    endSlow = resolve;
-  });
-  const first = requests.run(key, '', () => slow);
-  await until('it is in flight', async () => (await store.client.dbsize()) > 1);
-  t.equal(await requests.run(key, '', async () => 'of the second'), 'of the second');
-  endSlow('of the first');
-  t.equal(await first, 'of the second');
-  t.equal(await requests.run(key, '', async () => 'of the third'), 'of the second');
+  for (const how of ['answered', 'refused'] as const) {
+    const key = { scope: 's', key: how, fingerprint: '' };
+    let endSlow = () => {};
+    const slow = new Promise<string>((resolve, reject) => {
+      endSlow = () =>
+        how === 'answered' ? resolve('of the first') : reject(new ServiceError('too_many_items'));
+    });
+    const keys = await store.client.dbsize();
+    const first = requests.run(key, '', () => slow);
+    await until('it is in flight', async () => (await store.client.dbsize()) > keys);
+    t.equal(await requests.run(key, '', async () => 'of the second'), 'of the second');
+    endSlow();
+    t.equal(await first, 'of the second', `the first is ${how}`);
+    t.equal(await requests.run(key, '', async () => 'of the third'), 'of the second');
+  }
 });
 t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
   const redis = await startTestRedis(t);
