@@ -10,6 +10,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInThisContext } from 'node:vm';
 import { Cluster, type Redis } from 'ioredis';
 import t from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
 import { ServiceError } from '../../src/errors.js';
 import { before } from '../../src/redis/deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
@@ -155,6 +156,19 @@ t.test('a change', async (t) => {
     t.equal(await direct.exists('s:{x}:alone'), 1);
     const reading = await open(redis.url, { replicas: 1 });
     t.equal(await reading.run(GET, ['s:{x}:alone'], []), 'v', 'reads do not wait');
+  });
+
+  t.test('that fewer replicas have than were asked for is 503', async (t) => {
+    const master = await startTestRedis(t, { port: await freePort() });
+    const { port, password } = new URL(master.url);
+    await connectTo(t, master.url).config('SET', 'repl-diskless-sync-delay', '0');
+    const replica = connectTo(t, (await startTestRedis(t)).url);
+    await replica.config('SET', 'masterauth', password);
+    await replica.replicaof('127.0.0.1', Number(port));
+    await until('it follows', async () => /master_link_status:up/.test(await replica.info('replication')));
+    t.equal(await writeKey(await open(master.url, { replicas: 1 }), 's:{x}:one', ['SET', 'v']), 'OK');
+    const asking = await open(master.url, { replicas: 2, timeoutMs: 1_000 });
+    await t.rejects(writeKey(asking, 's:{x}:two', ['SET', 'v']), { code: 'unavailable' });
   });
 
   t.test("that raises an error which is ours is not taken for Redis's", async (t) => {
