@@ -14,7 +14,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { ServiceError } from '../../src/errors.js';
 import { before } from '../../src/redis/deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
-import { RequestStore } from '../../src/redis/requests.js';
+import { type KeyedOperation, RequestStore } from '../../src/redis/requests.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { isSilent, SilentConnectionError, silenceOf } from '../../src/redis/silence.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
@@ -194,6 +194,24 @@ t.test("of two tries of a request, the first recorded answer is everyone's", asy
     t.equal(await first, 'of the second', `the first is ${how}`);
     t.equal(await requests.run(key, '', async () => 'of the third'), 'of the second');
   }
+});
+t.test('an operation that two tries begin at different profiles is done at one of them', async (t) => {
+  const store = await openStore(t, await startTestRedis(t));
+  const requests = new RequestStore(store, 0);
+  const key = { scope: 's', key: 'k', fingerprint: '' };
+  const doneAt: string[] = [];
+  const doAt = (location: string, operation: KeyedOperation) =>
+    operation.doAt(location, async (recordId, done) => {
+      if (done !== undefined) return done.record;
+      doneAt.push(location);
+      await writeKey(store, store.keys.operation(location, recordId), ['SET', location]);
+      return location;
+    });
+  await requests.run(key, '1.sA', async (first) => {
+    await requests.run(key, '1.sA', (second) => doAt('1.sB', second));
+    return doAt('1.sC', first);
+  });
+  t.same(doneAt, ['1.sB']);
 });
 t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
   const redis = await startTestRedis(t);
