@@ -240,6 +240,15 @@ t.test('one erasure of a shop stands for all, and beside a peek at merges, too',
   }
 });
 
+t.test('a process that is refused the lease on requests leaves it to the one that has it', async (t) => {
+  const { server, worker, take } = await open(t, 'leased');
+  const { keys, client } = server.store;
+  await take({ ...DATA, customerId: '7', email: null });
+  await client.set(keys.complianceOwner, 'another');
+  await t.rejects(worker.run());
+  t.equal(await client.get(keys.complianceOwner), 'another');
+});
+
 const EMAIL = 'erased@rights.example';
 let prefixes = 0;
 
