@@ -328,6 +328,19 @@ eachRedis(t, async (t, redis) => {
     t.match(await other.visitors.find(identityOf({ customerId: '7' }), true), { exists: false });
   });
 
+  t.test("an export leaves out what is queued for a shop's erasure", async (t) => {
+    const { server, other } = await open(t);
+    await new ShopEraser(other.store, other.pending).erase();
+    await visit(server, { sessionId: 's' });
+    const queued: boolean[] = [];
+    const exporter = exporterOf(server, async (_table, { erased }) => {
+      queued.push(erased.has(EVERY_PROFILE));
+      return undefined;
+    });
+    t.match(await told(exporter, { names: ['s:s'] }), { visits: { p: 1 } });
+    t.ok(queued.length > 0 && queued.every(Boolean));
+  });
+
   for (const exists of [false, true])
     t.test(`an export beside a login of ${exists ? 'a known' : 'a new'} customer counts`, async (t) => {
       const { server, other } = await open(t);
