@@ -12,6 +12,7 @@ import {
   listOf,
   newVisitor,
   products,
+  remove,
   share,
   shownEvents,
   startServer,
@@ -47,6 +48,22 @@ eachRedis(t, async (t, redis) => {
     t.same(await products(other, CUSTOMER), ['3']);
     const profiles = (await shownEvents(redis, prefix)).slice(2).map(({ profile_id }) => profile_id);
     t.same(profiles, Array(5).fill(target));
+  });
+
+  t.test('of changes that come at once, those are done for which the stream has room', async (t) => {
+    const prefix = `w${worlds++}`;
+    const bytes = async () =>
+      (await shownEvents(redis, prefix)).reduce((sum, row) => sum + JSON.stringify(row).length + 1, 0);
+    const ids = Array.from({ length: 20 }, (_, i) => String(i));
+    const roomy = await startServer(t, redis, prefix);
+    for (const act of [add, remove]) {
+      const [before, room] = [await bytes(), 2_000];
+      const server = await startServer(t, redis, prefix, { highWater: before + room });
+      await Promise.allSettled(ids.map((id) => act(server, GUEST, id)));
+      const taken = (await bytes()) - before;
+      t.ok(taken > room / 2 && taken <= room, `${act.name}: ${taken} bytes`);
+      for (const id of ids) await add(roomy, GUEST, id);
+    }
   });
 
   t.test('a guest who is erased while sharing and comes back gets a new code', async (t) => {

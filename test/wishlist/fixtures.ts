@@ -70,11 +70,15 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { alerts = false, ...options }: { guestsS?: number; alerts?: boolean } = {},
+  {
+    alerts = false,
+    highWater = 1e9,
+    ...options
+  }: { guestsS?: number; alerts?: boolean; highWater?: number } = {},
 ): Promise<Server> {
   const parts = await openParts(
     { urls: redis.urls, timeoutMs: 20_000, keyPrefix, buckets: 16, ...options },
-    1e9,
+    highWater,
     // Without a grace: what has no item goes at once.
     (store) => (alerts ? new Subscribers(store, undefined, 0) : undefined),
   );
