@@ -159,6 +159,19 @@ eachRedis(t, async (t, redis) => {
       t.equal((await alertsIn(redis, prefix)).length, drops, 'once');
     });
 
+  await t.test('a newer version that is not sent yet stays open when the older one is done', async (t) => {
+    await clear(redis, prefix);
+    await add(server, newVisitor().guest);
+    server.onSubscriber = async () => {
+      server.onSubscriber = async () => {};
+      other.crashAfter(1, true);
+      await t.rejects(putAt(other, '0.60'));
+      other.recover();
+    };
+    await putAt(server, '0.70');
+    t.match(await other.products?.open(), { products: 1 });
+  });
+
   await t.test('an older version that is still being sent', async (t) => {
     for (const [older, newer, expected, isPublished = true] of [
       ['0.70', '0.60', ['0.60']],
