@@ -148,6 +148,10 @@ eachRedis(t, async (t, redis) => {
     await isRefused(t, app, [customer, session], ...refused, () => add(both, '2', large(2_900)));
     t.equal((await add(both, '2', large(1_500))).status, 200);
     t.equal((await items(session)).length, 2);
+    const [known, guest, ids] = pair();
+    await wish(known, ['1'], large(2_000));
+    await wish(guest, ['1']);
+    await isRefused(t, app, [known, guest], ...servers.map((by) => () => add(ids, '2', large(1_500), by)));
   });
 
   t.test('an item of one id is over a limit and changes nothing', async (t) => {
