@@ -137,6 +137,15 @@ t.test('with Redis', async (t) => {
     t.equal(await node.hget(keys.profile(profileId), 'itemBytes'), String(Buffer.byteLength(item)));
   });
 
+  t.test('a product that costs what it did when it was saved changes no item', async (t) => {
+    const { profileId } = await app.shop.add({ sessionId: 'saved' }, { productId: 'saved', price: '80.00' });
+    const node = connectTo(t, redis.url);
+    const saved = () => node.hvals(createKeys(app.prefix).items(profileId));
+    const before = await saved();
+    t.same(await putAt(app, 'saved', '80.00'), [0, 0]);
+    t.same(await saved(), before);
+  });
+
   t.test('under an Idempotency-Key a repeat is answered as the first time', async (t) => {
     await app.shop.add({ sessionId: 'key' }, { productId: '10', price: '80.00' });
     const ask = (price: string) =>
