@@ -237,7 +237,10 @@ t.test('addresses lead to customers by a file; what stays is listed', async (t) 
     .join('\n')}\n`;
   t.match(await run(old), { code: 1, stdout: /line 2: only an e-mail address .*A@x.example.*--emails/ });
   const emails = join(await tempDir(t), 'customers.csv');
-  await writeFile(emails, "Customer ID;Email\n'500;a@X.example\n501;b@x.example\n502;b@x.example\n");
+  await writeFile(
+    emails,
+    "Customer ID;Email\n'500;a@X.example\n501;b@x.example\n502;b@x.example\n501;B@x.example\n",
+  );
   const { stdout } = await run(old, '--emails', emails);
   t.match(stdout, /line 3: two customers have it in .*: b@x\.example\nline 4: no customer has it in .*: c@x/);
   t.match(await shop.items({ customerId: '500' }), [{ productId: '1', productHandle: 'red-shoe' }]);
