@@ -336,6 +336,15 @@ t.test('an old price is no price of today, whoever told that', async (t) => {
   await answers(price, '80'); // a browser’s, of later
 });
 
+t.test("while a shop's visitors are being erased, none is imported", async (t) => {
+  const headers = { 'content-type': 'application/json', 'x-api-key': await apiKey(dir) };
+  await until('an erasure has begun', async () => {
+    const redact = await fetch(`${service.url}/webhook/shop/redact`, { method: 'POST', headers, body: '{}' });
+    t.equal(redact.status, 200);
+    return (await run(csv(row('1100', '1')))).stdout.includes('is being erased');
+  });
+});
+
 t.test('no name of a column is two fields', (t) => {
   const names = Object.values(IMPORT_NAMES).flat();
   t.equal(new Set(names).size, names.length);
