@@ -70,6 +70,11 @@ eachRedis(t, async (t, redis) => {
     await age(app);
     await app.shop.remove(guest, { productId: '1' });
     t.same(await wishersOf(redis, app), []);
+    await add(app, guest);
+    await age(app);
+    await add(app, guest);
+    await app.shop.remove(guest, { productId: '1' });
+    t.same(await wishersOf(redis, app), [profileId], 'one that is added again is not old');
   });
 
   t.test('an entry stays where its item is there', async (t) => {
