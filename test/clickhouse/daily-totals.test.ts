@@ -134,6 +134,13 @@ async function insertLate(ms: number, firstLine = 10): Promise<void> {
   await touchDays(`fromUnixTimestamp64Milli(${ms})`, false);
 }
 
+t.test('a visit that was on its way while its day was totalled is in the answer', async (t) => {
+  await start();
+  t.same(await totalDays(own, NOON), [one, two]);
+  await insertLate(NOON - QUIET_MS + 1);
+  t.same(await perDay(), shown(3, 2));
+});
+
 const visitsLeft = () => lines('SELECT profile_id FROM visits ORDER BY profile_id');
 
 t.test('a day is sealed when its visits go, and neither happens while its totals are older', async (t) => {
