@@ -30,8 +30,8 @@ import { openPipelines, type Pipeline } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
-/** So many share the memory for batches: each batch is up to 4 MB. */
-const STREAMS = 12;
+/** So many share the memory for batches: each batch is up to 4 MB, the least bound. */
+const STREAMS = 24;
 const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
 const server = await startTestRedis(t);
