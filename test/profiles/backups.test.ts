@@ -140,6 +140,22 @@ eachRedis(t, async (t, redis) => {
     return { prefix, restored };
   };
 
+  t.test('a merge is finished although it left the list of pending ones before that was read', async (t) => {
+    const prefix = `b${worlds++}`;
+    const [server, other] = await startTwo(t, redis, prefix);
+    await begin(server);
+    server.crashAfter(5, true);
+    await link(server, 's1', 'c').catch(() => {});
+    t.not((await unfinished(redis, prefix)).length, 0);
+    await copy(t, other, target, prefix, async () => {
+      for (const key of await allKeys(redis, prefix))
+        if (key.includes('pending')) await other.store.client.del(key);
+    });
+    const restored = await startServer(t, target, prefix);
+    for (let scan = 0; scan < 2; scan++) await restored.resume.run();
+    t.same(await unfinished(target, prefix), []);
+  });
+
   t.test('of merges has all once, whichever of their steps it lies between', async (t) => {
     for (let round = 0; round < rounds; round++) {
       const steps = 1 + ((round * 5) % 14);
