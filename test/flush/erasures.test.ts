@@ -178,20 +178,27 @@ t.test('an erasure of all of the shop: every row up to then, and none after it',
 
 t.test('dead letters of who was erased go, others stay', async (t) => {
   const pipeline = await pipelines.fresh();
-  const dead = pipeline.keys.eventsDead(0);
+  const [dead, ofVisits] = [pipeline.keys.eventsDead(0), pipeline.keys.visits.eventsDead(0)];
+  const at = Date.now();
   const named = (ids: object) => JSON.stringify({ ...JSON.parse(lineOf(STAYS, 1)), ...ids });
   for (const line of [
-    lineOf(GONE, 1).trimEnd(),
+    lineOf(GONE, at).trimEnd(),
     named({ customer_id: 'gone' }),
     named({ session_id: 'gone' }),
     named({ customer_id: 'stays', session_id: 'stays' }),
   ])
     await addLetter(dead, line);
-  for (const erased of [GONE, 'c:gone', 's:gone']) await erase(pipeline, erased);
+  for (const id of [GONE, STAYS]) await addLetter(ofVisits, `1.007\t0\t0\t20\t${id}\that\t`);
+  await pipeline.appendVisits([`${GONE}\that\t\n`]);
+  for (const erased of [GONE, 'c:gone', 's:gone']) await erase(pipeline, erased, at);
+  t.equal(await run(pipeline), 0, 'while a visit waits it is not due');
+  await pipeline.flush();
   await untilErased(pipeline);
-  const left = await redis.xrange(dead, '-', '+');
-  t.equal(left.length, 1);
-  t.match(JSON.stringify(left), STAYS);
+  for (const letters of [dead, ofVisits]) {
+    const left = await redis.xrange(letters, '-', '+');
+    t.equal(left.length, 1);
+    t.match(JSON.stringify(left), STAYS);
+  }
 });
 
 t.test('unreadable dead letters keep no row in ClickHouse, and the erasure is done again', async (t) => {
