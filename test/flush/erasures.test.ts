@@ -234,6 +234,24 @@ t.test('a line that becomes a dead letter while its visitor is erased goes as we
   t.equal(await redis.xlen(dead), 0);
 });
 
+t.test('an erasure leaves time to a line that is on its way to its stream', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const { keys, clickhouse } = pipeline;
+  await erase(pipeline, GONE);
+  const began = performance.now();
+  let waited = 0;
+  const watched = Object.create(redis, {
+    xrevrange: {
+      value: (key: string) => {
+        waited = performance.now() - began;
+        return redis.xrevrange(key, '+', '-', 'COUNT', 1);
+      },
+    },
+  });
+  t.same(await eraseWaiting({ redis: watched, keys, clickhouse }, 200), [GONE]);
+  t.ok(waited >= 199, `${waited} ms`);
+});
+
 for (const { mutation, when } of SOME_KILLS) {
   t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
     const pipeline = await pipelines.freshDatabase();
