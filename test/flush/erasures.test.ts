@@ -252,6 +252,28 @@ t.test('an erasure leaves time to a line that is on its way to its stream', asyn
   t.ok(waited >= 199, `${waited} ms`);
 });
 
+t.test('rows that name an identity are found again when an erasure broke off between tables', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const { keys, clickhouse } = pipeline;
+  const row = eventRow({ profile_id: STAYS, session_id: 'gone', product_id: '1' });
+  await insertEvents(clickhouse, Buffer.from(eventLine(row)), never);
+  await erase(pipeline, 's:gone', Date.now() + 1_000);
+  let commands = 0;
+  const dying = Object.create(clickhouse, {
+    command: {
+      value: (what: Parameters<typeof clickhouse.command>[0]) =>
+        ++commands > 1 ? Promise.reject(new Error('killed')) : clickhouse.command(what),
+    },
+  });
+  await t.rejects(eraseAsFlusher(redis, keys, dying), /killed/);
+  await untilErased(pipeline);
+  const left = Object.values(await rowsOf(pipeline, STAYS));
+  t.ok(
+    left.every((n) => n === 0),
+    'in no table',
+  );
+});
+
 for (const { mutation, when } of SOME_KILLS) {
   t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
     const pipeline = await pipelines.freshDatabase();
