@@ -177,7 +177,8 @@ t.test('ack removes exactly its entries and their part of the stats, once', asyn
   const left = (await peekBatch(redis, { stream }))?.entries.at(-1);
   await group.ack({ ...batch, entries: batch.entries.slice(0, 700) }, []);
   t.equal(await group.holds(batch), false, 'some are not pending any more');
-  await flusher().ack(batch, []);
+  await flusher().ack(batch, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
+  t.equal(await redis.xlen(keys.eventsDead(0)), 1, 'however many entries');
   t.same(await pendingOf(redis, keys, 0), { events: 1, bytes: left?.bytes });
   t.same((await peekBatch(redis, { stream }))?.entries, [left]);
   t.equal(((await redis.call('XPENDING', stream, 'flush')) as unknown[])[0], 0);
