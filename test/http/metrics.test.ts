@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import t from 'tap';
+import { FixedHistogram } from '../../src/metrics/fixed-histogram.js';
 import { listenForMetrics } from '../../src/metrics/metrics-server.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { sample, startApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -259,4 +260,11 @@ t.test("an error that Redis or our code should not raise is logged with its requ
   t.match(answer, { status: 500, json: { code: 'internal' } });
   t.equal(lines.length, 1);
   t.match(JSON.parse(`${lines}`), { requestId: 'its-id', err: { message: /./ } });
+});
+
+t.test('a value that is the bound of a bucket is in that bucket', async (t) => {
+  const registry = new Registry();
+  const spec = { name: 'seconds', help: 'of a test', labels: [], buckets: [1, 2] };
+  new FixedHistogram(registry, spec).series().observe(1);
+  t.match(await registry.metrics(), /^seconds_bucket\{le="1"\} 1$/m);
 });
