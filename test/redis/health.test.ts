@@ -164,15 +164,15 @@ t.test('a Redis Cluster', async (t) => {
 
   const nodes = connectToEach(t, cluster.urls);
 
-  t.test('the user of its URLs is asked as at every node', async (t) => {
-    const rights = ['on', '>secret', 'allkeys', 'allchannels', 'allcommands'];
-    for (const node of nodes) await node.call('ACL', 'SETUSER', 'shop', ...rights);
-    const urls = cluster.urls.map((url) => url.replace('//', '//shop:secret@'));
+  t.test('the user of its URLs, percent-encoded, is asked as at every node', async (t) => {
+    const rights = ['on', '>secret/@', 'allkeys', 'allchannels', 'allcommands'];
+    for (const node of nodes) await node.call('ACL', 'SETUSER', 'sh@p', ...rights);
+    const urls = cluster.urls.map((url) => url.replace('//', '//sh%40p:secret%2F%40@'));
     const store = await Store.open({ ...OPTIONS, urls });
     t.teardown(() => store.close());
     const masters = (store.client as Cluster).nodes('master');
     const users = await Promise.all(masters.map((node) => node.call('ACL', 'WHOAMI')));
-    t.same(users, ['shop', 'shop', 'shop']);
+    t.same(users, ['sh@p', 'sh@p', 'sh@p']);
   });
 
   const owner = nodes[0] as Redis;
