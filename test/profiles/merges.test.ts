@@ -135,7 +135,7 @@ eachRedis(t, async (t, redis) => {
   const loseCustomers = (prefix: string) =>
     eachKey(redis, `${prefix}:*:v:c*`, (client, key) => client.del(key));
 
-  t.test('after a failover a merge target is merged, too: analysts are told of all', async (t) => {
+  t.test('after a failover a merge target is merged, too: analysts and erasures know of all', async (t) => {
     const prefix = 'told';
     const { server, first, second, link } = await start(t, prefix);
     for (const who of [first, second]) await server.visitors.enter('visit', who, true, 'x');
@@ -152,6 +152,10 @@ eachRedis(t, async (t, redis) => {
     t.equal(await countOf(server, second, 'x'), 3);
     const told = (await shownMerges(redis, prefix)).map(String).sort();
     t.same(told, [`${merged},${linked}`, `${linked},${own}`, `${merged},${own}`].sort());
+    t.equal(await server.eraser.erase('c:c'), true);
+    const { keys, client } = server.store;
+    const queued = await client.hmget(keys.erasures, own, linked, merged);
+    t.notOk(queued.includes(null), 'their rows');
   });
 
   t.test('a merge after a failover leaves a session alone that another customer has by then', async (t) => {
