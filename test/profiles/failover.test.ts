@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import type { Linked } from '../../src/profiles/link.js';
 import { bucketOf } from '../../src/redis/keys.js';
+import { wishersOf } from '../extras/alerts/fixtures.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { add, atEachStep, countOf, products, type Server, startServer } from '../wishlist/fixtures.js';
@@ -56,6 +57,7 @@ async function remember(client: Redis, prefix: string, bucket: string): Promise<
 }
 
 interface World {
+  readonly prefix: string;
   readonly customer: Visitor;
   readonly session: Visitor;
   /** The same two, by a server that has seen nothing of what was done before. */
@@ -72,7 +74,7 @@ interface World {
 
 async function startWorld(t: Test, redis: { urls: readonly string[]; url: string }): Promise<World> {
   const prefix = `f${worlds++}`;
-  const server = await startServer(t, redis, prefix, { guestsS: GUESTS_S });
+  const server = await startServer(t, redis, prefix, { guestsS: GUESTS_S, alerts: true });
   const client = connectTo(t, redis.url);
   const customer = new Visitor(server, { customerId: 'c' });
   const bucketOfVisitor = async ({ who }: Visitor) =>
@@ -83,6 +85,7 @@ async function startWorld(t: Test, redis: { urls: readonly string[]; url: string
   while ((await bucketOfVisitor(session)) === home) session = new Visitor(server, { sessionId: `s${++n}` });
   const both = { customerId: 'c', sessionId: session.ids.sessionId as string };
   return {
+    prefix,
     customer,
     session,
     buckets: { customer: home, session: await bucketOfVisitor(session) },
@@ -100,7 +103,7 @@ async function startWorld(t: Test, redis: { urls: readonly string[]; url: string
     },
     link: (by = server) => by.visitors.link(both),
     async anew() {
-      const fresh = await startServer(t, redis, prefix, { guestsS: GUESTS_S });
+      const fresh = await startServer(t, redis, prefix, { guestsS: GUESTS_S, alerts: true });
       return {
         server: fresh,
         customer: new Visitor(fresh, customer.ids),
@@ -164,6 +167,30 @@ t.test('a failover that forgets one half', async (t) => {
       };
     });
     t.ok(forgotten >= 3, `${forgotten} crashes on the way`);
+  });
+
+  t.test('of an unfinished merge whose customer is erased: the index has the guest again', async (t) => {
+    let restored = 0;
+    await atEachStep(async (step) => {
+      const world = await startMerge();
+      const { profileId } = await world.session.server.visitors.find(world.session.who, true);
+      const forget = await world.remember(world.buckets.customer);
+      return {
+        server: world.session.server,
+        act: () => world.link(),
+        check: async () => {
+          if ((await world.unfinished()) === 0) return;
+          restored++;
+          await forget();
+          const { server, session } = await world.anew();
+          await server.eraser.erase('c:c');
+          for (let scan = 0; scan < 2; scan++) await server.resume.run();
+          t.same(await session.see(), { count: 5, items: ['of-the-guest'] }, `crashed after step ${step}`);
+          t.ok((await wishersOf(redis, world)).includes(profileId), `crashed after step ${step}`);
+        },
+      };
+    });
+    t.ok(restored >= 3, `${restored} crashes on the way`);
   });
 
   t.test('of a merge that nothing else came after: a reset stays one', async (t) => {
