@@ -30,12 +30,10 @@ t.test('the package', linux, async (t) => {
     exec(process.execPath, [MAKE_PACKAGE, folder, ...options]),
     startStores(t),
   ]);
-  // What a URL takes for something else is just a name here.
   const installed = join(folder, 'a #b?c%d');
   await mkdir(installed);
   await exec('npm', ['install', '--omit=optional', '--ignore-scripts', '--offline', made.trim()], {
     cwd: installed,
-    // An empty cache: everything is in the package.
     env: { PATH, HOME, npm_config_cache: join(folder, 'cache') },
   });
   const program = join(installed, 'node_modules/.bin/wishmeter');

@@ -151,7 +151,6 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
   const views = "SELECT count() FROM system.tables WHERE database = 'wishmeter' AND name = 'most_wished'";
   t.equal(await sql(clickhouse.url, views), '0', 'its views are not put back');
   t.equal(await stored(), `${EVENTS}\t${EVENTS}`);
-  // The newer version, which is this one as soon as it knows the schema.
   await admin.command({
     query: 'ALTER TABLE schema_migrations DELETE WHERE version = 99',
     clickhouse_settings: { mutations_sync: '1' },
@@ -334,7 +333,6 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   const start = await started(t, dir, env);
   const port = Number(new URL(start.url).port);
   const logged = () => logLines(start.running.stdout());
-  // As while keys are rotated.
   for (const key of [SECRETS.oldKey, SECRETS.newKey])
     t.notMatch(await exercise(t, port, key), MARKS, 'bodies and headers of errors');
 
@@ -349,7 +347,6 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   t.notMatch(broken.text, MARKS);
   await start.running.logged('request failed');
 
-  // A line that ClickHouse refuses, and quotes in its reason.
   const line = `{"event_id":"${VISITOR.email}","type":"add","session_id":"PERSONAL"}\n`;
   await client.xadd(keys.events(0), '*', 'n', '1', 'd', line);
   await until('a dead letter', async () => (await client.xlen(keys.eventsDead(0))) === 1);

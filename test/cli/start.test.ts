@@ -65,13 +65,11 @@ const WITHIN_MS = 120_000;
 /** The address of the caller that floods: others are counted by themselves. */
 const FLOODER = '127.0.0.2';
 t.test('runs of one folder, whatever it is called', needsProc(), async (all) => {
-  // As chDB would read a pattern, and a URL something else.
   const dir = join(await tempDir(all), 'a #b?c%d{e,f}*');
   const password = async () =>
     new URL(await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8')).password;
   await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
   const first = await started(all, dir, {
-    // Everything is logged, and a port of 0 is taken by the process that listens on it.
     ...{ LOG_LEVEL: 'trace', NODE_OPTIONS: NEIGHBOUR, HOST: '', REDIS_FSYNC: 'always' },
     ...{ WORKERS: String(WORKERS.length), RATE_LIMIT: String(LIMIT) },
   });
@@ -116,7 +114,6 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     });
 
   await all.test('a scrape shows the figures of all workers, each as its own', async (t) => {
-    // Each from another address, since one worker alone accepts less than LIMIT.
     for (let i = 0; i < LIMIT / 2; i++) t.equal(await visit('s', { from: `127.0.1.${i + 1}` }), 200);
     const scrapes = await Promise.all(Array.from({ length: 20 }, scrape));
     for (const text of scrapes) {
@@ -131,7 +128,6 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   });
 
   await all.test('a caller that floods all workers gets RATE_LIMIT', async (t) => {
-    // Connections are spread over the workers, and each stays with its own.
     const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
     t.teardown(() => agent.destroy());
     const statuses = new Map<number, number>();
@@ -255,7 +251,6 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
 
   await all.test('what keeps it from starting is one sentence, and nothing is left running', async (t) => {
     const port = await listen(t, createServer());
-    // Before anything has started, and after children have. test/cli/waiting.test.ts has the other reasons.
     const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
       [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
       [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
@@ -286,15 +281,12 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       const answers: string[] = [];
       for (const line of lines.slice(0, 3)) answers.push(await shell(line));
       t.match(answers, [/"productHandle":"red-shoe"/, /"count":4/, /"profileId"/]);
-      // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
       const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
-      // Also in a folder where another one has run.
       const cwd = await tempDir(t);
       await mkdir(join(cwd, 'data', 'clickhouse'), { recursive: true });
       writeServiceUrl(join(cwd, 'data', 'clickhouse'), 'of-another', 1);
       await until('the event is in ClickHouse', async () => (await shell(line, cwd)).includes('1001'));
 
-      // A second signal stops everything at once, also what hangs.
       const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
       process.kill(flush.pid, 'SIGSTOP');
       ctrlC();

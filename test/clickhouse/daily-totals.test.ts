@@ -70,7 +70,6 @@ t.test('the sum of visits is the same in every daily view, of open and of closed
     await are('SELECT sum(visits) FROM visits_per_day', '5');
     await are(`SELECT ${sums} FROM visitors_per_day`, '5 2');
     await are(`SELECT ${sums} FROM shop_visitors_per_day`, '5 2');
-    // Who looked at two products is one visitor of the shop.
     await are(`SELECT ${sums} FROM shop_visitors_per_day WHERE day = '${one}'`, '4 2');
     const ofShop = 'SELECT day, visits, visitors FROM shop_visitors_per_day ORDER BY day';
     await are(ofShop, `${one} 4 2`, `${two} 1 1`);
@@ -84,7 +83,6 @@ t.test('a late visit is in the answer at once, and one that comes twice counts o
   await start();
   await totalDays(own, later());
   t.same(await perDay(), SHOWN);
-  // Rows of a day that come in after its totals; its totals' clock was in the future here.
   await forgetDays();
   await insertVisits(own, [['c', 'hat', 1, 3]], 10);
   await insertVisits(own, [['c', 'hat', 1, 3]], 10);
@@ -111,7 +109,6 @@ t.test('totals of two processes, and those that broke off, count nothing twice',
 t.test('visitors who sign in within a week become one with the guest that they were', async (t) => {
   await start();
   const evening = Date.parse(`${two}T23:59:00Z`) + 3_600_000;
-  // The clock of these days: what came in is of then, too.
   await touchDays(`toDateTime64('${one} 00:00:00', 3, 'UTC')`);
   t.same(await totalDays(own, evening), [one, two]);
   t.same(await visitors(), '2');

@@ -111,7 +111,6 @@ export async function insertVisits(
       device: i % 2 === 0 ? 'phone' : 'desktop',
     })),
     format: 'JSONEachRow',
-    // The same visits are inserted again after they were deleted.
     clickhouse_settings: { insert_deduplication_token: uuid() },
   });
 }

@@ -105,10 +105,8 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
       t.match(service, { restart: 'unless-stopped', security_opt: ['no-new-privileges:true'] }, name);
       t.match(service, { cap_drop: ['ALL'], logging: { options: { 'max-size': /./ } } }, name);
       t.match(service, { deploy: { resources: { limits: { memory: /./ } } } }, name);
-      // Those of ours have the image's.
       t.ok(service.image === 'wishmeter' || service.healthcheck, `${name} has a health check`);
       for (const volume of service.volumes ?? []) {
-        // Of docker-compose 1 a text.
         const [file = ''] = typeof volume === 'string' ? volume.split(':') : [volume.source];
         t.ok(!file.startsWith('/') || existsSync(file), `${name}: ${file}`);
       }
@@ -119,7 +117,6 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const text = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
     const required = new Set([...text.matchAll(/\$\{(\w+):\?/g)].map(([, name = '']) => name));
     t.ok(required.size > 3);
-    // It names the first one only.
     const bare = await compose(t, {});
     t.notOk(bare.ok);
     t.match(bare.output, /set \w+ in \.env/);

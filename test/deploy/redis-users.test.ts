@@ -184,8 +184,9 @@ eachRedis(t, async (t, redis) => {
     t.match(shown, { receivers: [{ id }] });
     const sent = tool.delivered.length;
     const tested = await fetch(`${at}/receivers/${id}/test`, { method: 'POST', headers });
-    t.equal(tested.status, 200, await tested.text());
-    t.ok(tool.delivered.length > sent, 'a test is sent');
+    const answer = await tested.text();
+    t.equal(tested.status, 200, answer);
+    t.ok(tool.delivered.length > sent, `a test is sent: ${answer}`);
   });
 
   await t.test('backup and restore', async (t) => {

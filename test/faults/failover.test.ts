@@ -34,7 +34,6 @@ async function failOverOne(
   if (master === undefined || replica === undefined) throw new Error('no Redis');
   const [toMaster, toReplica] = [connectTo(t, master.url), connectTo(t, replica.url)];
   await toMaster.config('SET', 'repl-diskless-sync-delay', '0');
-  // Each has a password of its own, and one address needs one for both.
   for (const redis of [toMaster, toReplica]) await redis.config('SET', 'requirepass', '');
   const link = await startProxy(t, master.url);
   const address = await startProxy(t, master.url);
@@ -100,7 +99,6 @@ for (let time = 1; time <= TIMES; time++) {
   });
 }
 
-// Else the test above would show nothing.
 t.test('without it what came in between is lost', { timeout: 120_000 }, async (t) => {
   const { lost } = await failOverOne(t, 0);
   t.ok(lost > 0);
@@ -112,7 +110,6 @@ t.test('a process that only reads waits for no replica', async (t) => {
   const writer = await startApp(t, redis);
   const guests = Array.from({ length: 20 }, (_, n) => ({ sessionId: `seen-${n}` }));
   for (const guest of guests) await writer.shop.visit(guest);
-  // There is none, so that what waits for one is refused.
   const env = { REDIS_REPLICAS: '1' };
   const reader = await startApp(t, redis, { prefix: writer.prefix, timeoutMs: 1_000, env });
   for (const guest of guests)
@@ -207,7 +204,6 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
 
   const masterUrls = urls.slice(0, MASTERS);
   t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on the move', async (t) => {
-    // Until `t` ends: later some of them are killed.
     const nodes = connectToEach(t, masterUrls);
     const slots = await slotsOf(nodes, masterUrls);
     const app = await startApp(t, { urls }, { timeoutMs: 3_000, env: { REDIS_REPLICAS: '1' } });
@@ -216,7 +212,6 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
     const [mark = 0] = fields.flat().flatMap((name) => Number(/^marker:(.+)$/.exec(name)?.[1] ?? []) || []);
     const [slot, from] = [slotOf(keys.nodeMarker(mark)), masterOf(slotOf(keys.nodeMarker(mark)))];
     const to = (from + 1) % nodes.length;
-    // Reading makes nothing, and tells where a visitor will be.
     let visitor = { sessionId: '', identity: '' };
     for (let i = 0; masterOf(slotOf(visitor.identity)) !== from || slotOf(visitor.identity) === slot; i++) {
       const sessionId = `s${i}`;
@@ -226,7 +221,6 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
     const visit = { identity: { sessionId: visitor.sessionId }, productHandle: 'x' };
     t.equal((await app.post('/product/visit', visit)).status, 200);
     await slots.start(slot, from, to);
-    // Its batch has its record there still, and is done; then replicas are waited for with a write to the mark.
     const { port } = new URL(masterUrls[to] as string);
     await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.nodeMarker(mark), 0, 5_000);
     // Under a key, since a 503 for want of replicas may have been counted.

@@ -72,7 +72,6 @@ t.test('connections', async (t) => {
   });
 
   t.test('the refusal says why, and what comes after it is not read either', async (t) => {
-    // What comes after two lengths of nothing begins where the parser expects it.
     const framings = [{ 'transfer-encoding': 'xchunked' }, { 'content-length': '0\r\ncontent-length: 00' }];
     for (const method of ['POST', 'GET', 'HEAD'])
       for (const framing of framings) {
@@ -251,7 +250,6 @@ t.test('connections', async (t) => {
     const body = JSON.stringify(visit);
     half.sendHead('POST', PATH, { 'content-length': String(body.length) });
     half.send(body.slice(0, 5));
-    // What was sent before it has been read when it is answered.
     await app.get('/healthz');
     const closing = app.close();
     half.send(body.slice(5));

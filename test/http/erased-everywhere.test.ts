@@ -46,7 +46,6 @@ const startExporting = (t: Test) =>
 const exporting = connectToClickHouse(t, clickhouse.url, EXPORTS);
 
 t.test('erasures through ClickHouse', async (t) => {
-  // The test decides when ClickHouse is erased.
   const env = { ...stores, ...SHOPPERS, ERASURE_INTERVAL_S: '3600' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
@@ -125,23 +124,18 @@ t.test('erasures through ClickHouse', async (t) => {
     ] as const;
     await event({ customerId: 'bystander' });
     for (const [, customerId, sessionId] of spellings) {
-      // The order of a guest names a customer, and belongs to the guest's profile.
       await event({ sessionId });
       await order(customerId, sessionId);
-      // A session that was one customer's, and is another one's now.
       const device = `${sessionId}2`;
       await event({ customerId: `1${customerId}`, sessionId: device });
       await event({ customerId: `1${customerId}` });
       await event({ customerId: `2${customerId}`, sessionId: device });
     }
-    // A row under its session's default profile, from before the session was linked.
     await order(undefined, 'of-order');
     await event({ customerId: '5510' });
     await event({ customerId: '5510', sessionId: 'of-order' });
-    // A session that has moved to another customer since.
     await event({ customerId: '5520', sessionId: 'moves' });
     await event({ customerId: '5521', sessionId: 'moves' });
-    // Orders of a visitor who comes back after the erasure.
     await order('5530');
     await stored();
 
@@ -280,7 +274,6 @@ t.test('erasures through ClickHouse', async (t) => {
     const payload = { productId: 'p1', variantId: '1', ...wrong };
     const event = { identity: { sessionId: 'b-3' }, type: 'add', payload };
     t.equal((await app.post('/event', event, BROWSER)).status, 200);
-    // A removal repeats what its item was added with.
     await app.shop.remove({ sessionId: 'b-1' }, { productId: 'p1', variantId: '1' });
     await add(TRUSTED, 'server', { productId: 'p3', ...right });
     const last = "SELECT product_id FROM products WHERE product_id = 'p3'";
@@ -458,7 +451,6 @@ t.test('a visitor of more profiles and names than a query takes', async (t) => {
     const fields = Array.from({ length: 500 }, (_, n) => [id(from + n), 'nonce']).flat();
     await connectTo(t, redis.url).hset(members, ...fields);
   }
-  // Each names the customer, too: it is told once.
   await addEvents(`concat('1.s', leftPad(toString(number), 30, '0'))`, {
     customer: "'merged'",
     rows: merged,

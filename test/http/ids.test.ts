@@ -154,7 +154,6 @@ t.test('a query is read as node:querystring reads it', async (t) => {
   const query = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
   fc.assert(
     fc.property(query, (raw) => {
-      // node:querystring answers what it can't decode as it can; what the service makes of that is below.
       if (/%(?!20)/.test(raw)) return true;
       const [ours, theirs] = [parseQuery(raw), parse(raw)];
       return [...names, ...Object.keys(theirs)].every((name) =>
@@ -183,7 +182,6 @@ const piece = fc.oneof(
   fc.constantFrom(...NASTY),
   fc.string({ unit: 'binary', maxLength: 60 }),
   fc.string({ unit: 'grapheme', maxLength: 60 }),
-  // 255 bytes of anything, read as Latin-1.
   fc.uint8Array({ maxLength: 255 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
 );
 const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pieces.join(''));
@@ -192,7 +190,6 @@ const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWel
 t.test('injection', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
-  // Where guests do not end, no key has a moment that a dump would show.
   const app = await startApp(t, redis, { env: { GUEST_RETENTION_DAYS: '0' } });
   await client.set('canary', 'alive');
   const keys = createKeys(app.prefix);

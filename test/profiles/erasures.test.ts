@@ -99,7 +99,6 @@ t.test('thousands of data requests are redacted in linear time', async (t) => {
   const commands = await asked(t, server, () => worker.run(), compliance);
   const pages = Math.ceil((DATA_REQUESTS + ERASURES) / PAGE);
   const sizes = pagesOf(commands);
-  // SCAN may give a few more pages than are full.
   t.ok(sizes.length > 0 && sizes.length <= 2 * pages, `${sizes.length} pages`);
   t.ok(commands.length <= 2 * pages + ERASURES * EACH, `${commands.length} commands`);
   areBounded(t, commands);
@@ -138,7 +137,6 @@ t.test('data requests that arrive during a run are redacted, too', async (t) => 
     return erase(name, onErasing);
   };
   await worker.run();
-  // In the order in which they came: with the first erasure, and with the second.
   const customers = (await dataRequests()).map(({ customerId }) => customerId);
   t.same(customers, [null, null, '3', '1', null, '3'], 'what came afterwards names a new visitor');
 });
@@ -199,7 +197,6 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
     (one) => /^eval/i.test(`${one[0]}`) && ofGuest.some((key) => one.includes(key)),
   );
   t.ok(calls.length > 0);
-  // What a visit wrote between two steps would stay.
   const isWhole = (call: readonly string[]) => ofGuest.every((key) => call.includes(key));
   t.ok(calls.every(isWhole), 'all keys of a visitor in one step');
 
@@ -217,7 +214,6 @@ t.test('one erasure of a shop stands for all, and beside a peek at merges, too',
     const { keys, client } = server.store;
     const linked = Array.from({ length: 40 }, (_, i) => server.linker.link(`c:${i}`, `s:${i}`));
     await Promise.all(linked);
-    // What merges note, and what an erasure has left that ended on its way.
     await server.visitors.enter('visit', identityOf({ sessionId: 'guest' }), true, 'p');
     t.match(await server.linker.link('c:0', 's:guest'), { merged: true });
     await client.hset(keys.leftovers(server.links.defaultProfile('s:left'), 'g1'), 's:left', '');
@@ -347,7 +343,6 @@ eachRedis(t, async (t, redis) => {
       if (exists) await visit(other, { customerId: '7' });
       const { links } = server;
       const read = links.read.bind(links);
-      // The visitor's link was read, and its counts were not yet.
       links.read = async (name) => {
         links.read = read;
         const found = await read(name);
@@ -403,7 +398,6 @@ eachRedis(t, async (t, redis) => {
   for (const isLinked of [false, true]) {
     t.test(`an index entry left by a crash, and a new ${isLinked ? 'customer' : 'guest'} then`, async (t) => {
       const { server, other, profileId, digest } = await open(t);
-      // Its server ended right before it forgot the index.
       server.emails.forgetGone = async () => {
         throw new Error('ended');
       };
