@@ -47,7 +47,7 @@ help:
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
 	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'Measure it'
-	@echo '  make bench          speed and size next to other software, 16 minutes; QUICK=1 for three; see bench/README.md'
+	@echo '  make bench          speed and size next to other software, 15 minutes; QUICK=1 for three; see bench/README.md'
 	@echo '  make bench-compare BASE=<commit>'
 	@echo 'Ship it'
 	@echo '  make package        what runs in production, as dist/wishmeter-<version>.tgz for npm'
