@@ -19,8 +19,7 @@ for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(v
 
 /** @param salt of fixed length */
 export function createProfileIds(salt: string, buckets: number): ProfileIds {
-  // The hot path: only text, because a Buffer costs more than the digest. Two small tables of buckets fit the
-  // processor's cache.
+  // Only text: a Buffer costs more than the digest. Two small tables of buckets fit the processor's cache.
   const highDigits = Array.from({ length: Math.ceil(buckets / 36) }, (_, high) =>
     high === 0 ? '' : high.toString(36),
   );

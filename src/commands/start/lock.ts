@@ -1,6 +1,6 @@
 // Locks a data folder for one `wishmeter start`. The owner listens on a unix socket, which the kernel closes when the
-// owner dies; a pid in a file could be reused. If all used one path, removing a dead owner's socket could remove a new
-// owner's. So each contender listens on a socket of its own, and then asks the others:
+// owner dies. If all used one path, removing a dead owner's socket could remove a new owner's. So each contender listens
+// on a socket of its own, and then asks the others:
 //
 //   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
 //     ▲               ├─ an owner ──▶ refused

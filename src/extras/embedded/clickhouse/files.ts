@@ -1,7 +1,6 @@
 // Passes an insert's data to ClickHouse in a file, and a SELECT's rows back through a named pipe.
 //
-// chDB would tokenize data in the statement: 6 MB of JSON take 65 ms of CPU, but 16 ms from a file. Besides, data in a
-// file can't be taken for SQL.
+// chDB would tokenize data in the statement: 6 MB of JSON take 65 ms of CPU, but 16 ms from a file.
 //
 // INTO OUTFILE streams rows in any format on ClickHouse's threads. chDB's own streaming plans the query on the event
 // loop's thread, and writes one document per block.
