@@ -297,8 +297,12 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   const waiting = () => waitingOf(app);
   const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
-  // All at once: uWebSockets.js drops a reader that takes nothing for some 10 s.
   const wires = await Promise.all(Array.from({ length: READERS }, () => ask(t, app.port)));
+  // uWebSockets.js drops a reader that takes nothing for some 10 s.
+  const sips = setInterval(() => {
+    for (const { socket } of wires) if (socket.isPaused()) socket.resume().once('data', () => socket.pause());
+  }, 2_000);
+  t.teardown(() => clearInterval(sips));
   const refusals = 'http_refused_total{code="overloaded",why="readers"}';
   await until('one is refused', () => app.figure(refusals));
   await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
