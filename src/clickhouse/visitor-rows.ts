@@ -93,9 +93,11 @@ export class VisitorRowReader {
   async #connect(): Promise<ClickHouseClient | undefined> {
     const url = this.#urlOf();
     if (url !== this.#url) {
-      await this.close();
+      // All before the wait: another export may connect at the same time.
+      const closing = this.close();
       this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
       this.#url = url;
+      await closing;
     }
     return this.#client;
   }

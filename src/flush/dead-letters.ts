@@ -53,7 +53,7 @@ export async function retryDeadLetters(
 ): Promise<number> {
   const [events, state] = [keys.events(stream), keys.eventsState(stream)];
   let retried = 0;
-  // One at a time: an erasure between its read and its append would miss the line.
+  // One at a time: an erasure between a line's read and its append would miss the line.
   for (const id of ids) {
     const [[, fields] = []] = await redis.xrangeBuffer(keys.eventsDead(stream), id, id);
     const line = fields && field(fields, 'line');

@@ -188,10 +188,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     );
   }
 
-  /**
-   * A write refuses linked sessions first; a later login doesn't concern it. A read does so afterwards, since a
-   * concurrent login may have merged the data.
-   */
+  /** Refuses linked sessions before a write, and after a read: a login during the read may have merged the data. */
   async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
     const { linkedSessions } = this.#context;
     if (!operation.onlyReads) await linkedSessions.refuse(this.identity);

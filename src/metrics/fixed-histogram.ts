@@ -1,5 +1,5 @@
 // A histogram for the hot path: an observation increments a number in an array. (prom-client's histogram makes objects
-// and a text of the labels for each value, a tenth of the cost of a visit.)
+// and a text of the labels for each value.)
 
 import type { Metric, Registry } from 'prom-client';
 

@@ -1,5 +1,5 @@
-// Guests whose TTL was checked within the hour (lua/includes/retain.lua). Their visits skip the check, which is a sixth
-// of Redis's CPU for a visit. Fingerprints take 4 MB for a million guests.
+// Guests whose TTL was checked within the hour (lua/includes/retain.lua). Their visits skip the check. Fingerprints take
+// 4 MB for a million guests; guests that share an index displace each other.
 
 const SLOTS = 1 << 20;
 /** Less than an hour, by more than a batch may take. */

@@ -6,7 +6,7 @@
 // The child ends with this process, even after kill -9: GUARD starts a watcher, which reads from a pipe that only this
 // process holds. A line means that the child has ended; at end of file the watcher kills the child.
 //
-// Each child has a process group of its own, so Ctrl-C reaches only this process, which stops its children in order.
+// Each child has a process group of its own, so Ctrl-C reaches only this process.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -82,6 +82,11 @@ t.test('the whole way', async (t) => {
     const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
     t.same(tool.delivered.map(({ id, body }) => ({ id, body })).sort(byId), before.sort(byId));
     t.same(await ask('replay', id, '--since', new Date(Date.now() + 60_000).toISOString()), [{ queued: 0 }]);
+    const older = 'occurred_at - INTERVAL 2 DAY AS occurred_at, generateUUIDv4() AS event_id';
+    const insert = `INSERT INTO events_stored SELECT * REPLACE (${older}) FROM events_stored LIMIT 1`;
+    t.match(await runHere('sql', ['--write', insert], settings), { code: 0 });
+    t.same(await ask('replay', id, '--since', '3d'), [{ queued: 4 }]);
+    await until('all four', () => tool.delivered.length >= 7);
     t.same(tool.faults, []);
   });
 

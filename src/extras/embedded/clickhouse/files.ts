@@ -1,6 +1,7 @@
 // Passes an insert's data to ClickHouse in a file, and a SELECT's rows back through a named pipe.
 //
-// chDB would tokenize data in the statement: 6 MB of JSON take 65 ms of CPU, but 16 ms from a file.
+// chDB would tokenize data in the statement: 6 MB of JSON take 65 ms of CPU, but 16 ms from a file. Nor can
+// data in a file be taken for SQL.
 //
 // INTO OUTFILE streams rows in any format on ClickHouse's threads. chDB's own streaming plans the query on the event
 // loop's thread, and writes one document per block.
