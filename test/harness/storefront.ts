@@ -29,6 +29,12 @@ export interface BrowserFixtures {
   readonly chromium: string;
 }
 
+/** In a browser that has a back/forward cache. */
+export const withBfcache = async (t: Test, fixtures: BrowserFixtures): Promise<BrowserFixtures> => ({
+  ...fixtures,
+  browser: await launchChromium(t, fixtures.chromium),
+});
+
 export async function inChromium(
   t: Test,
   tests: (t: Test, fixtures: BrowserFixtures) => Promise<void>,
@@ -40,7 +46,7 @@ export async function inChromium(
     const shop = await openShop(t);
     const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: shop.origin };
     const app = await startApp(t, redis, { env: { ...env, VISIT_ACCESS: 'key' } });
-    const browser = await launchChromium(t, found.file);
+    const browser = await launchChromium(t, found.shell);
     const service = urlOf(app);
     await tests(t, { redis, shop, env, app, service, browser, chromium: found.file });
   });
