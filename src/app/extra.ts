@@ -20,9 +20,10 @@ import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { FlushConfig, ServeConfig } from './settings.js';
 
-/** Times that tests set, in milliseconds. */
+/** What tests set: times in milliseconds, and a limit in bytes. */
 export interface Timing {
   readonly now?: () => number;
+  readonly maxPendingBytes?: number;
   readonly bodyTimeoutMs?: number;
   /** An unanswered request of this age counts as interrupted. */
   readonly requestGraceMs?: number;

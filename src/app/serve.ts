@@ -62,7 +62,7 @@ export function serve(
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
     let server: Server;
-    const pending = new PendingBytes(undefined, timing.now);
+    const pending = new PendingBytes(timing.maxPendingBytes, timing.now);
     const metrics = createServeMetrics(
       () => server.openRequests,
       config.VISIT_LOG === 'on',

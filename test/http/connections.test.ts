@@ -271,12 +271,12 @@ t.test('connections', async (t) => {
 });
 
 const MiB = 1024 * 1024;
-const LIMIT = 64 * MiB;
+const LIMIT = 8 * MiB;
 const WHO = { sessionId: 'with-a-long-list' };
 /** Items, each of about 16 KB: more bytes than the kernel takes for a reader that does not read. */
 const ITEMS = 400;
 /** Their unread bytes are more than LIMIT. */
-const READERS = 24;
+const READERS = 8;
 const redis = await startTestRedis(t);
 function askOn(wire: Wire): Wire {
   wire.socket.pause();
@@ -290,7 +290,8 @@ const waitingOf = async (app: TestApp) => Number(await app.figure('http_pending_
 t.test('all bytes that wait for slow readers have one limit', async (t) => {
   let now = 0;
   const env = { MAX_ITEMS_BYTES: String(16 * MiB) };
-  const app = await startApp(t, redis, { prefix: 'lists', env, timing: { now: () => now } });
+  const timing = { now: () => now, maxPendingBytes: LIMIT };
+  const app = await startApp(t, redis, { prefix: 'lists', env, timing });
   const properties = { text: 'x'.repeat(16_000) };
   for (let i = 0; i < ITEMS; i += 50) {
     const ids = Array.from({ length: 50 }, (_, n) => String(1 + i + n));
@@ -299,7 +300,6 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   const waiting = () => waitingOf(app);
   const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
-  // All at once: uWebSockets.js drops a reader that takes nothing for some 10 s.
   const wires = await Promise.all(Array.from({ length: READERS }, () => ask(t, app.port)));
   const refusals = 'http_refused_total{code="overloaded",why="readers"}';
   await until('one is refused', () => app.figure(refusals));
