@@ -26,14 +26,10 @@ export interface BrowserFixtures {
   readonly app: TestApp;
   readonly service: string;
   readonly browser: Browser;
+  /** A browser that has a back/forward cache. */
+  readonly withBfcache: (t: Test) => Promise<Browser>;
   readonly chromium: string;
 }
-
-/** In a browser that has a back/forward cache. */
-export const withBfcache = async (t: Test, fixtures: BrowserFixtures): Promise<BrowserFixtures> => ({
-  ...fixtures,
-  browser: await launchChromium(t, fixtures.chromium),
-});
 
 export async function inChromium(
   t: Test,
@@ -48,7 +44,8 @@ export async function inChromium(
     const app = await startApp(t, redis, { env: { ...env, VISIT_ACCESS: 'key' } });
     const browser = await launchChromium(t, found.shell);
     const service = urlOf(app);
-    await tests(t, { redis, shop, env, app, service, browser, chromium: found.file });
+    const withBfcache = (t: Test) => launchChromium(t, found.file);
+    await tests(t, { redis, shop, env, app, service, browser, withBfcache, chromium: found.file });
   });
 }
 

@@ -237,10 +237,8 @@ export async function productPage(t: Test, { url, browser }: PageFixtures): Prom
     t.equal(await page.locator('#product-name').textContent(), '<i>none</i>');
     t.equal(await page.locator('[data-panel]:visible').count(), 0);
     // Before the login there is one of each panel.
-    t.same(
-      said.filter((text) => !/status of 401/.test(text)),
-      [],
-    );
+    const others = said.filter((text) => !/status of 401/.test(text));
+    t.same(others, []);
     await page.goto(`${url}/product?${RANGE}`);
     await page.locator('#trouble', { hasText: 'handle' }).waitFor();
   });

@@ -10,7 +10,6 @@ import {
   tag,
   type Visitor,
   visit,
-  withBfcache,
 } from '../../harness/storefront.js';
 import { becomes, eventsOf, heartTag, kitTag, press, pressed, SHOE, showKit, whyOff } from './shop.js';
 
@@ -101,7 +100,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
   });
 
   await t.test('two tabs agree; back brings a page that looks again', async (t) => {
-    const visitor = await visit(t, await withBfcache(t, fixtures));
+    const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
     const [one, two] = [await visitor.open(url), await visitor.open(url)];
     await becomes(one, '');
     await becomes(two, '');

@@ -7,14 +7,7 @@ import { json } from 'node:stream/consumers';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { KEY } from '../../harness/app.js';
-import {
-  type BrowserFixtures,
-  countOf,
-  eventually,
-  sessionOf,
-  visit,
-  withBfcache,
-} from '../../harness/storefront.js';
+import { type BrowserFixtures, countOf, eventually, sessionOf, visit } from '../../harness/storefront.js';
 import {
   becomes,
   eventsOf,
@@ -196,7 +189,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
       const kit = kitTag(service, `data-backend="/wishlist" data-customer="${customer}"`);
       return `${ROOM}${LISTENER}${body}${kit}`;
     });
-    const visitor = await visit(t, await withBfcache(t, fixtures));
+    const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
     const old = await visitor.open(member);
     await becomes(old, '');
     await press(old);
