@@ -11,7 +11,6 @@ const SPAWNING = Symbol.for('process-on-spawn@*:singletonId');
 const { [SPAWNING]: spawning } = globalThis as { [SPAWNING]?: { listeners: unknown[] } };
 // Else tap's loader notes every file that a started process imports, in 0.2 s of CPU.
 if (spawning !== undefined) spawning.listeners = [];
-
 // Tests are short: V8 optimizes later, which saves a twentieth of the CPU. Later versions of Node have no such flag.
 if (process.version.startsWith('v20.')) setFlagsFromString('--interrupt-budget=1000000');
 

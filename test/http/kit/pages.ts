@@ -192,6 +192,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
     const old = await visitor.open(member);
     await becomes(old, '');
+    t.equal(await old.evaluate('localStorage.wishmeter_queue'), undefined, 'who reads writes over no click');
     await press(old);
     await becomes(old, 'saved');
     await visitor.login('7');

@@ -40,6 +40,12 @@ function load() {
   }
 }
 
+function saveCache() {
+  write(CACHE, cache);
+  load();
+}
+
+/** Call only for a click: it may undo what another tab has written at the same time. */
 function save() {
   write(CACHE, cache);
   write(QUEUE, queued);
@@ -233,7 +239,7 @@ async function refreshNow(reason, isWhole) {
       if (itemId) cache.keys[saved] = 1;
       answered.add(k);
     }
-    save();
+    saveCache();
   }
   changed(reason);
   if (needsList()) await listNow(reason);
@@ -247,7 +253,7 @@ async function listNow(reason) {
   cache.keys = Object.fromEntries(items.map((item) => [keyOf(item), 1]));
   cache.at = Date.now();
   answered.add('*');
-  save();
+  saveCache();
   changed(reason);
   return items;
 }
