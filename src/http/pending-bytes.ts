@@ -1,9 +1,9 @@
 // Limits unread bytes of answers. Beyond the limit, the slowest readers are disconnected; if none is slow, new large
 // answers are refused. Files count as 0 bytes, because their readers share them.
 
-/** Limit of all unread bytes, about thirty of the largest answers. */
+/** About thirty of the largest answers. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;
-/** Milliseconds after which the reader of an answer may count as slow. */
+/** Milliseconds; no reader counts as slow before. */
 const GRACE_MS = 1_000;
 
 export class PendingAnswer {
