@@ -89,7 +89,7 @@ export async function startSystemd(t: Test): Promise<Systemd> {
   });
   const pid = await until('process 1 is there', async () => {
     if (unshare.exitCode !== null) throw new Error(stderr);
-    return (await readFile(`/proc/${unshare.pid}/task/${unshare.pid}/children`, 'utf8')).trim();
+    return (await readFile(`/proc/${unshare.pid}/task/${unshare.pid}/children`, 'utf8')).trim() || undefined;
   });
   const sh = (script: string): Promise<Ran> => {
     const args = ['-t', pid, '-m', '-p', '-u', '-i', 'bash', '--norc', '-c', script];
