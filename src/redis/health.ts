@@ -173,8 +173,8 @@ export class RedisHealth {
     const slot = this.slotOf(`{${tag}}`);
     const node = this.nodeOf(slot);
     const master = node?.isUp ? node : await this.untilUp(slot, deadline);
-    if (!master.hasReplica) return;
-    await before(deadline, master.replicated(1, deadline)).catch((error) => {
+    const waited = master.hasReplica().then((has) => (has ? master.replicated(1, deadline) : undefined));
+    await before(deadline, waited).catch((error) => {
       throw toServiceError(error);
     });
   }

@@ -69,8 +69,11 @@ export class RedisNode {
     return this.#marker === undefined || this.spec.has(this.#marker.slot);
   }
 
-  get hasReplica(): boolean {
-    return performance.now() - this.#replicaSeenAt < REPLICA_MS;
+  /** Asks, so that one which has just connected counts. */
+  async hasReplica(): Promise<boolean> {
+    const isSeen = () => performance.now() - this.#replicaSeenAt < REPLICA_MS;
+    if (!isSeen()) await this.#countReplicas(this.redis);
+    return isSeen();
   }
 
   get lost(): DeploymentLostError | undefined {
@@ -123,9 +126,7 @@ export class RedisNode {
     const { address, onError } = this.spec;
     if (found) {
       this.#lost = undefined;
-      await before(deadline, this.#countReplicas(redis)).catch((error) => {
-        if (!isRefused(error)) throw error; // the user may lack the right to INFO
-      });
+      await before(deadline, this.#countReplicas(redis));
       return;
     }
     const isNews = this.#lost === undefined;
@@ -237,7 +238,10 @@ export class RedisNode {
   }
 
   async #countReplicas(redis: Redis): Promise<void> {
-    const replication = await redis.info('replication');
+    const replication = await redis.info('replication').catch((error) => {
+      if (!isRefused(error)) throw error;
+      return ''; // the user may lack the right to INFO
+    });
     if (/^connected_slaves:[1-9]/m.test(replication)) this.#replicaSeenAt = performance.now();
   }
 }

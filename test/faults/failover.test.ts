@@ -24,10 +24,7 @@ const CONNECTIONS = 8;
 /** Acknowledged before anything fails. */
 const WARM = 30;
 
-async function failOverOne(
-  t: Test,
-  replicas: number,
-): Promise<{ acknowledged: number; refused: number; lost: number }> {
+async function failOverOne(t: Test, replicas: number) {
   const [master, replica] = await Promise.all(
     [1, 2].map(async () => startTestRedis(t, { port: await freePort(), restart: false })),
   );
@@ -35,8 +32,7 @@ async function failOverOne(
   const [toMaster, toReplica] = [connectTo(t, master.url), connectTo(t, replica.url)];
   await toMaster.config('SET', 'repl-diskless-sync-delay', '0');
   for (const redis of [toMaster, toReplica]) await redis.config('SET', 'requirepass', '');
-  const link = await startProxy(t, master.url);
-  const address = await startProxy(t, master.url);
+  const [link, address] = [await startProxy(t, master.url), await startProxy(t, master.url)];
   await toReplica.replicaof('127.0.0.1', link.port);
   // Up once it has the snapshot; what is written after that comes by the stream, which may begin a second later. (WAIT
   // does not tell: a write from before there was a replica counts as acknowledged.)
@@ -91,13 +87,12 @@ async function failOverOne(
   return { acknowledged, refused, lost };
 }
 
-for (let time = 1; time <= TIMES; time++) {
+for (let time = 1; time <= TIMES; time++)
   t.test(`REDIS_REPLICAS=1 loses nothing, ${time} of ${TIMES}`, { timeout: 120_000 }, async (t) => {
     const { lost, refused } = await failOverOne(t, 1);
     t.equal(lost, 0);
     t.ok(refused > 0, 'while the link was severed writes were refused');
   });
-}
 
 t.test('without it what came in between is lost', { timeout: 120_000 }, async (t) => {
   const { lost } = await failOverOne(t, 0);
