@@ -93,7 +93,7 @@ export class VisitorRowReader {
   async #connect(): Promise<ClickHouseClient | undefined> {
     const url = this.#urlOf();
     if (url !== this.#url) {
-      // All before the wait: another export may connect at the same time.
+      // Set before the wait, for another export that connects meanwhile.
       const closing = this.close();
       this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
       this.#url = url;

@@ -5,6 +5,7 @@
 // replica (if any) must have the previous step: a failover loses neither half.
 
 import { randomBytes } from 'node:crypto';
+import { ServiceError } from '../errors.js';
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
 import { before } from '../redis/deadline.js';
@@ -110,6 +111,8 @@ export class Merger {
     const { link, mergeId } = target;
     const { profileId: into, generation } = link;
     await this.parts.store.onReplica(bucketOf(from));
+    // A failover during the wait may have lost the first step.
+    if ((await this.targetOf(from))?.mergeId !== mergeId) throw new ServiceError('unavailable');
     const given = await together(this.parts.belongings.map((one) => this.#giveAll(one, from, target)));
     if (given.some((merged) => merged === undefined)) return false;
     const merged = [from, ...given.flatMap((some) => some ?? [])];

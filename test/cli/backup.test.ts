@@ -192,11 +192,8 @@ t.test('under load nothing acknowledged before is lost or doubled', async (t) =>
   let sum = 0;
   for (let n = 0; n < 8; n++) sum += await restored.app.shop.count({ customerId: `c-${n}` });
   t.equal(sum, LATE, 'each visit of a guest who logged in is counted once');
-  const wishes = () =>
-    sql(
-      clickhouse.url,
-      `SELECT count(), uniqExact(session_id) FROM ${target.database}.events WHERE type = 'add' AND startsWith(session_id, 's-')`,
-    );
+  const from = `${target.database}.events WHERE type = 'add' AND startsWith(session_id, 's-')`;
+  const wishes = () => sql(clickhouse.url, `SELECT count(), uniqExact(session_id) FROM ${from}`);
   await untilFlushed(target, GUESTS + LATE);
   await until('the wishes are flushed', async () => Number.parseInt(await wishes(), 10) >= GUESTS);
   t.equal(await wishes(), `${GUESTS}\t${GUESTS}`, 'each wish is shown once');

@@ -360,9 +360,8 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
       titles.some((one) => title.test(one)),
       `${title}`,
     );
-  for (const { pid, title } of processes) {
+  for (const { pid, title } of processes)
     t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), MARKS, title);
-  }
   t.match(await metricsOf(port), 'wishmeter_http_refused_total');
   t.notMatch(await metricsOf(port), MARKS, 'metrics of serve');
   const ofFlush = await start.running.logged('metrics');

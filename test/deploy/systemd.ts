@@ -58,13 +58,8 @@ export const needsSystemd = () => ({
   ...needsNamespaces(...NAMESPACES),
 });
 
-export interface Ran {
-  readonly code: number;
-  readonly output: string;
-}
-
 export interface Systemd {
-  sh(script: string): Promise<Ran>;
+  sh(script: string): Promise<{ readonly code: number; readonly output: string }>;
   configure(file: string, settings: Readonly<Record<string, string>>): Promise<void>;
   show(unit: string, property: string): Promise<string>;
 }
@@ -91,7 +86,7 @@ export async function startSystemd(t: Test): Promise<Systemd> {
     if (unshare.exitCode !== null) throw new Error(stderr);
     return (await readFile(`/proc/${unshare.pid}/task/${unshare.pid}/children`, 'utf8')).trim() || undefined;
   });
-  const sh = (script: string): Promise<Ran> => {
+  const sh: Systemd['sh'] = (script) => {
     const args = ['-t', pid, '-m', '-p', '-u', '-i', 'bash', '--norc', '-c', script];
     return promisify(execFile)('nsenter', args, { env: { PATH: process.env.PATH } }).then(
       ({ stdout, stderr }) => ({ code: 0, output: stdout + stderr }),

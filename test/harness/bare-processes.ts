@@ -1,5 +1,5 @@
-// tap loads this into each test's process (package.json), and what tap does there beside testing is off: it is for coverage, and
-// for the name of the subtest whose callback threw. Such an error ends the file, with its stack.
+// Loaded into each test's process (package.json). Turns off what tap does there for coverage, and to find the subtest of an
+// uncaught error. Such an error ends the file, with its stack.
 
 import hooks, { type AsyncHook } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';

@@ -30,14 +30,12 @@ const ARGS = [
 const MISSING = 'no Chromium in PATH (apt-get install chromium)';
 
 /** @returns `shell` for most pages: Chromium without windows, where it is installed */
-export function findChromium():
-  | { readonly file: string; readonly shell: string }
-  | { readonly missing: string } {
+export function findChromium() {
   const folders = (process.env['PATH'] ?? '').split(delimiter).filter(Boolean);
   const find = (names: string[]) =>
     folders.flatMap((folder) => names.map((name) => join(folder, name))).find(existsSync);
-  const file = find(PROGRAMS);
-  return file === undefined ? { missing: MISSING } : { file, shell: find([SHELL]) ?? file };
+  const file = find(PROGRAMS) ?? '';
+  return { file, shell: find([SHELL]) ?? file, missing: file === '' ? MISSING : undefined };
 }
 
 /** A browser that Playwright drives. Pages may go to the back/forward cache, as they do for visitors. */

@@ -41,9 +41,8 @@ export async function openShop(t: Test): Promise<Shop> {
     const [path = ''] = url.split('?');
     asked.push(url);
     const customerId = new RegExp(`${LOGIN}=(\\d+)`).exec(req.headers.cookie ?? '')?.[1] ?? '';
-    for (const [prefix, { port, rewrite }] of forwarded) {
+    for (const [prefix, { port, rewrite }] of forwarded)
       if (path.startsWith(prefix)) return pass(port, rewrite(url, customerId), req, res);
-    }
     const page = pages.get(path);
     if (page === undefined) return res.writeHead(404).end();
     const html = typeof page.html === 'string' ? page.html : page.html(customerId);

@@ -4,6 +4,7 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { PendingBytes } from '../../src/http/pending-bytes.js';
 import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -275,8 +276,6 @@ const LIMIT = 8 * MiB;
 const WHO = { sessionId: 'with-a-long-list' };
 /** Items, each of about 16 KB: more bytes than the kernel takes for a reader that does not read. */
 const ITEMS = 400;
-/** Their unread bytes are more than LIMIT. */
-const READERS = 8;
 const redis = await startTestRedis(t);
 function askOn(wire: Wire): Wire {
   wire.socket.pause();
@@ -300,7 +299,8 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   const waiting = () => waitingOf(app);
   const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
-  const wires = await Promise.all(Array.from({ length: READERS }, () => ask(t, app.port)));
+  // Their unread bytes are more than LIMIT.
+  const wires = await Promise.all(Array.from({ length: 8 }, () => ask(t, app.port)));
   const refusals = 'http_refused_total{code="overloaded",why="readers"}';
   await until('one is refused', () => app.figure(refusals));
   await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
@@ -317,6 +317,8 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   t.equal(answer.json.items.length, ITEMS);
   t.equal(await app.figure('http_readers_cut_total'), 1);
   t.ok((await waiting()) < full);
+  const fit = [64 * MiB, 64 * MiB + 1].map((bytes) => new PendingBytes().makeRoom(bytes));
+  t.same(fit, [true, false], 'of a process: 64 MiB');
   for (const wire of wires) wire.socket.destroy();
   await until('nothing waits any more', async () => (await waiting()) === 0);
 });

@@ -1,5 +1,4 @@
-// /metrics: who may read it, and that it is right, also without Redis. Visitors raise no errors in Redis: operators alarm on
-// its INFO errorstats.
+// /metrics: who may read it; it is right, also without Redis. Visitors raise no errors in Redis, whose errorstats are alarmed on.
 
 import type { Redis } from 'ioredis';
 import { pino } from 'pino';

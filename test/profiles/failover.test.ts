@@ -144,53 +144,65 @@ t.test('a failover that forgets one half', async (t) => {
     });
   });
 
-  t.test('of a begun merge, at the source: it is finished again, and adds nothing', async (t) => {
-    let forgotten = 0;
+  /** Crashes after each step, as long as that leaves an unfinished merge. */
+  const amid = async (
+    t: Test,
+    check: (world: World, forgetCustomer: () => Promise<void>, when: string) => Promise<void>,
+  ) => {
+    let crashes = 0;
     await atEachStep(async (step) => {
       const world = await startMerge();
+      const forgetCustomer = await world.remember(world.buckets.customer);
       return {
         server: world.session.server,
         act: () => world.link(),
         check: async () => {
           // Before that step a replica may lack it, and nothing is given.
           if ((await world.unfinished()) === 0) return;
-          forgotten++;
-          const forget = await world.remember(world.buckets.session);
-          const { server: other, customer, session } = await world.anew();
-          await world.link(other);
-          await customer.visit(1);
-          await forget();
-          for (let scan = 0; scan < 2; scan++) await other.resume.run();
-          for (const one of [customer, session])
-            t.same(await one.see(), { ...ALL, count: 8 }, `crashed after step ${step}`);
+          crashes++;
+          await check(world, forgetCustomer, `crashed after step ${step}`);
         },
       };
     });
-    t.ok(forgotten >= 3, `${forgotten} crashes on the way`);
+    t.ok(crashes >= 3, `${crashes} crashes on the way`);
+  };
+
+  t.test('of a begun merge, at the source: it is finished again, and adds nothing', async (t) => {
+    await amid(t, async (world, _, when) => {
+      const forget = await world.remember(world.buckets.session);
+      const { server: other, customer, session } = await world.anew();
+      await world.link(other);
+      await customer.visit(1);
+      await forget();
+      for (let scan = 0; scan < 2; scan++) await other.resume.run();
+      for (const one of [customer, session]) t.same(await one.see(), { ...ALL, count: 8 }, when);
+    });
   });
 
   t.test('of an unfinished merge whose customer is erased: the index has the guest again', async (t) => {
-    let restored = 0;
-    await atEachStep(async (step) => {
-      const world = await startMerge();
-      const { profileId } = await world.session.server.visitors.find(world.session.who, true);
-      const forget = await world.remember(world.buckets.customer);
-      return {
-        server: world.session.server,
-        act: () => world.link(),
-        check: async () => {
-          if ((await world.unfinished()) === 0) return;
-          restored++;
-          await forget();
-          const { server, session } = await world.anew();
-          await server.eraser.erase('c:c');
-          for (let scan = 0; scan < 2; scan++) await server.resume.run();
-          t.same(await session.see(), { count: 5, items: ['of-the-guest'] }, `crashed after step ${step}`);
-          t.ok((await wishersOf(redis, world)).includes(profileId), `crashed after step ${step}`);
-        },
-      };
+    await amid(t, async (world, forgetCustomer, when) => {
+      const guest = world.session.server.links.defaultProfile(`s:${world.session.ids.sessionId}`);
+      await forgetCustomer();
+      const { server, session } = await world.anew();
+      await server.eraser.erase('c:c');
+      for (let scan = 0; scan < 2; scan++) await server.resume.run();
+      t.same(await session.see(), { count: 5, items: ['of-the-guest'] }, when);
+      t.ok((await wishersOf(redis, world)).includes(guest), when);
     });
-    t.ok(restored >= 3, `${restored} crashes on the way`);
+  });
+
+  t.test('of the first step, while it waits for a replica: it is refused, and done again', async (t) => {
+    const world = await startMerge();
+    const { store } = world.session.server;
+    const wait = store.onReplica.bind(store);
+    const forget = await world.remember(world.buckets.session);
+    store.onReplica = () => {
+      store.onReplica = wait;
+      return forget();
+    };
+    await t.rejects(world.link(), { code: 'unavailable' });
+    t.match(await world.link(), { merged: true });
+    for (const one of [world.customer, world.session]) t.same(await one.see(), ALL);
   });
 
   t.test('of a merge that nothing else came after: a reset stays one', async (t) => {

@@ -206,9 +206,8 @@ async function rowsById(redis: Redis, prefix: string): Promise<Row[]> {
   const shown = new Map<unknown, Row>();
   for (const row of await rowsOf(redis, { prefix })) {
     const before = shown.get(row['event_id']);
-    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(row)) {
+    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(row))
       throw new Error(`two rows of one id: ${JSON.stringify([before, row])}`);
-    }
     shown.set(row['event_id'], row);
   }
   return [...shown.values()];

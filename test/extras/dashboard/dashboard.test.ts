@@ -14,8 +14,8 @@ import { receiversOverHttp, receiversPage } from './receivers.js';
 import { clickhouseThatHangs, silence } from './silence.js';
 
 const chromium = findChromium();
-const inChromium = 'missing' in chromium ? needs(chromium.missing) : {};
-const browser = 'missing' in chromium ? undefined : await launchChromium(t, chromium.shell);
+const inChromium = needs(chromium.missing);
+const browser = chromium.missing ? undefined : await launchChromium(t, chromium.shell);
 const fixtures: Fixtures = { ...(await dashboardOfShop(t)), redis: await startTestRedis(t) };
 
 const part = (name: string, run: (t: Test, fixtures: Fixtures) => Promise<void>) =>

@@ -60,9 +60,8 @@ t.test('it is the Redis that production asks for: append-only, no eviction, no s
     bind: '127.0.0.1',
     unixsocketperm: '700',
   };
-  for (const [name, value] of Object.entries(expected)) {
+  for (const [name, value] of Object.entries(expected))
     t.strictSame(await ask(redis.url, 'CONFIG', 'GET', name), [name, value]);
-  }
   t.match(redis.url, /^redis:\/\/localhost\/\?path=/);
   t.equal((await stat(join(redis.dir, 'redis.sock'))).mode & 0o077, 0, 'its socket is its owner’s');
   for (const name of await readdir(redis.dir, { recursive: true }))

@@ -45,7 +45,7 @@ function saveCache() {
   load();
 }
 
-/** Call only for a click: it may undo what another tab has written at the same time. */
+/** Call only for a click: writing the queue may undo what another tab has just written. */
 function save() {
   write(CACHE, cache);
   write(QUEUE, queued);
