@@ -20,7 +20,7 @@ import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { FlushConfig, ServeConfig } from './settings.js';
 
-/** What tests set: times in milliseconds, and a limit in bytes. */
+/** What tests set, in milliseconds and bytes. */
 export interface Timing {
   readonly now?: () => number;
   readonly maxPendingBytes?: number;

@@ -1,5 +1,5 @@
 // Limits unread bytes of answers. Beyond the limit, the slowest readers are disconnected; if none is slow, new large
-// answers are refused. Files count as 0 bytes, because their readers share them.
+// answers are refused. Files count as 0 bytes: their readers share them.
 
 /** About thirty of the largest answers. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;

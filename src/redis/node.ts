@@ -69,7 +69,7 @@ export class RedisNode {
     return this.#marker === undefined || this.spec.has(this.#marker.slot);
   }
 
-  /** Asks Redis unless one was seen lately, so that one which has just connected counts. */
+  /** Asks Redis if none was seen lately: one may have just connected. */
   async hasReplica(): Promise<boolean> {
     const isSeen = () => performance.now() - this.#replicaSeenAt < REPLICA_MS;
     if (!isSeen()) await this.#countReplicas(this.redis);

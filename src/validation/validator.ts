@@ -69,7 +69,7 @@ const FORMATS: Record<string, Format> = {
   },
 };
 
-// `verbose` puts the schema into errors, for our sentences. Tests validate the schemas, so a start needn't.
+// `verbose` puts the schema into errors, for our sentences. Tests validate the schemas.
 const ajv = new Ajv({
   allErrors: true,
   allowUnionTypes: true,

@@ -1,7 +1,7 @@
 // Dumps again those profiles that a merge changed during the first pass, which may have read the moved data twice or
 // never. Here a source is dumped before its target, so the data is in the target, or in the source's journal, from
 // which the restored deployment resumes the merge. If another source was merged into the target meanwhile, that source
-// is dumped first, too. Of several dumps of a profile, `restore` keeps the last.
+// is dumped first, too. `restore` keeps a profile's last dump.
 
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
