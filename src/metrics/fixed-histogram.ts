@@ -1,5 +1,5 @@
-// A histogram for the hot path: an observation increments a number in an array. (prom-client's histogram makes objects
-// and a text of the labels for each value.)
+// A histogram for the hot path: an observation increments a number in an array. (prom-client's makes objects and a text
+// of the labels.)
 
 import type { Metric, Registry } from 'prom-client';
 

@@ -1,8 +1,8 @@
 // Merges a profile into a linked one in another slot, by a journal; docs/architecture.md has the steps. The source is a
 // guest or, after a failover, another profile of the same customer.
 //
-// Each step is one idempotent script. A replica (if any) must have it before the next, so that a failover loses neither
-// half.
+// Each step is one idempotent script. Before data are given, and before the journal is removed, a replica (if any) must
+// have the previous step: a failover loses neither half.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -26,7 +26,7 @@ const CLEAR = loadScript<number>('profiles/clearMerge');
 
 /** Seconds that notes are kept: the visitor's next visit may finish the merge. */
 const UNFINISHED_S = 400 * 24 * 60 * 60;
-/** A request waits so many time-outs for its merge. A large merge then continues without the request. */
+/** Time-outs that a request waits for its merge, which then continues without it. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;

@@ -1,4 +1,4 @@
-// Dumps all keys while the service runs, by SCAN and DUMP, because a managed Redis has no PSYNC.
+// Dumps all keys while the service runs, by SCAN and DUMP: a managed Redis has no PSYNC.
 //
 //   each profile, atomically ──▶ again: profiles that a merge changed (merged-dump.ts) ──▶ all other keys
 //
