@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { COMMAND_LINES } from '../../src/commands/command-line.js';
-import { type Child, startChild } from '../../src/extras/embedded/child.js';
+import { startChild } from '../../src/extras/embedded/child.js';
 import { findRedis, untilLoaded } from '../../src/extras/embedded/redis.js';
 
 export const DEPLOY = fileURLToPath(new URL('../../../deploy/', import.meta.url));
@@ -51,12 +51,7 @@ export function parseYaml(text: string): any {
 }
 
 /** Redis on a port of loopback, in `dir`. It is not started again. @param auth AUTH's arguments, where PING needs them */
-export function startRedisServer(
-  dir: string,
-  port: number,
-  args: readonly string[],
-  auth = '',
-): Promise<Child<void>> {
+export function startRedisServer(dir: string, port: number, args: readonly string[], auth = '') {
   const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--loglevel', 'warning'];
   return startChild({
     name: 'Redis',

@@ -39,12 +39,7 @@ export const eventRows = (n: number, changes: object = {}): EventRow[] =>
 
 export const lineOf = (row: object): string => `${JSON.stringify(row)}\n`;
 
-export async function appendLines(
-  redis: RedisClient,
-  keys: Keys,
-  stream: number,
-  lines: readonly string[],
-): Promise<void> {
+export async function appendLines(redis: RedisClient, keys: Keys, stream: number, lines: readonly string[]) {
   const [events, state] = [keys.events(stream), keys.eventsState(stream)];
   const touched = [keys.senderChannel(tagOf(events), 'test'), events, state];
   const args = [++sequence, 1e15, 60, 1e12, lines.length, lines.join('')];

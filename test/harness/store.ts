@@ -9,11 +9,7 @@ export async function ping(store: Store): Promise<void> {
 }
 
 /** Until `t` ends. Errors of its connections are told to `onError` alone. */
-export async function openStore(
-  t: Scope,
-  { urls }: Urls,
-  options: Partial<StoreOptions> = {},
-): Promise<Store> {
+export async function openStore(t: Scope, { urls }: Urls, options: Partial<StoreOptions> = {}) {
   const store = await Store.open({
     ...{ urls, name: 'test', timeoutMs: 20_000, keyPrefix: 't', onError: () => {} },
     ...options,

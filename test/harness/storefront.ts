@@ -31,10 +31,7 @@ export interface BrowserFixtures {
   readonly chromium: string;
 }
 
-export async function inChromium(
-  t: Test,
-  tests: (t: Test, fixtures: BrowserFixtures) => Promise<void>,
-): Promise<void> {
+export async function inChromium(t: Test, tests: (t: Test, fixtures: BrowserFixtures) => Promise<void>) {
   const found = findChromium();
   if (found.missing !== undefined) return void t.test('in Chromium', needs(found.missing), () => {});
   await t.test('in Chromium', async (t) => {
@@ -87,11 +84,7 @@ export interface Visitor {
 const kept = new WeakMap<Browser, Profile>();
 
 /** A visitor of whom nothing is stored. @param options of a profile of their own; `{}` if the test changes it for good */
-export async function visit(
-  t: Test,
-  { browser, shop }: BrowserFixtures,
-  options?: BrowserContextOptions,
-): Promise<Visitor> {
+export async function visit(t: Test, { browser, shop }: BrowserFixtures, options?: BrowserContextOptions) {
   let profile = options === undefined ? kept.get(browser) : undefined;
   if (profile === undefined) {
     profile = new Profile(await browser.newContext(options), shop.origin);

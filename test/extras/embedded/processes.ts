@@ -10,10 +10,7 @@ export interface Started {
 }
 
 /** @param setting a server's folder, or the program's stopMs */
-export async function startParent(
-  what: 'clickhouse' | 'stubborn',
-  setting: string,
-): Promise<Started & { readonly parent: ChildProcess }> {
+export async function startParent(what: 'clickhouse' | 'stubborn', setting: string) {
   const parent = fork(new URL('./parent.js', import.meta.url), [what, setting], { execArgv: [] });
   const [started] = (await once(parent, 'message')) as [Started];
   return { ...started, parent };

@@ -117,6 +117,29 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await becomes(one, '');
   });
 
+  await t.test('clicks in two tabs at the same moment are all saved', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const shown = showKit(fixtures, '/both', Array.from({ length: 16 }, (_, id) => heartTag(id)).join(''));
+    const tabs = [await visitor.open(shown), await visitor.open(shown)];
+    for (const tab of tabs) await becomes(tab, '', 15);
+    const click = (rest: number) => `for (const heart of document.querySelectorAll('wishlist-heart'))
+      if (heart.getAttribute('product-id') % 2 === ${rest}) heart.shadowRoot.querySelector('button').click()`;
+    await Promise.all(tabs.map((tab, rest) => tab.evaluate(click(rest))));
+    for (const tab of tabs) await eventually(t, async () => (await itemsOf(await sessionOf(tab))).length, 16);
+  });
+
+  await t.test('a click at the moment when the sending of another ends is sent, too', async (t) => {
+    const shown = showKit(fixtures, '/end', heartTag(1) + heartTag(2));
+    const page = await (await visit(t, fixtures)).open(shown);
+    await becomes(page, '', 2);
+    await page.evaluate(`const request = navigator.locks.request.bind(navigator.locks);
+      navigator.locks.request = (...call) => request(...call).then(() => new Promise((done) => setTimeout(done, 500)));`);
+    for (const id of [1, 2]) {
+      await press(page, id);
+      await becomes(page, 'saved', id);
+    }
+  });
+
   await t.test('200 hearts are one request, and more that come later another', async (t) => {
     const visitor = await visit(t, fixtures);
     const many = (from: number, to: number) =>

@@ -1,7 +1,8 @@
 // This browser's copy of the list: a cache of answers, and a queue of clicks that outlives the page. Both are in
-// localStorage, whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.)
+// localStorage, whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.) Each
+// click has an item of its own there: tabs that write at the same time overwrite each other's items.
 const CACHE = 'wishmeter_list';
-const QUEUE = 'wishmeter_queue';
+const QUEUE = 'wishmeter_queue_';
 /** Milliseconds until <wishlist-count> reads the list again. */
 const FRESH = 60000;
 
@@ -28,11 +29,22 @@ let problem;
 // Why there was no answer: `blocked`, `offline` or empty.
 let off;
 
+const put = (entry) => write(QUEUE + entry.key, entry);
+const drop = ({ key }) => delete storage[QUEUE + key];
+
+/** @returns all tabs' clicks, in their order, also those of earlier sessions */
+const clicksOfAll = () =>
+  Object.keys(storage)
+    .filter((name) => name.startsWith(QUEUE))
+    .map(read)
+    .filter(Boolean)
+    .sort((one, other) => one.at - other.at);
+
 function load() {
   const { id } = who();
   cache = read(CACHE);
   if (cache?.id !== id) cache = { id, keys: {} };
-  queued = (read(QUEUE) || []).filter((entry) => entry.id === id);
+  queued = clicksOfAll().filter((entry) => entry.id === id);
   keys = { ...cache.keys };
   for (const { path, k } of queued) {
     if (path === 'item/add') keys[k] = 1;
@@ -42,13 +54,6 @@ function load() {
 
 function saveCache() {
   write(CACHE, cache);
-  load();
-}
-
-/** Call only for a click: writing the queue may undo what another tab has just written. */
-function save() {
-  write(CACHE, cache);
-  write(QUEUE, queued);
   load();
 }
 
@@ -93,14 +98,17 @@ async function enqueue(path, body, reason) {
     await sessionFor(true).catch(() => {});
   }
   load();
-  const entry = { ...who(), path, k, body, key: randomId(), next: 0, tries: 0 };
-  queued = [...queued.filter((one) => one.k !== k || one.isSent), entry];
+  const { id, owner } = who();
+  const at = Math.max(Date.now(), ...queued.map((one) => one.at + 1));
+  const entry = { id, owner, path, k, body, at, key: randomId(), next: 0, tries: 0 };
+  for (const one of clicksOfAll()) if (one.id !== id || (one.k === k && !one.isSent)) drop(one);
+  put(entry);
   const { productHandle } = body;
   // After a removal, Smart Save counts the product's visits from 0, on all devices.
   if (path === 'item/remove' && productHandle)
-    queued.push({ ...entry, path: 'product/visit', body: { productHandle }, key: randomId() });
+    put({ ...entry, path: 'product/visit', body: { productHandle }, at: at + 0.5, key: randomId() });
   problem = '';
-  save();
+  load();
   changed(reason);
   flush();
 }
@@ -112,8 +120,10 @@ function flushIn(ms) {
 }
 
 let isFlushing;
+let isAsked;
 /** Sends queued clicks in order, one tab at a time. */
 async function flush() {
+  isAsked = isFlushing;
   if (isFlushing) return;
   isFlushing = true;
   await allowed;
@@ -125,6 +135,7 @@ async function flush() {
       : sendAll()
     ).catch(() => {});
   isFlushing = false;
+  if (isAsked) flush();
 }
 
 async function sendAll() {
@@ -132,8 +143,7 @@ async function sendAll() {
     const [entry] = queued;
     const { path, body, k, key, tries, next, owner } = entry;
     if (next > Date.now()) return flushIn(next - Date.now());
-    entry.isSent = true;
-    save();
+    put({ ...entry, isSent: true });
     const method = path === 'product/visit' ? 'DELETE' : 'POST';
     const { status, json, wait, isForeign } = await ask(path, body, {
       id: key,
@@ -147,8 +157,7 @@ async function sendAll() {
       continue;
     }
     load();
-    const again = wait && { ...entry, next: Date.now() + wait, tries: tries + 1, isSent: false };
-    queued = queued.flatMap((one) => (one.key !== key ? one : again || []));
+    const isQueued = queued.some((one) => one.key === key);
     clicks++;
     if (status === 200) {
       if (path === 'item/add') cache.keys[k] = 1;
@@ -161,7 +170,10 @@ async function sendAll() {
         refresh('other-tab');
       }
     }
-    save();
+    saveCache();
+    if (!wait) drop(entry);
+    else if (isQueued) put({ ...entry, next: Date.now() + wait, tries: tries + 1, isSent: false });
+    load();
     paintAll();
   }
 }
@@ -169,8 +181,8 @@ async function sendAll() {
 /** Queues a guest's click again for the present session. Drops other sessions' clicks. */
 function requeue(entry) {
   const { id } = who();
-  const others = queued.filter((one) => one.key !== entry.key && one.id === id);
-  write(QUEUE, [{ ...entry, id, tries: entry.tries + 1, isSent: false }, ...others]);
+  for (const one of clicksOfAll()) if (one.id !== id) drop(one);
+  put({ ...entry, id, tries: entry.tries + 1, isSent: false });
   refresh('login', true);
 }
 
@@ -178,7 +190,7 @@ function requeue(entry) {
 function logout() {
   answered.clear();
   write(CACHE, { id: who().id, keys: {}, at: 0 });
-  write(QUEUE, []);
+  clicksOfAll().map(drop);
   load();
   changed('login');
 }

@@ -51,8 +51,8 @@ function lookAgain() {
 addEventListener('pageshow', (event) => event.persisted && lookAgain());
 document.addEventListener('visibilitychange', () => document.hidden || (isReady && lookAgain()));
 addEventListener('online', () => {
-  for (const entry of queued) entry.next = 0;
-  save();
+  for (const entry of queued) put({ ...entry, next: 0 });
+  load();
   off = '';
   lookAgain();
 });
@@ -61,8 +61,9 @@ addEventListener('offline', () => {
   paintAll();
 });
 addEventListener('storage', ({ key: name }) => {
-  if (![CACHE, QUEUE, PRIVATE, 'wishmeter_session', null].includes(name)) return;
-  if (name === QUEUE) clicks++;
+  const isClick = name?.startsWith(QUEUE);
+  if (!isClick && ![CACHE, PRIVATE, 'wishmeter_session', null].includes(name)) return;
+  if (isClick) clicks++;
   load();
   changed('other-tab');
   if (queued.length) flushIn(1000);
