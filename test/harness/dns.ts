@@ -15,10 +15,7 @@ const [A, FAILED, NO_SUCH_NAME] = [1, 2, 3];
 export const SERVFAIL = 'SERVFAIL';
 
 /** @param answers names -> IPv4 address, SERVFAIL, or null: no answer at all */
-export async function startNameServer(
-  t: Scope,
-  answers: Readonly<Record<string, string | null>>,
-): Promise<NameServer> {
+export async function startNameServer(t: Scope, answers: Readonly<Record<string, string | null>>) {
   const socket = createSocket('udp4');
   const asked: string[] = [];
   socket.on('message', (query, { port, address }) => {

@@ -26,10 +26,7 @@ export interface TestRedis extends Urls {
 export type Scope = Pick<Test, 'teardown'>;
 
 /** One Redis on a unix socket, with the settings that `wishmeter start` uses. A `dir` of the caller's stays. */
-export async function startTestRedis(
-  t: Scope,
-  spec: Partial<RedisSpec> = {},
-): Promise<TestRedis & { readonly url: string; readonly dir: string }> {
+export async function startTestRedis(t: Scope, spec: Partial<RedisSpec> = {}) {
   const dir = spec.dir ?? (await mkdtemp(join(tmpdir(), 'wm-redis-')));
   const redis = await startRedis({ ...spec, dir });
   const stop = async () => {

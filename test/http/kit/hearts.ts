@@ -134,10 +134,18 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await becomes(page, '', 2);
     await page.evaluate(`const request = navigator.locks.request.bind(navigator.locks);
       navigator.locks.request = (...call) => request(...call).then(() => new Promise((done) => setTimeout(done, 500)));`);
+    await page.evaluate(
+      "localStorage.wishmeter_queue_x = JSON.stringify({ id: 'earlier', key: 'x', at: 1 })",
+    );
     for (const id of [1, 2]) {
       await press(page, id);
       await becomes(page, 'saved', id);
     }
+    t.equal(
+      await page.evaluate('localStorage.wishmeter_queue_x'),
+      undefined,
+      'an earlier session’s is dropped',
+    );
   });
 
   await t.test('200 hearts are one request, and more that come later another', async (t) => {

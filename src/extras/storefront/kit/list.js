@@ -88,7 +88,7 @@ function savedKey(product, isAny) {
 
 const isPending = (k) => queued.some((entry) => entry.k === k && entry.path !== 'product/visit');
 
-/** Queues a click. Earlier clicks on the same product are dropped, unless they are being sent. */
+/** Queues a click. Earlier sessions' are dropped, and earlier ones on the same product, unless they are being sent. */
 async function enqueue(path, body, reason) {
   const k = keyOf(body);
   if (!who().id) {
@@ -178,11 +178,9 @@ async function sendAll() {
   }
 }
 
-/** Queues a guest's click again for the present session. Drops other sessions' clicks. */
+/** Queues a guest's click again for the present session. */
 function requeue(entry) {
-  const { id } = who();
-  for (const one of clicksOfAll()) if (one.id !== id) drop(one);
-  put({ ...entry, id, tries: entry.tries + 1, isSent: false });
+  put({ ...entry, id: who().id, tries: entry.tries + 1, isSent: false });
   refresh('login', true);
 }
 
