@@ -4,17 +4,11 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import type { Scope } from './redis.js';
 
-export interface NameServer {
-  /** `address:port` */
-  readonly at: string;
-  readonly asked: string[];
-}
-
 const HEADER = 12;
 const [A, FAILED, NO_SUCH_NAME] = [1, 2, 3];
 export const SERVFAIL = 'SERVFAIL';
 
-/** @param answers names -> IPv4 address, SERVFAIL, or null: no answer at all */
+/** @param answers names -> IPv4 address, SERVFAIL, or null: no answer at all @returns `at` as `address:port` */
 export async function startNameServer(t: Scope, answers: Readonly<Record<string, string | null>>) {
   const socket = createSocket('udp4');
   const asked: string[] = [];
