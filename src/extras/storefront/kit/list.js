@@ -82,7 +82,7 @@ const countNow = () => (cache.at === undefined ? undefined : Object.keys(keys).l
 
 function savedKey(product, isAny) {
   const k = keyOf(product);
-  const prefix = keyOf({ productId: product.productId });
+  const prefix = `${plainId(product.productId)}:`;
   return Object.keys(keys).find((one) => (isAny ? one.startsWith(prefix) : one === k));
 }
 
@@ -100,7 +100,7 @@ async function enqueue(path, body, reason) {
   load();
   const { id, owner } = who();
   const at = Math.max(Date.now(), ...queued.map((one) => one.at + 1));
-  const entry = { id, owner, path, k, body, at, key: randomId(), next: 0, tries: 0 };
+  const entry = { id, owner, path, k, body, at, key: randomId(), tries: 0 };
   for (const one of clicksOfAll()) if (one.id !== id || (one.k === k && !one.isSent)) drop(one);
   put(entry);
   const { productHandle } = body;
@@ -144,20 +144,15 @@ async function sendAll() {
     const { path, body, k, key, tries, next, owner } = entry;
     if (next > Date.now()) return flushIn(next - Date.now());
     put({ ...entry, isSent: true });
-    const method = path === 'product/visit' ? 'DELETE' : 'POST';
-    const { status, json, wait, isForeign } = await ask(path, body, {
-      id: key,
-      method,
-      tries,
-      isClick: true,
-    });
+    const { status, json, wait, isForeign } = await ask(path, body, { key, tries, isClick: true });
     if (isForeign && owner) return logout();
     if (isForeign && tries < 3) {
-      requeue(entry);
+      // The present session sends it again.
+      put({ ...entry, id: who().id, tries: tries + 1 });
+      refresh('login', true);
       continue;
     }
     load();
-    const isQueued = queued.some((one) => one.key === key);
     clicks++;
     if (status === 200) {
       if (path === 'item/add') cache.keys[k] = 1;
@@ -172,16 +167,10 @@ async function sendAll() {
     }
     saveCache();
     if (!wait) drop(entry);
-    else if (isQueued) put({ ...entry, next: Date.now() + wait, tries: tries + 1, isSent: false });
+    else if (read(QUEUE + key)) put({ ...entry, next: Date.now() + wait, tries: tries + 1 });
     load();
     paintAll();
   }
-}
-
-/** Queues a guest's click again for the present session. */
-function requeue(entry) {
-  put({ ...entry, id: who().id, tries: entry.tries + 1, isSent: false });
-  refresh('login', true);
 }
 
 /** Empties cache and queue: the next guest must get nothing of the customer's. */

@@ -82,20 +82,25 @@ async function changeSession(status, sent) {
 }
 
 /**
- * @param options `id` is the Idempotency-Key
+ * @param path `product/visit` deletes: visits are counted by the beacon
+ * @param options `key` is the Idempotency-Key
  * @returns `status`, 0 without an answer; `wait`, milliseconds until the request may be sent again, if it may;
  *   `isForeign`, true after a login or logout, to which changeSession has reacted
  */
-async function ask(path, body, { id, method = 'POST', isClick, tries = 0 } = {}) {
-  const isOwn = viaBackend() && path !== 'product/visit';
+async function ask(path, body, { key: idempotencyKey, isClick, tries = 0 } = {}) {
+  const isVisit = path === 'product/visit';
+  const isOwn = !isVisit && viaBackend();
   const url = isOwn ? `${options.backend.replace(/\/$/, '')}/${path}` : urlOf(path);
   try {
     const sessionId = (await sessionFor(isClick)) || null;
     if (!sessionId && !isOwn) return { status: 404, json: {} };
-    const headers = { 'content-type': 'application/json', ...(id && { 'idempotency-key': id }) };
+    const headers = {
+      'content-type': 'application/json',
+      ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
+    };
     const text = JSON.stringify({ identity: { sessionId, device }, ...body });
     const answer = await window.fetch(url, {
-      method,
+      method: isVisit ? 'DELETE' : 'POST',
       headers,
       body: text,
       signal: AbortSignal.timeout(TIMEOUT),

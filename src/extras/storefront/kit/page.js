@@ -208,5 +208,5 @@ class Page extends Painted {
 async function shareLink(element = document) {
   if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
   await flush();
-  return (await ask('share', { channel: 'Link' }, { id: randomId() })).json.shareLink;
+  return (await ask('share', { channel: 'Link' }, { key: randomId() })).json.shareLink;
 }

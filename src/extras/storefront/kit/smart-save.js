@@ -12,7 +12,7 @@ async function smartSave() {
     const isSaved = savedKey(item, true) || isPending(keyOf(item));
     if (!(visits >= least) || isSaved || !answered.size || whyOff()) continue;
     const yes = () => addItem({ ...heart.item(), source: 'pdpSmartSave' }, 'smart-save', heart);
-    const no = () => ask('product/visit', { productHandle }, { method: 'DELETE' });
+    const no = () => ask('product/visit', { productHandle });
     const undo = () => removeItem(item, heart);
     if (!heart.hasAttribute('smart-save-auto')) toast(heart, text(heart, 'offer', productTitle), { yes, no });
     else if (yes()) toast(heart, text(heart, 'added'), { undo });

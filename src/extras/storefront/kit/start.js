@@ -61,9 +61,9 @@ addEventListener('offline', () => {
   paintAll();
 });
 addEventListener('storage', ({ key: name }) => {
-  const isClick = name?.startsWith(QUEUE);
-  if (!isClick && ![CACHE, PRIVATE, 'wishmeter_session', null].includes(name)) return;
-  if (isClick) clicks++;
+  // Without a name, all items are gone.
+  if (name && !name.startsWith('wishmeter_')) return;
+  if (name?.startsWith(QUEUE)) clicks++;
   load();
   changed('other-tab');
   if (queued.length) flushIn(1000);
