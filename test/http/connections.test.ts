@@ -299,16 +299,18 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   const waiting = () => waitingOf(app);
   const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
-  // Their unread bytes are more than LIMIT.
-  const wires = await Promise.all(Array.from({ length: 8 }, () => ask(t, app.port)));
-  const refusals = 'http_refused_total{code="overloaded",why="readers"}';
-  await until('one is refused', () => app.figure(refusals));
-  await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
+  const wires: Wire[] = [];
+  await until('one waits', async () => {
+    wires.push(await ask(t, app.port));
+    return (await waiting()) > 0;
+  });
   const refused = await list();
+  await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
   const full = await waiting();
   t.ok(full <= LIMIT && full > LIMIT / 2, `${full} bytes wait`);
   t.match(refused, { status: 503, json: { code: 'overloaded', error: /slow readers/ } });
   t.ok(refused.headers['retry-after']);
+  t.ok(await app.figure('http_refused_total{code="overloaded",why="readers"}'));
   t.match(await app.post('/product/visit', { identity: WHO, productHandle: 'x' }), { status: 200 });
 
   now = 2_000;
