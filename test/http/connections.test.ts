@@ -296,17 +296,16 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
     const ids = Array.from({ length: 50 }, (_, n) => String(1 + i + n));
     await Promise.all(ids.map((productId) => app.shop.add(WHO, { productId, properties })));
   }
-  const waiting = () => waitingOf(app);
   const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
   const wires: Wire[] = [];
   await until('one waits', async () => {
     wires.push(await ask(t, app.port));
-    return (await waiting()) > 0;
+    return (await waitingOf(app)) > 0;
   });
   const refused = await list();
   await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
-  const full = await waiting();
+  const full = await waitingOf(app);
   t.ok(full <= LIMIT && full > LIMIT / 2, `${full} bytes wait`);
   t.match(refused, { status: 503, json: { code: 'overloaded', error: /slow readers/ } });
   t.ok(refused.headers['retry-after']);
@@ -318,11 +317,11 @@ t.test('all bytes that wait for slow readers have one limit', async (t) => {
   t.match(answer, { status: 200 }, 'a reader that takes nothing makes room');
   t.equal(answer.json.items.length, ITEMS);
   t.equal(await app.figure('http_readers_cut_total'), 1);
-  t.ok((await waiting()) < full);
+  t.ok((await waitingOf(app)) < full);
   const fit = [64 * MiB, 64 * MiB + 1].map((bytes) => new PendingBytes().makeRoom(bytes));
   t.same(fit, [true, false], 'of a process: 64 MiB');
   for (const wire of wires) wire.socket.destroy();
-  await until('nothing waits any more', async () => (await waiting()) === 0);
+  await until('nothing waits any more', async () => (await waitingOf(app)) === 0);
 });
 t.test('closing waits for slow readers, and 5 s for one that reads no more', async (t) => {
   const start = () => startApp(t, redis, { prefix: 'lists' });

@@ -56,28 +56,30 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await eventually(t, async () => (await app.shop.items({ sessionId })).length, 3);
   });
 
-  await t.test('a list that a click has overtaken on its way is asked for again', async (t) => {
-    const visitor = await visit(t, fixtures, {});
-    let isAsked = false;
-    let release = () => {};
-    const isAdded = new Promise<void>((done) => {
-      release = done;
+  for (const tab of ['this', 'another'])
+    await t.test(`a list that a click in ${tab} tab has overtaken is asked for again`, async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      let isAsked = false;
+      let release = () => {};
+      const isAdded = new Promise<void>((done) => {
+        release = done;
+      });
+      await visitor.context.route(/item\/list/, async (route) => {
+        const response = await route.fetch();
+        isAsked = true;
+        await isAdded;
+        await route.fulfill({ response });
+      });
+      const page = await visitor.open(url);
+      await eventually(t, async () => isAsked, true);
+      const other = showKit(fixtures, '/nine', heartTag(9));
+      await press(tab === 'this' ? page : await visitor.open(other), 9);
+      const added = async () => (await visitor.sent('/item/add')).some(({ status }) => status === 200);
+      await eventually(t, added, true);
+      release();
+      await rows(page).filter({ hasText: 'Shoe 9' }).waitFor();
+      await becomes(page, 'saved', 9);
     });
-    await visitor.context.route(/item\/list/, async (route) => {
-      const response = await route.fetch();
-      isAsked = true;
-      await isAdded;
-      await route.fulfill({ response });
-    });
-    const page = await visitor.open(url);
-    await eventually(t, async () => isAsked, true);
-    await press(page, 9);
-    const added = async () => (await visitor.sent('/item/add')).some(({ status }) => status === 200);
-    await eventually(t, added, true);
-    release();
-    await rows(page).filter({ hasText: 'Shoe 9' }).waitFor();
-    await becomes(page, 'saved', 9);
-  });
 
   await t.test('into the cart: it leaves only once the cart has it', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
