@@ -93,7 +93,7 @@ export class VisitorRowReader {
   async #connect(): Promise<ClickHouseClient | undefined> {
     const url = this.#urlOf();
     if (url !== this.#url) {
-      // Set before the wait, for another export that connects meanwhile.
+      // Set before the wait: another export may connect then.
       const closing = this.close();
       this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
       this.#url = url;

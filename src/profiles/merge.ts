@@ -1,8 +1,8 @@
 // Merges a profile into a linked one in another slot, by a journal; docs/architecture.md has the steps. The source is a
 // guest or, after a failover, another profile of the same customer.
 //
-// Each step is one idempotent script. Before data are given, and the journal removed, a replica (if any) must
-// have the previous step: a failover loses neither half.
+// Each step is one idempotent script. Before data are given, and before the journal is removed, a replica (if any)
+// must have the previous step: a failover loses neither half.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';

@@ -1,6 +1,6 @@
 // This browser's copy of the list: a cache of answers, and a queue of clicks that outlives the page. Both are in
 // localStorage, whose `storage` events notify other tabs. (A BroadcastChannel would keep pages out of bfcache.) Each
-// click has an item of its own there: tabs that write at the same time overwrite each other's items.
+// click has its own item there: two tabs that write the same item at the same time would lose a click.
 const CACHE = 'wishmeter_list';
 const QUEUE = 'wishmeter_queue_';
 /** Milliseconds until <wishlist-count> reads the list again. */
@@ -165,7 +165,7 @@ async function sendAll() {
         refresh('other-tab');
       }
     }
-    saveCache();
+    write(CACHE, cache);
     if (!wait) drop(entry);
     else if (read(QUEUE + key)) put({ ...entry, next: Date.now() + wait, tries: tries + 1 });
     load();

@@ -61,7 +61,7 @@ addEventListener('offline', () => {
   paintAll();
 });
 addEventListener('storage', ({ key: name }) => {
-  // Without a name, all items are gone.
+  // localStorage.clear() gives no name.
   if (name && !name.startsWith('wishmeter_')) return;
   if (name?.startsWith(QUEUE)) clicks++;
   load();
