@@ -88,7 +88,7 @@ function savedKey(product, isAny) {
 
 const isPending = (k) => queued.some((entry) => entry.k === k && entry.path !== 'product/visit');
 
-/** Queues a click. Earlier sessions' are dropped, and earlier ones on the same product, unless they are being sent. */
+/** Queues a click. Earlier sessions' are dropped, and earlier ones on the same product. */
 async function enqueue(path, body, reason) {
   const k = keyOf(body);
   if (!who().id) {
@@ -101,7 +101,7 @@ async function enqueue(path, body, reason) {
   const { id, owner } = who();
   const at = Math.max(Date.now(), ...queued.map((one) => one.at + 1));
   const entry = { id, owner, path, k, body, at, key: randomId(), tries: 0 };
-  for (const one of clicksOfAll()) if (one.id !== id || (one.k === k && !one.isSent)) drop(one);
+  for (const one of clicksOfAll()) if (one.id !== id || one.k === k) drop(one);
   put(entry);
   const { productHandle } = body;
   // After a removal, Smart Save counts the product's visits from 0, on all devices.
@@ -143,7 +143,6 @@ async function sendAll() {
     const [entry] = queued;
     const { path, body, k, key, tries, next, owner } = entry;
     if (next > Date.now()) return flushIn(next - Date.now());
-    put({ ...entry, isSent: true });
     const { status, json, wait, isForeign } = await ask(path, body, { key, tries, isClick: true });
     if (isForeign && owner) return logout();
     if (isForeign && tries < 3) {
