@@ -1,15 +1,15 @@
 #!lua flags=no-writes
 -- Reads a page of items. Items that exist during all pages are returned at least once.
--- KEYS[1..2] profile, items   KEYS[3] identity to check, if any
+-- KEYS[1..2] profile, items
 -- ARGV[1] cursor; 0 at first   ARGV[2] approximate page size
--- ARGV[3..4] link, generation: see includes/redirect.lua   ARGV[5] 1 for only the first two lines
--- Returns {next cursor or 0, field, item, ...}, or a redirect.
+-- ARGV[3..4] session, link id: see includes/fence.lua   ARGV[5] 1 for only the first two lines
+-- Returns {next cursor or 0, field, item, ...}, or an answer of includes/fence.lua.
 
+-- @include profile-keys
 -- @include not-here
--- @include gone
--- @include redirect
+-- @include fence
 
-local answer = redirect(KEYS[3] or '', ARGV[3], KEYS[1], ARGV[4])
+local answer = fence(KEYS[1], ARGV[3], ARGV[4])
 if answer then
   return answer
 end

@@ -6,7 +6,7 @@ import { eventOperations } from '../events/routes.js';
 import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
-import { openIdentity } from '../profiles/open.js';
+import { openProfiles } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
 import { watchSweeps } from '../profiles/sweeper.js';
 import { RequestStore } from '../redis/requests.js';
@@ -62,15 +62,18 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       metrics.batchObserver('changeItems'),
     ),
   );
-  const identity = openIdentity({
+  const identity = openProfiles({
     ...{ store, visits, recordings, appends, itemIndex },
-    maxProducts: config.MAX_PRODUCTS,
-    stats: { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+    limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
+    stats: {
+      ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+      ...{ mergeLeftOut: metrics.mergeLeftOut, sessionLeftOut: metrics.sessionLeftOut },
+    },
   });
   onClose(identity.resume.watch());
   const wishlist = openWishlist({
     ...{ store, batch: wishlists, itemIndex },
-    locate: (profileId) => identity.redirects.locate(profileId),
+    presentOf: (profileId) => identity.locator.presentOf(profileId),
     shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
   });
   onClose(

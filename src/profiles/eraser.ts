@@ -1,32 +1,44 @@
-// Erases visitors from Redis.
-//
-// Rows are queued for erasure first, because afterwards nothing leads to them. A concurrent request fails its check of
-// the generation, and then creates a new visitor or nothing.
+// Erases visitors from Redis, guests and customers alike; docs/architecture.md has the steps. One script deletes the profile
+// and sets its members aside, until their rows are queued and nothing leads to the profile; any process can do the rest.
 
+import pLimit from 'p-limit';
 import { ServiceError } from '../errors.js';
+import { isCustomerName } from '../identity-rules.js';
 import { readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
-import { type Belonging, indexedFields, keyOf } from './belongings.js';
-import type { Emails } from './emails.js';
-import type { LinkedEraser, OnErasing } from './linked-eraser.js';
-import { type Link, type Links, linkTo } from './links.js';
+import { together } from '../together.js';
+import type { ItemIndex } from '../wishlist/item-index.js';
+import { type Emails, memberOf } from './emails.js';
+import { targetText } from './link.js';
+import type { Locator } from './locator.js';
+import { isSession, parseMember } from './members.js';
+import type { Merger } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
+import type { Pending } from './pending.js';
 import { queueRows, untilLaterRows } from './queued-rows.js';
-import type { Redirects } from './redirects.js';
 
-const ERASE_GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
+const ERASE = loadScript<number | string>('profiles/eraseProfile');
+const IS_SET_ASIDE = '-';
 
 const ROUNDS = 16;
+/** Seconds that the time of a customer's erasure is kept: as long as a merge may be under way. */
+const ERASED_S = 30 * 24 * 60 * 60;
+/** Milliseconds by which clocks of Redis's nodes may differ. */
+const GRACE_MS = 1_000;
+const MAX_CONCURRENT = 16;
+
+/** Called with all profiles of a visitor before the first is erased. */
+export type OnErasing = (profiles: readonly string[]) => Promise<void> | void;
 
 export interface EraserParts {
   readonly store: Store;
-  readonly links: Links;
-  readonly redirects: Redirects;
+  readonly locator: Locator;
+  readonly merger: Merger;
   readonly emails: Emails;
-  readonly linked: LinkedEraser;
-  readonly belongings: readonly Belonging[];
+  readonly pending: Pending;
+  readonly itemIndex?: ItemIndex | undefined;
   readonly onErased?: (() => void) | undefined;
 }
 
@@ -35,16 +47,13 @@ export class Eraser {
 
   /** @returns false if there was no visitor @throws ServiceError `unavailable`: a retry erases the rest */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    const { locator } = this.parts;
     for (let round = 0; round < ROUNDS; round++) {
-      const { link, home } = await this.parts.redirects.stateOf(name);
-      const erased =
-        link === undefined
-          ? await this.#eraseGuest(home, name, onErasing)
-          : await this.#eraseLinked(link, onErasing);
-      if (erased === undefined) continue;
-      // An earlier erasure may have been interrupted.
-      if (!erased) await this.parts.linked.completeOf(name);
-      return erased;
+      const state = await locator.stateOf(name);
+      if (state === 'retired') return false;
+      const profileId = typeof state === 'object' ? state.customer : locator.profileOf(name);
+      const erased = await this.eraseProfile(profileId, { name, onErasing });
+      if (erased !== undefined) return erased;
     }
     throw new ServiceError('unavailable');
   }
@@ -52,13 +61,10 @@ export class Eraser {
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
-      if (i === 0 && digest === undefined) {
-        erased = await this.erase(name);
-        continue;
-      }
-      const { link, home } = await this.parts.links.read(name);
-      // Also erases rows under this id, unless it was linked concurrently: then it is another visitor's.
-      if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
+      if (i === 0 && digest === undefined) erased = await this.erase(name);
+      // An unknown id may have rows in ClickHouse. If it has got a link since, it is another visitor's.
+      else if (typeof (await this.parts.locator.stateOf(name)) !== 'object')
+        erased = (await this.eraseProfile(this.parts.locator.profileOf(name), { name })) || erased;
     }
     // What the visitor sends after the answer stays.
     await untilLaterRows(this.parts.store);
@@ -69,78 +75,101 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     const failures: unknown[] = [];
-    for (const profileId of await this.parts.emails.find(digest))
+    for (const indexed of await this.parts.emails.find(digest))
       try {
-        erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
-        await this.parts.emails.forgetGone(digest, new Set([profileId]));
+        erased = (await this.#eraseIndexed(digest, indexed, onErasing)) || erased;
+        await this.parts.emails.forgetGone(digest, new Set([indexed]));
       } catch (error) {
         failures.push(error);
       }
     if (failures.length > 0) throw failures[0];
-    if (!erased) await this.parts.linked.completeOf(`@${digest}`);
     return erased;
   }
 
-  async #eraseGiven(digest: string, profileId: string, onErasing: OnErasing): Promise<boolean> {
+  async #eraseIndexed(digest: string, indexed: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const given = await this.parts.emails.givenAt(digest, profileId);
-      if (given === undefined) return false;
-      const { location, creator } = given;
-      const erased =
-        location.generation === ''
-          ? await this.#eraseGuest(location.profileId, creator, onErasing, `@${digest}`)
-          : await this.#eraseLinked(linkTo(location.profileId, location.generation), onErasing);
+      const profileId = await this.parts.emails.ownerOf(digest, indexed);
+      if (profileId === undefined) return false;
+      const erased = await this.eraseProfile(profileId, { member: memberOf(digest), onErasing });
       if (erased !== undefined) return erased;
     }
     throw new ServiceError('unavailable');
   }
 
   /**
-   * @param requiredMember abort unless present, because the id may have been reused; '' for none
-   * @returns undefined if the identity has a link
+   * @param member that the profile must have, because its id may be another visitor's by now
+   * @returns true if the profile existed; undefined if the session has got a link, or is retired
    */
-  async #eraseGuest(
+  async eraseProfile(
     profileId: string,
-    name: string,
-    onErasing: OnErasing = () => {},
-    requiredMember = '',
+    {
+      name = '',
+      member = '',
+      onErasing = () => {},
+    }: { name?: string; member?: string; onErasing?: OnErasing },
   ): Promise<boolean | undefined> {
-    const { keys } = this.parts.store;
-    const digests: string[] = [];
-    for (const member of (await readHash(this.parts.store, keys.members(profileId))).keys())
-      if (member.startsWith('@')) digests.push(member.slice(1));
-    const rows = name === '' ? [profileId] : [profileId, name];
-    await onErasing([profileId]);
-    await queueRows(this.parts.store, rows);
-    const own = name === '' ? profileId : this.parts.links.defaultProfile(name);
-    const itsKey = (one: Belonging) => keyOf(keys, one, profileId, true);
+    const { store, pending, itemIndex, onErased } = this.parts;
+    const { keys } = store;
+    await this.completeSetAside(profileId);
+    const members = await readHash(store, keys.members(profileId));
+    await onErasing([profileId, ...[...members.keys()].filter(isSession)]);
+    const work = eraseWork(profileId);
+    await pending.begin(profileId, work);
+    const fields = itemIndex && [...(await readHash(store, keys.items(profileId))).keys()];
     const touched = [
-      keys.identity(own),
-      keys.profile(profileId),
-      keys.members(profileId),
-      ...this.parts.belongings.map(itsKey),
-      ...this.parts.belongings.map(({ kind }) => keys.journal(kind, profileId)),
-      keys.identity(profileId),
+      ...[keys.counts(profileId), keys.profile(profileId), keys.items(profileId), keys.members(profileId)],
+      ...[keys.frozenCounts(profileId), keys.setAside(profileId), keys.erasedAt(profileId)],
     ];
-    const indexed = await indexedFields(this.parts.store, this.parts.belongings, itsKey);
-    const reply = await this.parts.store.change(ERASE_GUEST, touched, [
-      requiredMember,
-      own === profileId ? '' : profileId,
-    ]);
-    if (typeof reply === 'string') return undefined;
-    const [wasKnown, code] = reply;
-    if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
-    if (code !== '') await removeKeys(this.parts.store, [keys.share(code)]);
-    for (const digest of digests) await this.parts.emails.forgetGone(digest, new Set([profileId]));
-    // Rows are queued again, because events may have arrived in between.
-    await queueRows(this.parts.store, rows);
-    if (wasKnown === 1) this.parts.onErased?.();
-    return wasKnown === 1;
+    const reply = await store.change(ERASE, touched, [member, isCustomerName(name) ? name : '', ERASED_S]);
+    if (typeof reply === 'string') {
+      if (reply !== IS_SET_ASIDE) await pending.end(profileId, work);
+      return undefined;
+    }
+    if (reply === 1 && fields !== undefined) await itemIndex?.remove(fields, profileId);
+    await this.completeSetAside(profileId);
+    if (reply === 1) onErased?.();
+    return reply === 1;
   }
 
-  async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
-    if (!(await this.parts.linked.erase(link, onErasing))) return undefined;
-    this.parts.onErased?.();
-    return true;
+  /** Idempotent. */
+  async completeSetAside(profileId: string): Promise<void> {
+    const { store, pending, emails } = this.parts;
+    const { keys } = store;
+    const members = await readHash(store, keys.setAside(profileId));
+    if (members.size > 0) {
+      const at = Number(members.get('at')) + GRACE_MS;
+      const name = members.get('name') ?? '';
+      const limit = pLimit(MAX_CONCURRENT);
+      const sessions = [...members].filter(([member]) => isSession(member));
+      const unlinked = await together(
+        sessions.map(([session, note]) => limit(() => this.#unlink(profileId, session, note, at))),
+      );
+      const merged = unlinked.flatMap((session) => session ?? []);
+      await queueRows(store, [profileId, ...(name === '' ? [] : [name])], at);
+      for (const member of members.keys()) {
+        const [kind, value = ''] = member.split(':', 2);
+        if (kind === 'share') await removeKeys(store, [keys.share(value)]);
+        else if (kind === 'email') await emails.forgetGone(value, new Set([profileId, ...merged]));
+      }
+      await removeKeys(store, [keys.setAside(profileId)]);
+    }
+    await pending.forget(eraseWork(profileId));
   }
+
+  /** @returns the session, if its rows are the customer's */
+  async #unlink(customer: string, session: string, note: string, at: number): Promise<string | undefined> {
+    const { store, merger } = this.parts;
+    const { linkId, merged } = parseMember(note);
+    const link = { customer, id: linkId };
+    const target = await store.call((client) => client.hget(store.keys.profile(session), 'target'));
+    const isMerged = merged !== '' || target === targetText(link);
+    // Rows are queued before the session is unlinked, because it may then be another visitor's.
+    if (isMerged) await queueRows(store, [session], at);
+    await merger.unlink(session, link);
+    return isMerged ? session : undefined;
+  }
+}
+
+export function eraseWork(profileId: string): string {
+  return `erase ${profileId}`;
 }

@@ -10,7 +10,7 @@ import { type Operation, operation } from '../http/operation.js';
 import { admitDelivery, authenticBody, SIGNATURE, TOPIC } from '../http/webhook.js';
 import type { Identity } from '../identity-rules.js';
 import type { Profiles } from '../profiles/profiles.js';
-import type { FoundProfile, Visitors } from '../profiles/visitors.js';
+import { type FoundProfile, separately, type Visitors } from '../profiles/visitors.js';
 import { orderBody } from '../validation/order-schema.js';
 import type { OrderNotes } from './order-notes.js';
 import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
@@ -63,7 +63,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
 
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
     const named = await Promise.all(
-      separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
+      separately(identity).map(async (who) => ({ who, ...(await visitors.find(who)) })),
     );
     const isSession = named.some(({ who, exists }) => exists && who.sessionId !== null);
     const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
@@ -100,7 +100,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
-    const { answer } = await visitors.peek(who, false, (location) => purchases.find(location, bought));
+    const { answer } = await visitors.peek(who, (location) => purchases.find(location, bought));
     if (typeof answer === 'string') return;
     // Counts are reset before the removal, because after it a retry wouldn't find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
@@ -152,11 +152,4 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       });
     },
   });
-}
-
-function separately(identity: Identity): Identity[] {
-  return [
-    { ...identity, sessionId: null },
-    { ...identity, customerId: null },
-  ].filter(({ customerId, sessionId }) => customerId !== null || sessionId !== null);
 }

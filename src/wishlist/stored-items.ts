@@ -1,6 +1,6 @@
 // Reads a profile's items in pages.
 
-import { checkedKeys, type Location } from '../redis/location.js';
+import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
@@ -26,12 +26,12 @@ async function scanItems(
   headsOnly: '' | '1',
 ): Promise<ReadonlyMap<string, string> | string> {
   const { keys } = store;
-  const { profileId, link, generation } = location;
-  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, location)];
+  const { profileId, session, linkId } = location;
+  const touched = [keys.profile(profileId), keys.items(profileId)];
   const stored = new Map<string, string>();
   let cursor = '0';
   do {
-    const page = await store.run(ITEMS, touched, [cursor, PAGE, link, generation, headsOnly]);
+    const page = await store.run(ITEMS, touched, [cursor, PAGE, session, linkId, headsOnly]);
     if (typeof page === 'string') return page;
     const [next, ...fields] = page;
     for (let i = 0; i < fields.length; i += 2) stored.set(fields[i] as string, fields[i + 1] as string);

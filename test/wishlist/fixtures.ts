@@ -55,7 +55,7 @@ export const VISITOR = visitorOf('s', 'c');
 export const { guest: GUEST, customer: CUSTOMER } = VISITOR;
 
 export async function countOf(server: Server, who: Identity, handle: string): Promise<number> {
-  return (await server.visitors.readAll(who, true, [handle])).counts[0] as number;
+  return (await server.visitors.readAll(who, [handle])).counts[0] as number;
 }
 
 let visitors = 0;
@@ -82,7 +82,7 @@ export async function startServer(
     // Without a grace: what has no item goes at once.
     (store) => (alerts ? new Subscribers(store, undefined, 0) : undefined),
   );
-  const { store, visits, appends, recordings, wishlists, itemIndex: subscribers, locate } = parts;
+  const { store, visits, appends, recordings, wishlists, itemIndex: subscribers, presentOf } = parts;
   let left = Number.POSITIVE_INFINITY;
   let lastIsDone = false;
   let wasGone = false;
@@ -128,7 +128,7 @@ export async function startServer(
   const products =
     subscribers &&
     new Products({
-      ...{ store, wishlists, subscribers, locate, shopCurrency: 'EUR' },
+      ...{ store, wishlists, subscribers, presentOf, shopCurrency: 'EUR' },
       onSubscriber: (profileId) => server.onSubscriber(profileId),
       record: async () => {},
       onError: (error) => t.fail(error.message),
@@ -188,9 +188,7 @@ export async function atEachStep(
 
 /** The events as ClickHouse shows them: each id once. A repeat must be the same to the byte. @param visitor only this one's */
 export async function shownEvents(redis: Redis, prefix: string, visitor?: Visitor): Promise<Row[]> {
-  const events = (await rowsById(redis, prefix)).filter(
-    ({ origin }) => !['merge', 'adoption'].includes(String(origin)),
-  );
+  const events = (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
   if (visitor === undefined) return events;
   const { customerId, sessionId } = visitor.ids;
   return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
@@ -275,8 +273,8 @@ export async function buy(server: Server, who = GUEST) {
 }
 
 export async function deliver(server: Server, who: Identity, lines: readonly BoughtLine[]) {
-  const { profileId } = await server.visitors.find(who, false);
-  const { answer } = await server.visitors.peek(who, false, (location) =>
+  const { profileId } = await server.visitors.find(who);
+  const { answer } = await server.visitors.peek(who, (location) =>
     server.purchases.find(location, lines),
   );
   if (typeof answer === 'string') throw new Error('a redirect that was not followed');
@@ -288,7 +286,7 @@ export async function deliver(server: Server, who: Identity, lines: readonly Bou
 }
 
 export async function listOf(server: Server, who = GUEST) {
-  const { profileId, answer } = await server.visitors.peek(who, true, (location) =>
+  const { profileId, answer } = await server.visitors.peek(who, (location) =>
     server.items.list(location),
   );
   return { profileId, items: answer };

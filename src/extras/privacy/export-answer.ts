@@ -1,7 +1,7 @@
 // JSON Schema of an export's answer, for /openapi.json.
 
 import { answerOf, text } from '../../field-schemas.js';
-import { belongingsOf } from '../../profiles/belongings.js';
+import { EXPORTED_ANSWERS } from './exported.js';
 
 const namesAnswer = { type: 'array', items: text } as const;
 
@@ -14,9 +14,7 @@ const rowsAnswer = (view: string) => ({
 const visitorAnswer = answerOf({
   profileId: text,
   identities: answerOf({ customerIds: namesAnswer, sessionIds: namesAnswer }),
-  ...Object.fromEntries(
-    belongingsOf(undefined).flatMap(({ exported }) => (exported ? [[exported.as, exported.answer]] : [])),
-  ),
+  ...EXPORTED_ANSWERS,
   shares: namesAnswer,
   events: rowsAnswer('events'),
   visitLog: rowsAnswer('visits'),

@@ -16,8 +16,7 @@ import { together } from '../../together.js';
 const PAGE = 200;
 const MAX_CONCURRENT = 16;
 /** Matches a visitor's keys; see src/redis/keys.ts. */
-const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:j?[${PROFILE_KINDS.join('')}]:([^:]+)$`);
-const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
+const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:[${PROFILE_KINDS.join('')}jx]:([^:]+)$`);
 const OF_VISITORS = /^\{(?:request|email|share|wish):/;
 
 /** Called before each page; throws to end the run. */
@@ -67,7 +66,7 @@ export class ShopEraser {
     for (const key of spelled) {
       const [, bucket, rest] = OF_PROFILE.exec(key) ?? [];
       if (bucket !== undefined) profiles.add(`${bucket}.${rest}`);
-      else if (OF_VISITORS.test(key) || OF_GENERATION.test(key)) steps.push([prefix + key]);
+      else if (OF_VISITORS.test(key)) steps.push([prefix + key]);
     }
     for (const profileId of profiles) steps.push(keys.allOf(profileId));
     const limit = pLimit(MAX_CONCURRENT);
