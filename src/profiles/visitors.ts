@@ -47,7 +47,7 @@ export class Visitors {
     handle: string,
   ): Promise<Counted> {
     const ask = countAt(this.parts.visits, kind, handle, who.device);
-    const { profileId, answer } = await this.#enter(kind, who, mayLink, handle, ask);
+    const { profileId, answer } = await this.change(who, mayLink, ask, this.#checkOf(kind, handle));
     return { profileId, count: answer };
   }
 
@@ -59,7 +59,7 @@ export class Visitors {
   ): Promise<Counted> {
     const asked = { kind: kind === 'visit' ? 'count' : kind, handle, device: who.device } as const;
     const ask = countOnce(this.parts.visits, asked, operation);
-    return (await this.#enter(kind, who, mayLink, handle, ask)).answer;
+    return (await this.change(who, mayLink, ask, this.#checkOf(kind, handle))).answer;
   }
 
   /** Reads counts, and the profile id that the visitor has or would get. */
@@ -163,21 +163,14 @@ export class Visitors {
 
   #send(request: LocatedRequest<unknown>, who: Identity, mayLink: boolean, check?: Check): void {
     const { locator } = this.parts;
-    if (!mustLink(who, mayLink)) return locator.send(request, nameOf(who));
+    if (!mustLink(who, mayLink)) {
+      locator.send(request, nameOf(who));
+      return;
+    }
     this.login(who, mayLink, check).then(
       () => locator.send(request, nameOf(who)),
       (error) => request.failed(error),
     );
-  }
-
-  #enter<Answer>(
-    kind: Exclude<VisitKind, 'read'>,
-    who: Identity,
-    mayLink: boolean,
-    handle: string,
-    ask: Ask<Answer>,
-  ): Promise<Located<Answer>> {
-    return this.change(who, mayLink, ask, this.#checkOf(kind, handle));
   }
 
   #checkOf(kind: VisitKind, handle: string): Check | undefined {
