@@ -40,6 +40,8 @@ interface Entry {
 }
 
 export interface Page {
+  /** How far the merge has come before and after this page. */
+  readonly before: string;
   readonly after: string;
   readonly counts: readonly Pair[];
   readonly items: readonly Pair[];
@@ -93,6 +95,7 @@ export function pageAfter({ entries, facts, members }: Frozen, position: string)
   const isLast = page.length === rest.length;
   const of = (wanted: Entry['kind']) => page.filter((one) => one.kind === wanted).map(({ pair }) => pair);
   return {
+    before: position,
     after: isLast ? MERGED : (page.at(-1) as Entry).position,
     counts: of('count'),
     items: of('item'),

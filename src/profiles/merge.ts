@@ -126,7 +126,7 @@ export class Merger {
       const page = pageAfter(frozen, position);
       // An index entry must precede its item.
       await itemIndex?.addAll(namesOf(page.items), customer);
-      const reply = await this.#applyPage(session, link, position, page, room);
+      const reply = await this.#applyPage(session, link, page, room);
       if (reply === null) return 'memberless';
       [position, isNew] = [reply.merged, reply.isNew];
     }
@@ -143,13 +143,12 @@ export class Merger {
   async #applyPage(
     session: string,
     { customer, id }: LinkRef,
-    position: string,
     page: Page,
     room: Limits = NO_ROOM,
   ): Promise<{ readonly merged: string; readonly isNew: boolean } | null> {
     const { store, limits, onLeftOut } = this.parts;
     const { keys } = store;
-    const { counts, items, facts, members, after } = page;
+    const { counts, items, facts, members } = page;
     const touched = [
       keys.counts(customer),
       keys.profile(customer),
@@ -157,7 +156,7 @@ export class Merger {
       keys.members(customer),
     ];
     const reply = await store.change(APPLY, touched, [
-      ...[session, id, position, after],
+      ...[session, id, page.before, page.after],
       ...[limits.products - room.products, limits.items - room.items, limits.itemBytes - room.itemBytes],
       ...[counts.length, items.length, facts.length],
       ...[...counts, ...items, ...facts].flat(),
