@@ -63,8 +63,8 @@ export function createKeys(prefix: string) {
     pending: ofStream('pending'),
     /** string: an operation record, see requests.ts */
     operation: (profileId: string, recordId: string) => `${prefix}:{${bucketOf(profileId)}}:k:${recordId}`,
-    /** hash: see requests.ts */
-    request: (digest: string) => `${prefix}:{request:${digest}}`,
+    /** string: see request-record.ts */
+    request: (digest: string) => `${prefix}:{k:${digest}}`,
     /** string: see src/wishlist/order-notes.ts */
     order: (digest: string) => `${prefix}:{order:${digest}}`,
     /** string: `<profile> <milliseconds since 1970>` */

@@ -17,7 +17,7 @@ const PAGE = 200;
 const MAX_CONCURRENT = 16;
 /** Matches a visitor's keys; see src/redis/keys.ts. */
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:[${PROFILE_KINDS.join('')}jx]:([^:]+)$`);
-const OF_VISITORS = /^\{(?:request|email|share|wish):/;
+const OF_VISITORS = /^\{(?:k|email|share|wish):/;
 
 /** Called before each page; throws to end the run. */
 export type OnStep = () => Promise<void> | void;
