@@ -136,7 +136,7 @@
     });
   };
 
-  const post = async (path, name, value, headers) => {
+  const post = async (path, name, value, headers, isAgain) => {
     const url = urlOf(`product/visit${path}`);
     const sessionId = await session();
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
@@ -146,6 +146,11 @@
       throw error;
     });
     const json = await answer.json();
+    if (json.code === 'session_retired' && !isAgain) {
+      // Its customer was erased. Another tab may have begun a new session since.
+      if (stored().split(BLANK)[0] === sessionId) await api.forget();
+      return post(path, name, value, headers, true);
+    }
     if (!answer.ok) say(`${answer.status} ${json.error}`);
     return json;
   };
