@@ -3,7 +3,7 @@
 // https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
-import { inCents, parseAmount } from '../events/amount.js';
+import { fitsColumn, inCents, MAX_AMOUNT, parseAmount } from '../events/amount.js';
 import type { OrderHead, OrderLine } from '../events/row.js';
 import { fitsBytes, type Identity, isPlainText, isVisitorId, normaliseId } from '../identity-rules.js';
 import { normaliseEmail } from '../profiles/emails.js';
@@ -42,8 +42,7 @@ const SESSION_ATTRIBUTE = 'wishlist_session_id';
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
-const MOST = '9999999999999999.99';
-const TOO_MUCH = `must be at most ${MOST}`;
+const TOO_MUCH = `must be at most ${MAX_AMOUNT}`;
 const NO_CURRENCY = { path: '/currency', message: 'is required, because SHOP_CURRENCY is not set' };
 
 const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
@@ -233,9 +232,9 @@ function discountOf({ discount_allocations: allocated, total_discount: total }: 
 /** @returns a path within the line; undefined if the line is right */
 function faultOf(line: GivenLine, { price, discount, amount }: Sums, isTrusted: boolean): Issue | undefined {
   const discounted = line.discount_allocations?.length ? 'discount_allocations' : 'total_discount';
-  if (!fits(price)) return { path: 'price', message: TOO_MUCH };
-  if (!fits(discount)) return { path: discounted, message: TOO_MUCH };
-  if (!fits(amount)) return { path: 'price', message: `${TOO_MUCH} with its quantity` };
+  if (!fitsColumn(price)) return { path: 'price', message: TOO_MUCH };
+  if (!fitsColumn(discount)) return { path: discounted, message: TOO_MUCH };
+  if (!fitsColumn(amount)) return { path: 'price', message: `${TOO_MUCH} with its quantity` };
   if (isTrusted && discountOf(line) > amountOf(line.price) * BigInt(orderedOf(line)))
     return { path: discounted, message: 'must be at most price × quantity' };
   return undefined;
@@ -244,9 +243,4 @@ function faultOf(line: GivenLine, { price, discount, amount }: Sums, isTrusted: 
 /** The schema refuses what is no amount. */
 function amountOf(given: number | string): bigint {
   return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) as bigint;
-}
-
-/** ClickHouse has Decimal(18, 2). */
-function fits(amount: bigint): boolean {
-  return inCents(amount).length <= MOST.length;
 }

@@ -148,6 +148,19 @@ eachRedis(t, async (t, redis) => {
     t.equal((await plain.post(PATH, body, { ...JSON_TYPE, ...TRUSTED })).status, 200);
   });
 
+  t.test('webhooks that are not here yet hold 64 MiB together; beyond it one is 503', async (t) => {
+    const unfinished = Buffer.alloc(4_194_303, ' ');
+    const head = { 'content-length': '4194304', 'x-shopify-hmac-sha256': sign('') };
+    const wires = await Promise.all(Array.from({ length: 17 }, () => Wire.open(t, app.port)));
+    for (const wire of wires) {
+      wire.sendHead('POST', PATH, head);
+      wire.send(unfinished);
+    }
+    const refused = await Promise.race(wires.map((wire) => wire.next()));
+    t.match(refused, { status: 503, body: /"code":"overloaded"/ });
+    t.equal(await app.figure('http_refused_total{code="overloaded",why="bodies"}'), 1);
+  });
+
   t.test('the signature is of the bytes as they came, however they are written and cut', async (t) => {
     const { who, order } = await newBuyer();
     const text = JSON.stringify({ ...order, note: 'é 😀 </script>' }, null, 3);
