@@ -148,18 +148,21 @@ eachRedis(t, async (t, redis) => {
     t.equal((await plain.post(PATH, body, { ...JSON_TYPE, ...TRUSTED })).status, 200);
   });
 
-  t.test('webhooks that are not here yet hold 64 MiB together; beyond it one is 503', async (t) => {
-    const unfinished = Buffer.alloc(4_194_303, ' ');
-    const head = { 'content-length': '4194304', 'x-shopify-hmac-sha256': sign('') };
-    const wires = await Promise.all(Array.from({ length: 17 }, () => Wire.open(t, app.port)));
-    for (const wire of wires) {
-      wire.sendHead('POST', PATH, head);
-      wire.send(unfinished);
-    }
-    const refused = await Promise.race(wires.map((wire) => wire.next()));
-    t.match(refused, { status: 503, body: /"code":"overloaded"/ });
-    t.equal(await app.figure('http_refused_total{code="overloaded",why="bodies"}'), 1);
-  });
+  t.test(
+    'unfinished webhooks hold up to 64 MiB together; beyond that the oldest is answered 503',
+    async (t) => {
+      const unfinished = Buffer.alloc(4_194_303, ' ');
+      const head = { 'content-length': '4194304', 'x-shopify-hmac-sha256': sign('') };
+      const wires = await Promise.all(Array.from({ length: 17 }, () => Wire.open(t, app.port)));
+      for (const wire of wires) {
+        wire.sendHead('POST', PATH, head);
+        wire.send(unfinished);
+      }
+      const refused = await Promise.race(wires.map((wire) => wire.next()));
+      t.match(refused, { status: 503, body: /"code":"overloaded"/ });
+      t.equal(await app.figure('http_refused_total{code="overloaded",why="bodies"}'), 1);
+    },
+  );
 
   t.test('the signature is of the bytes as they came, however they are written and cut', async (t) => {
     const { who, order } = await newBuyer();
@@ -214,34 +217,37 @@ eachRedis(t, async (t, redis) => {
     t.match(await linesOf(app, order), [{ profile_id }, { profile_id }]);
   });
 
-  t.test('what is no order leaves at most a note: 400 for a server, and if it is no JSON', async (t) => {
-    const { who, order } = await newBuyer();
-    const right = { ...order, customer: { id: who.customerId } };
-    const notes = keyPattern(createKeys(app.prefix).order('*'));
-    const others = async () => Object.entries(await app.dump()).filter(([key]) => !notes.test(key));
-    const before = await others();
-    for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
-      t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
-    const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
-    const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
-    t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
-    const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
-    const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
-    const faulty: [string, unknown[]][] = [
-      ['', ['', 'null', '[]', '"order"', '1']],
-      ['/id', wrongIds.map((id) => ({ ...right, id }))],
-      ['/line_items', [undefined, null, {}, 'x', 1, many].map((line_items) => ({ ...right, line_items }))],
-    ];
-    for (const [path, bodies] of faulty)
-      for (const body of bodies) {
-        const text = typeof body === 'string' ? body : JSON.stringify(body);
-        const { status, json } = await app.post(PATH, text, { ...JSON_TYPE, ...TRUSTED });
-        t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, text.slice(0, 200));
-        t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
-        t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
-      }
-    t.same(await others(), before);
-  });
+  t.test(
+    'a body that is no order leaves at most a note; it is 400 for a server, and if it is no JSON',
+    async (t) => {
+      const { who, order } = await newBuyer();
+      const right = { ...order, customer: { id: who.customerId } };
+      const notes = keyPattern(createKeys(app.prefix).order('*'));
+      const others = async () => Object.entries(await app.dump()).filter(([key]) => !notes.test(key));
+      const before = await others();
+      for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
+        t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
+      const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
+      const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
+      t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
+      const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
+      const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
+      const faulty: [string, unknown[]][] = [
+        ['', ['', 'null', '[]', '"order"', '1']],
+        ['/id', wrongIds.map((id) => ({ ...right, id }))],
+        ['/line_items', [undefined, null, {}, 'x', 1, many].map((line_items) => ({ ...right, line_items }))],
+      ];
+      for (const [path, bodies] of faulty)
+        for (const body of bodies) {
+          const text = typeof body === 'string' ? body : JSON.stringify(body);
+          const { status, json } = await app.post(PATH, text, { ...JSON_TYPE, ...TRUSTED });
+          t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, text.slice(0, 200));
+          t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
+          t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
+        }
+      t.same(await others(), before);
+    },
+  );
 
   t.test("the order's address is kept: with the customer, else with the session", async (t) => {
     for (const isOn of [true, false]) {
