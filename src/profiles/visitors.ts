@@ -28,6 +28,8 @@ export type Check = (locations: readonly Location[]) => Promise<void>;
 export interface FoundProfile {
   readonly profileId: string;
   readonly exists: boolean;
+  /** The name of the customer whose profile it is; undefined for a guest's. */
+  readonly owner: string | undefined;
 }
 
 interface Parts {
@@ -136,8 +138,9 @@ export class Visitors {
   }
 
   async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
-    const { link, exists, home } = await this.parts.redirects.stateOf(await this.#nameToRead(who, mayLink));
-    return { profileId: link?.profileId ?? home, exists };
+    const name = await this.#nameToRead(who, mayLink);
+    const { link, exists, home, owner } = await this.parts.redirects.stateOf(name);
+    return { profileId: link?.profileId ?? home, exists, owner };
   }
 
   async peek<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {

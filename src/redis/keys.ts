@@ -78,6 +78,8 @@ export function createKeys(prefix: string) {
     operation: (profileId: string, recordId: string) => `${prefix}:{${bucketOf(profileId)}}:k:${recordId}`,
     /** hash: see requests.ts */
     request: (digest: string) => `${prefix}:{request:${digest}}`,
+    /** string: see src/profiles/erasure-times.ts */
+    erasureTime: (digest: string) => `${prefix}:{erasure:${digest}}`,
     /** string: see src/wishlist/order-notes.ts */
     order: (digest: string) => `${prefix}:{order:${digest}}`,
     /** string: `<profile> <milliseconds since 1970>` */
