@@ -157,7 +157,7 @@ const OCCASIONAL = {
   ),
   SHOP_CURRENCY: setting(
     currency,
-    'currency, like `EUR`, of items and products without one; if empty, no alert compares their prices',
+    'currency, like `EUR`, of orders, items and products without one; if empty, such orders are refused, and no alert compares such prices',
   ),
   PRODUCT_ALERTS: setting(
     oneOf('on', 'off'),

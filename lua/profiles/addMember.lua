@@ -25,7 +25,7 @@ elseif note and note ~= ARGV[7] then
 elseif not note and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[8]) then
   return -6
 end
-local erased_at = tonumber(redis.call('GET', KEYS[4]) or 0)
+local erased_at = tonumber(string.match(redis.call('GET', KEYS[4]) or '0', '^%d+'))
 local last = tonumber(redis.call('HGET', KEYS[1], 'lastLink') or 0)
 local id, at = ARGV[6], tonumber(string.match(ARGV[6], '^%d+'))
 if not at then

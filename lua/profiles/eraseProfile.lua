@@ -5,7 +5,8 @@
 -- ARGV[1] deadline
 -- ARGV[2] member that the profile must have, because its id may be another visitor's by now; or empty
 -- ARGV[3] the customer's name, if the caller knows it
--- ARGV[4] TTL of the time of a customer's erasure, seconds
+-- ARGV[4] the time by the clocks of `serve`, ms since 1970
+-- ARGV[5] TTL of the time, seconds
 -- Returns 1 if the profile existed, 0 if not; `-` if an earlier erasure has members set aside; or an answer of
 --   includes/fence.lua.
 -- Errors: EXPIRED -1.
@@ -34,9 +35,7 @@ if facts[2] then
   redis.call('HSET', KEYS[6], 'share:' .. facts[2], '')
 end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[5])
-if is_customer(KEYS[2]) then
-  -- At least the time of the last link, whatever the clock does: see addMember.lua.
-  local erased_at = math.max(now, tonumber(facts[3] or 0), tonumber(redis.call('GET', KEYS[7]) or 0))
-  redis.call('SET', KEYS[7], string.format('%.0f', erased_at), 'EX', ARGV[4])
-end
+-- No earlier than the last link, whatever the clock does: see addMember.lua.
+local last = math.max(now, tonumber(facts[3] or 0), tonumber(string.match(redis.call('GET', KEYS[7]) or '0', '^%d+')))
+redis.call('SET', KEYS[7], string.format('%.0f', last) .. ' ' .. ARGV[4], 'EX', ARGV[5])
 return existed

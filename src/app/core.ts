@@ -6,6 +6,7 @@ import { eventOperations } from '../events/routes.js';
 import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
+import { lastErasure } from '../profiles/erased-at.js';
 import { openProfiles } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
 import { watchSweeps } from '../profiles/sweeper.js';
@@ -111,6 +112,8 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
       {
         ...{ visitors, profiles, settings, purchases },
         notes: new OrderNotes(store),
+        lastErasure: (profileId) => lastErasure(store, profileId),
+        shopCurrency: config.SHOP_CURRENCY,
         onLeftOut: leftOut(metrics.orderLeftOut, log),
         onFaults: faultyFields(metrics.orderFault, log),
       },

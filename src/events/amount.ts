@@ -10,6 +10,14 @@ export function parseAmount(text: string | null): bigint | undefined {
   return whole === undefined ? undefined : BigInt(`${sign}${whole}${fraction.padEnd(DECIMALS, '0')}`);
 }
 
+/** The most that a column of ClickHouse can have: Decimal(18, 2). */
+export const MAX_AMOUNT = '9999999999999999.99';
+
+/** @param amount of 0 or more */
+export function fitsColumn(amount: bigint): boolean {
+  return inCents(amount).length <= MAX_AMOUNT.length;
+}
+
 export function inCents(amount: bigint): string {
   const size = amount < 0n ? -amount : amount;
   const digits = String((size + CENT / 2n) / CENT).padStart(DECIMALS_OF_CENTS + 1, '0');

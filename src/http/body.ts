@@ -1,8 +1,8 @@
 // Reads request bodies, with limits of size and time.
 // uWebSockets.js drops connections that send nothing for about 10 s. Pausing and resuming a response restarts that
 // clock, which leaves time to answer 408.
-// After MAX_CHUNKS (about 1 µs each) the connection is closed without an answer. Otherwise uWebSockets.js would process
-// the rest of its buffer.
+// A body in too many chunks (about 1 µs each) ends with its connection, without an answer. Otherwise uWebSockets.js would
+// process the rest of its buffer.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { Buffer } from 'node:buffer'; // the global is a slow getter
@@ -14,8 +14,10 @@ const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
 const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
 const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 
-/** A body of 1 MiB has 725 TCP segments, or 1,025 chunks of 1 KB. */
-const MAX_CHUNKS = 1_200;
+/** A small body may come in smaller chunks. */
+const LEAST_MAX_CHUNKS = 1_200;
+/** Least bytes per chunk of a large body: a TCP segment has 536 unless the peers agree on more. */
+const SMALL_CHUNK = 512;
 const LEAST_CAPACITY = 512;
 /** Limit of all unfinished bodies together. Beyond it, the oldest ones are refused. */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
@@ -73,7 +75,7 @@ export class Reading {
       this.refuse(tooLarge(this.limit));
     } else if (isLast && this.#gathered === undefined) {
       this.#complete(Buffer.from(chunk));
-    } else if (++this.#chunks > MAX_CHUNKS) {
+    } else if (++this.#chunks > Math.max(LEAST_MAX_CHUNKS, this.limit / SMALL_CHUNK)) {
       this.end();
       this.callbacks.tooManyChunks();
     } else {

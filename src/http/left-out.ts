@@ -32,7 +32,7 @@ export function leftOut(
   log: Logger,
 ): (reason: LeftOut, topic: string) => void {
   const logTopic = eachOnce((topic) =>
-    log.warn({ topic }, 'webhooks of this topic are left out: they are not about orders'),
+    log.info({ topic }, 'webhooks of this topic are left out: they hold no order'),
   );
   const logReason = eachOnce((reason) =>
     log.warn({ reason }, 'an order is left out; wishmeter_orders_left_out_total counts the next ones'),

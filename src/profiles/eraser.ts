@@ -11,6 +11,7 @@ import { removeKeys } from '../redis/write.js';
 import { together } from '../together.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import { type Emails, memberOf } from './emails.js';
+import { ERASED_AT_S } from './erased-at.js';
 import { targetText } from './link.js';
 import type { Locator } from './locator.js';
 import { isSession, parseMember } from './members.js';
@@ -23,8 +24,6 @@ const ERASE = loadScript<number | string>('profiles/eraseProfile');
 const IS_SET_ASIDE = '-';
 
 const ROUNDS = 16;
-/** Seconds that the time of a customer's erasure is kept: as long as a merge may be under way. */
-const ERASED_S = 30 * 24 * 60 * 60;
 /** Milliseconds by which clocks of Redis's nodes may differ. */
 const GRACE_MS = 1_000;
 const MAX_CONCURRENT = 16;
@@ -120,7 +119,12 @@ export class Eraser {
       ...[keys.counts(profileId), keys.profile(profileId), keys.items(profileId), keys.members(profileId)],
       ...[keys.frozenCounts(profileId), keys.setAside(profileId), keys.erasedAt(profileId)],
     ];
-    const reply = await store.change(ERASE, touched, [member, isCustomerName(name) ? name : '', ERASED_S]);
+    const reply = await store.change(ERASE, touched, [
+      member,
+      isCustomerName(name) ? name : '',
+      Date.now(),
+      ERASED_AT_S,
+    ]);
     if (typeof reply === 'string') {
       if (reply !== IS_SET_ASIDE) await pending.end(profileId, work);
       return undefined;

@@ -8,6 +8,7 @@ import { before } from '../redis/deadline.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
+import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
 import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
 import type { Members } from './members.js';
@@ -87,7 +88,8 @@ export class Merger {
   async unlink(session: string, link: LinkRef): Promise<void> {
     const frozen = await freeze(this.parts.store, session, link, false);
     if (frozen !== undefined) await this.#forgetItems(session, frozen);
-    await this.parts.store.change(UNLINK, this.#keysOf(session), [targetText(link)]);
+    const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
+    await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
     await this.parts.pending.forget(mergeWork(session, link));
   }
 

@@ -21,6 +21,9 @@ const ROUNDS = 8;
 export interface FoundProfile {
   readonly profileId: string;
   readonly exists: boolean;
+  /** The identity's own profile: another one if it is a linked session. */
+  readonly own: string;
+  readonly isRetired: boolean;
 }
 
 interface Parts {
@@ -110,8 +113,10 @@ export class Visitors {
   async find(who: Identity): Promise<FoundProfile> {
     const { locator } = this.parts;
     const state = await locator.stateOf(nameOf(who));
-    const profileId = typeof state === 'object' ? state.customer : locator.profileOf(nameOf(who));
-    return { profileId, exists: typeof state === 'object' || state === 'guest' };
+    const own = locator.profileOf(nameOf(who));
+    const profileId = typeof state === 'object' ? state.customer : own;
+    const exists = typeof state === 'object' || state === 'guest';
+    return { profileId, exists, own, isRetired: state === 'retired' };
   }
 
   peek<Answer>(who: Identity, ask: Ask<Answer>): Promise<Located<Answer>> {

@@ -4,7 +4,10 @@ import { productId, shopifyId, variantId } from '../field-schemas.js';
 import { customerId } from './schemas.js';
 
 const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const;
-const orderAmount = { type: ['string', 'number'], format: 'amount', minimum: 0 } as const;
+const orderAmount = {
+  ...{ type: ['string', 'number'], format: 'amount' },
+  ...{ minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+} as const;
 const orderAmountOrNull = { ...orderAmount, type: ['string', 'number', 'null'] } as const;
 const pieces = {
   type: ['integer', 'string', 'null'],
@@ -55,10 +58,13 @@ export const orderBody = {
   type: 'object',
   additionalProperties: true,
   blankIsNull: true,
-  required: ['id', 'currency', 'line_items'],
+  required: ['id', 'line_items'],
   properties: {
     id: { ...shopifyId, type: ['integer', 'string'], format: 'order-id' },
-    currency: { type: 'string', format: 'order-currency', description: "The shop's, of all amounts" },
+    currency: {
+      ...{ type: ['string', 'null'], format: 'order-currency' },
+      description: "The shop's, of all amounts; `SHOP_CURRENCY` if absent",
+    },
     financial_status: { type: ['string', 'null'], enum: [...FINANCIAL_STATUS, null] },
     cancelled_at: timeOrNull,
     processed_at: { ...timeOrNull, description: 'When it was bought' },

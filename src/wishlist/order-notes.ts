@@ -1,18 +1,21 @@
-// Notes of orders, without the visitor. They outlive erasures, because a repeated order must not recreate the visitor.
+// Notes of orders, without the visitor. Every delivery of an order notes it, whatever it says. A note outlives erasures: an
+// order that came before an erasure must not bring the visitor back.
 
 import { createHash } from 'node:crypto';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 
 /** Seconds that a note is kept. Shopify may refund and archive an order for a year. */
-const REMEMBERED_S = 400 * 24 * 60 * 60;
+export const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
 
 export type Buyer = 'customer' | 'session';
 
 export interface OrderNote {
+  /** When the order came first, in milliseconds. */
   readonly firstAt: number;
   readonly buyer: Buyer;
+  /** True if it has changed the wishlists, which it does once. */
   readonly isDone: boolean;
 }
 

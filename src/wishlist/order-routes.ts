@@ -18,14 +18,7 @@ import type { Purchases, Removal } from './purchases.js';
 import type { SettingsStore } from './settings.js';
 
 /** The topic is empty if a shop's own server sends the order. */
-const TOPICS = new Set([
-  '',
-  'orders/paid',
-  'orders/create',
-  'orders/updated',
-  'orders/edited',
-  'orders/cancelled',
-]);
+const TOPICS = new Set(['', 'orders/paid', 'orders/create', 'orders/updated', 'orders/cancelled']);
 const PAID = 'orders/paid';
 /** Maximum bytes of a body; 500 lines take 1.2 MB. */
 const MAX_ORDER = 4 * 1024 * 1024;
@@ -50,6 +43,10 @@ interface Parts {
   readonly settings: SettingsStore;
   readonly purchases: Purchases;
   readonly notes: OrderNotes;
+  /** @returns milliseconds; 0 if there was none */
+  readonly lastErasure: (profileId: string) => Promise<number>;
+  /** Of an order that names none; '' if it is not set. */
+  readonly shopCurrency: string;
   readonly onLeftOut: (reason: LeftOut, topic: string) => void;
   readonly onFaults: (paths: readonly string[]) => void;
 }
@@ -59,22 +56,29 @@ interface Named extends FoundProfile {
 }
 
 export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
-  const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
+  const { visitors, profiles, settings, purchases, notes, lastErasure } = parts;
+  const { shopCurrency, onLeftOut, onFaults } = parts;
 
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
-    const named = await Promise.all(
+    const all = await Promise.all(
       separately(identity).map(async (who) => ({ who, ...(await visitors.find(who)) })),
     );
-    const isSession = named.some(({ who, exists }) => exists && who.sessionId !== null);
-    const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
-    if (note.isDone && !named.some(({ exists }) => exists)) return 'erased';
-    const [first] = named as [Named];
-    // The buyer is the one of the first webhook, which may have created the session's profile.
-    const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
-    await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
+    const [first, session] = [all[0] as Named, all.find(({ who }) => who.sessionId !== null)];
+    const isSessions = session !== undefined && mayBuyFor(session, first);
+    const note = await notes.note(order.orderId, now, isSessions && session.exists ? 'session' : 'customer');
+    // The order itself makes its session known, so the first delivery decides.
+    const buyer = isSessions && note.buyer === 'session' ? session : first;
+    const erasures = await Promise.all(all.map(({ own }) => lastErasure(own)));
+    // Rows up to an erasure's time are erased, so an order of that millisecond is, too.
+    const named = all.filter(({ isRetired }, i) => !isRetired && (erasures[i] as number) < note.firstAt);
+    if (!named.includes(first) || !named.includes(buyer)) return 'erased';
+    if (order.state === 'invalid' || order.state === 'unpaid') return order.state;
+    const present = { ...identity, sessionId: named.includes(session as Named) ? identity.sessionId : null };
+    const dated = { ...order, occurredAt: order.occurredAt || note.firstAt };
+    await record(dated, present, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
-      for (const { who, exists } of named) if (exists) await clear(who, buyer.profileId, order, identity);
+      for (const { who, exists } of named) if (exists) await clear(who, buyer.profileId, dated, present);
     for (const { who } of named) await visitors.resolve(who, false);
     // Only the first id gets the address: an address opens a profile's data, and the session may be another person's.
     await profiles.keep(first.who, false, true);
@@ -100,7 +104,9 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
-    const { answer } = await visitors.peek(who, (location) => purchases.find(location, bought));
+    const { answer } = await visitors.peek(who, (location) =>
+      purchases.find(location, bought, order.occurredAt),
+    );
     if (typeof answer === 'string') return;
     // Counts are reset before the removal, because after it a retry wouldn't find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
@@ -109,11 +115,10 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     await purchases.remove({ change, items: answer, buyer, identity, orderId });
   }
 
-  async function outcomeOf({ order, issues }: ReadOrder, now: number): Promise<LeftOut | undefined> {
-    if (order === undefined || (order.lines.length === 0 && issues.length > 0)) return 'invalid';
-    if (order.identity === null) return 'no_visitor';
-    if (order.state === 'unpaid') return 'unpaid';
-    return take(order, order.identity, now);
+  async function outcomeOf({ order }: ReadOrder, now: number): Promise<LeftOut | undefined> {
+    if (order === undefined) return 'invalid';
+    if (order.identity !== null) return take(order, order.identity, now);
+    return order.state === 'invalid' ? 'invalid' : 'no_visitor';
   }
 
   return operation({
@@ -137,7 +142,8 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       const isTrusted = request.caller.kind === 'server';
       const now = Date.now();
       if (!TOPICS.has(topic)) return { now };
-      return { now, given: readOrder(bytes, isTrusted, isTrusted || topic === PAID, now) };
+      const isPaid = isTrusted || topic === PAID;
+      return { now, given: readOrder(bytes, { isTrusted, isPaid, now, shopCurrency }) };
     },
     async handle({ given, now }, request) {
       const issues = given?.issues ?? [];
@@ -152,4 +158,9 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       });
     },
   });
+}
+
+/** False if another customer is logged in on the session: the order is that of the customer whom it names. */
+function mayBuyFor({ profileId, own, isRetired }: Named, customer: Named): boolean {
+  return !isRetired && (profileId === own || profileId === customer.profileId);
 }

@@ -3,7 +3,7 @@
 // https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
-import { inCents, parseAmount } from '../events/amount.js';
+import { fitsColumn, inCents, MAX_AMOUNT, parseAmount } from '../events/amount.js';
 import type { OrderHead, OrderLine } from '../events/row.js';
 import { fitsBytes, type Identity, isPlainText, isVisitorId, normaliseId } from '../identity-rules.js';
 import { normaliseEmail } from '../profiles/emails.js';
@@ -13,7 +13,7 @@ import { EMPTY_BODY, issueFinder } from '../validation/validator.js';
 
 interface GivenOrder extends Fields {
   readonly id: number | string;
-  readonly currency: string;
+  readonly currency?: string | null;
   readonly line_items: readonly GivenLine[];
   readonly financial_status?: string | null;
   readonly cancelled_at?: string | null;
@@ -42,12 +42,14 @@ const SESSION_ATTRIBUTE = 'wishlist_session_id';
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
-const NOTHING = '0.00';
+const TOO_MUCH = `must be at most ${MAX_AMOUNT}`;
+const NO_CURRENCY = { path: '/currency', message: 'is required, because SHOP_CURRENCY is not set' };
 
 const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
 const TAKEN_BACK = ['voided', 'refunded'] as const;
 
-export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
+/** `invalid`: an essential field is wrong, or nothing is left of its lines. */
+export type OrderState = 'bought' | 'unpaid' | 'invalid' | 'cancelled' | (typeof TAKEN_BACK)[number];
 
 /** `occurredAt` is 0 if it is unknown. */
 export interface Order extends OrderHead {
@@ -61,35 +63,56 @@ export interface ReadOrder {
   readonly issues: readonly Issue[];
 }
 
-/**
- * @param isTrusted true to throw at any fault @param isPaid assumed if the order has no financial status
- * @throws ServiceError `invalid_json`, `invalid_request`
- */
-export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
+export interface ReadOptions {
+  /** True to throw at any fault. */
+  readonly isTrusted: boolean;
+  /** Assumed if the order has no financial status. */
+  readonly isPaid: boolean;
+  readonly now: number;
+  /** Of an order that names none; '' if it is not set. */
+  readonly shopCurrency: string;
+}
+
+/** A line with its index in the order. */
+type Indexed = readonly [index: number, line: GivenLine];
+
+/** @throws ServiceError `invalid_json`, `invalid_request` */
+export function readOrder(bytes: Buffer, options: ReadOptions): ReadOrder {
   const parsed = parseExactly(bytes);
-  const issues = findIssues(parsed);
-  const given = withoutFaults(parsed, issues);
-  const order = given && orderOf(given, isPaid, now);
-  if (!isTrusted) return { order, issues };
-  const all = [...issues, ...(given === undefined ? [] : discountIssues(given))];
-  const sentence = parsed === undefined ? EMPTY_BODY : undefined;
-  if (all.length > 0) throw new ServiceError('invalid_request', sentence, all);
-  return { order, issues };
+  const wrong = findIssues(parsed);
+  const given = withoutFaults(parsed, wrong);
+  const currency = given?.currency ?? options.shopCurrency;
+  const unnamed = given !== undefined && currency === '' && !wrong.some(({ path }) => path === '/currency');
+  const found = unnamed ? [...wrong, NO_CURRENCY] : wrong;
+  const lines = given === undefined ? [] : linesWithout(given, found);
+  const isEssential = found.some(({ path }) => ESSENTIAL.test(path));
+  const state = given === undefined || isEssential ? 'invalid' : stateOf(given, options.isPaid);
+  const read = readLines(lines, state === 'bought', options.isTrusted);
+  const issues = [...found, ...read.issues];
+  if (options.isTrusted && issues.length > 0)
+    throw new ServiceError('invalid_request', parsed === undefined ? EMPTY_BODY : undefined, issues);
+  if (given === undefined) return { order: undefined, issues };
+  // A cancellation counts, whatever its lines say: those of a product that was deleted name none.
+  const isEmpty = state === 'bought' && read.lines.length === 0 && issues.length > 0;
+  const order = orderOf(given, isEmpty ? 'invalid' : state, options.now);
+  return { order: { ...order, currency: currency.toUpperCase(), lines: read.lines }, issues };
 }
 
+/** Drops wrong fields, but those of lines. @returns undefined if the order can't be named */
 function withoutFaults(parsed: unknown, issues: readonly Issue[]): GivenOrder | undefined {
-  const paths = issues.map(({ path }) => path);
-  if (!isFields(parsed) || paths.some((path) => ESSENTIAL.test(path))) return undefined;
-  const lines = new Set(paths.map((path) => LINE.exec(path)?.[1]));
-  const fields = new Set(paths.map((path) => path.split('/', 2)[1]).filter((name) => name !== 'line_items'));
-  const given = Object.fromEntries(
-    Object.entries(parsed).filter(([name]) => !fields.has(name)),
-  ) as GivenOrder;
-  return { ...given, line_items: given.line_items.filter((_, i) => !lines.has(String(i))) };
+  const fields = new Set(issues.map(({ path }) => path.split('/', 2)[1] ?? ''));
+  if (!isFields(parsed) || fields.has('') || fields.has('id')) return undefined;
+  fields.delete('line_items');
+  return Object.fromEntries(Object.entries(parsed).filter(([name]) => !fields.has(name))) as GivenOrder;
 }
 
-function orderOf(given: GivenOrder, isPaid: boolean, now: number): Order {
-  const state = stateOf(given, isPaid);
+function linesWithout({ line_items: lines }: GivenOrder, issues: readonly Issue[]): Indexed[] {
+  if (issues.some(({ path }) => ESSENTIAL.test(path))) return [];
+  const wrong = new Set(issues.map(({ path }) => LINE.exec(path)?.[1]));
+  return [...lines.entries()].filter(([i]) => !wrong.has(String(i)));
+}
+
+function orderOf(given: GivenOrder, state: OrderState, now: number): Omit<Order, 'currency' | 'lines'> {
   const updatedAt = timeOf(given.updated_at, now);
   return {
     state,
@@ -99,9 +122,7 @@ function orderOf(given: GivenOrder, isPaid: boolean, now: number): Order {
     updatedAt: updatedAt ?? now,
     isVersioned: updatedAt !== undefined,
     version: versionOf(updatedAt ?? now, state, given.financial_status),
-    currency: given.currency.toUpperCase(),
     isTest: given.test === true,
-    lines: linesOf(given.line_items, state === 'bought'),
   };
 }
 
@@ -148,20 +169,35 @@ function buyerOf({
   };
 }
 
-function linesOf(given: readonly GivenLine[], isBought: boolean): OrderLine[] {
+/** A line without a name of its own is named by its index, also if a line before it is left out. */
+function readLines(
+  given: readonly Indexed[],
+  isBought: boolean,
+  isTrusted: boolean,
+): { readonly lines: readonly OrderLine[]; readonly issues: readonly Issue[] } {
   const names = new Set<string>();
-  return given.map((line, i) => {
+  const lines: OrderLine[] = [];
+  const issues: Issue[] = [];
+  for (const [i, line] of given) {
     const own = nameOf(line);
     const name = own === '' || names.has(own) ? `#${i}` : own;
     names.add(name);
-    const { product_id: productId, variant_id: variantId } = line;
-    return {
-      name,
-      productId: normaliseId(String(productId)),
-      variantId: variantId === null || variantId === undefined ? null : normaliseId(String(variantId)),
-      ...leftOf(line, isBought),
-    };
-  });
+    const sums = sumsOf(line, isBought);
+    const fault = faultOf(line, sums, isTrusted);
+    if (fault === undefined) lines.push(lineOf(name, line, sums));
+    else issues.push({ ...fault, path: `/line_items/${i}/${fault.path}` });
+  }
+  return { lines, issues };
+}
+
+function lineOf(name: string, line: GivenLine, { quantity, price, discount, amount }: Sums): OrderLine {
+  const { product_id: productId, variant_id: variantId } = line;
+  return {
+    name,
+    productId: normaliseId(String(productId)),
+    variantId: variantId === null || variantId === undefined ? null : normaliseId(String(variantId)),
+    ...{ quantity, price: inCents(price), discount: inCents(discount), amount: inCents(amount) },
+  };
 }
 
 function nameOf({ id }: GivenLine): string {
@@ -169,22 +205,21 @@ function nameOf({ id }: GivenLine): string {
   return fitsBytes(name, MAX_NAME_BYTES) && isPlainText(name) ? name : '';
 }
 
-function leftOf(
-  line: GivenLine,
-  isBought: boolean,
-): Pick<OrderLine, 'quantity' | 'price' | 'discount' | 'amount'> {
+interface Sums {
+  readonly quantity: number;
+  readonly price: bigint;
+  readonly discount: bigint;
+  readonly amount: bigint;
+}
+
+function sumsOf(line: GivenLine, isBought: boolean): Sums {
   const price = amountOf(line.price);
   const ordered = orderedOf(line);
   const quantity = isBought ? Number(line.current_quantity ?? ordered) : 0;
   const whole = discountOf(line);
   const discount = ordered === 0 ? whole : (whole * BigInt(Math.min(quantity, ordered))) / BigInt(ordered);
   const paid = price * BigInt(quantity) - discount;
-  return {
-    quantity,
-    price: centsOf(price),
-    discount: centsOf(discount) ?? NOTHING,
-    amount: paid > 0n ? centsOf(paid) : NOTHING,
-  };
+  return { quantity, price, discount, amount: paid > 0n ? paid : 0n };
 }
 
 const orderedOf = ({ quantity }: GivenLine): number => Number(quantity ?? 1);
@@ -194,21 +229,18 @@ function discountOf({ discount_allocations: allocated, total_discount: total }: 
   return allocated.reduce((sum, { amount }) => sum + amountOf(amount), 0n);
 }
 
-function discountIssues({ line_items: lines }: GivenOrder): Issue[] {
-  return lines.flatMap((line, i) => {
-    if (discountOf(line) <= amountOf(line.price) * BigInt(orderedOf(line))) return [];
-    const field = line.discount_allocations?.length ? 'discount_allocations' : 'total_discount';
-    return [{ path: `/line_items/${i}/${field}`, message: 'must be at most price × quantity' }];
-  });
+/** @returns a path within the line; undefined if the line is right */
+function faultOf(line: GivenLine, { price, discount, amount }: Sums, isTrusted: boolean): Issue | undefined {
+  const discounted = line.discount_allocations?.length ? 'discount_allocations' : 'total_discount';
+  if (!fitsColumn(price)) return { path: 'price', message: TOO_MUCH };
+  if (!fitsColumn(discount)) return { path: discounted, message: TOO_MUCH };
+  if (!fitsColumn(amount)) return { path: 'price', message: `${TOO_MUCH} with its quantity` };
+  if (isTrusted && discountOf(line) > amountOf(line.price) * BigInt(orderedOf(line)))
+    return { path: discounted, message: 'must be at most price × quantity' };
+  return undefined;
 }
 
+/** The schema refuses what is no amount. */
 function amountOf(given: number | string): bigint {
-  return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
-}
-
-const FITS = /^\d{1,16}\./;
-
-function centsOf(amount: bigint): string | null {
-  const text = inCents(amount);
-  return FITS.test(text) ? text : null;
+  return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) as bigint;
 }

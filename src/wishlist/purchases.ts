@@ -12,6 +12,8 @@ import { listItems } from './items.js';
 
 /** Items per script call; an order may name hundreds. */
 const PAGE = 50;
+/** Shopify's times are whole seconds. */
+const SECOND_MS = 1_000;
 
 export type BoughtLine = Pick<OrderLine, 'productId' | 'variantId' | 'quantity' | 'price'>;
 
@@ -40,10 +42,16 @@ export class Purchases {
     private readonly itemIndex?: ItemIndex,
   ) {}
 
-  async find(location: Location, lines: readonly BoughtLine[]): Promise<readonly BoughtItem[] | string> {
+  /** @param boughtAt milliseconds since 1970; later items stay, because an old order may be told today */
+  async find(
+    location: Location,
+    lines: readonly BoughtLine[],
+    boughtAt: number,
+  ): Promise<readonly BoughtItem[] | string> {
     const items = await listItems(this.store, location);
     if (typeof items === 'string') return items;
-    return items.flatMap(({ productId, variantId, productHandle }) => {
+    return items.flatMap(({ productId, variantId, productHandle, addedAt }) => {
+      if (Date.parse(addedAt) >= boughtAt + SECOND_MS) return [];
       const taking = lines.filter(
         (line) => line.productId === productId && (variantId === null || line.variantId === variantId),
       );

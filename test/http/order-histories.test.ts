@@ -58,7 +58,8 @@ function ownerOf({ before, named }: Case): 'the customer' | 'the session' | 'ano
   const isSessionKnown = !['nobody is known', 'the customer is known'].includes(before);
   if (named === 'customer' || (named === 'both' && !isSessionKnown)) return 'the customer';
   if (before === 'the session is linked to the customer') return 'the customer';
-  return before === "the session is another customer's" ? 'another customer' : 'the session';
+  if (before !== "the session is another customer's") return 'the session';
+  return named === 'both' ? 'the customer' : 'another customer';
 }
 const MAX_CONCURRENT_CASES = 24;
 const ITEM = { productId: '11', variantId: '21' };

@@ -1,8 +1,13 @@
 // POST /webhook/purchase: who may deliver an order, that it is done once, and whose it is. An order links nothing.
 
 import t from 'tap';
+import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
+import { Pending } from '../../src/profiles/pending.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { keyPattern } from '../harness/key-pattern.js';
 import { connectToEach } from '../harness/redis.js';
+import { openStore } from '../harness/store.js';
 import { Wire } from '../harness/wire.js';
 import {
   add,
@@ -49,9 +54,11 @@ eachRedis(t, async (t, redis) => {
   t.test('a delivery that failed half-way is completed by a repeat, and then it is done', async (t) => {
     const full = await startApp(t, redis, { prefix: app.prefix, env: { ...env, STREAM_HIGH_WATER: '1' } });
     const { who, order } = await newBuyer();
-    t.equal((await deliver(full, order)).status, 503, 'no room for its event');
+    const ofUnknown = orderOf({ id: ++customers }, [LINE]);
+    for (const one of [order, ofUnknown])
+      t.equal((await deliver(full, one)).status, 503, 'no room for its event');
     t.equal(await events(who), 0);
-    t.equal((await deliver(app, order)).status, 200);
+    for (const one of [order, ofUnknown]) t.match(await deliver(app, one), { json: { recorded: 1 } });
     t.same(await listed(app, who), []);
     t.equal(await events(who), 1, 'the event is made by the repeat');
     await add(app, who, WISHED);
@@ -141,6 +148,22 @@ eachRedis(t, async (t, redis) => {
     t.equal((await plain.post(PATH, body, { ...JSON_TYPE, ...TRUSTED })).status, 200);
   });
 
+  t.test(
+    'unfinished webhooks hold up to 64 MiB together; beyond that the oldest is answered 503',
+    async (t) => {
+      const unfinished = Buffer.alloc(4_194_303, ' ');
+      const head = { 'content-length': '4194304', 'x-shopify-hmac-sha256': sign('') };
+      const wires = await Promise.all(Array.from({ length: 17 }, () => Wire.open(t, app.port)));
+      for (const wire of wires) {
+        wire.sendHead('POST', PATH, head);
+        wire.send(unfinished);
+      }
+      const refused = await Promise.race(wires.map((wire) => wire.next()));
+      t.match(refused, { status: 503, body: /"code":"overloaded"/ });
+      t.equal(await app.figure('http_refused_total{code="overloaded",why="bodies"}'), 1);
+    },
+  );
+
   t.test('the signature is of the bytes as they came, however they are written and cut', async (t) => {
     const { who, order } = await newBuyer();
     const text = JSON.stringify({ ...order, note: 'é 😀 </script>' }, null, 3);
@@ -159,36 +182,72 @@ eachRedis(t, async (t, redis) => {
     };
     t.match(await deliver(app, ofBytes(4_194_305)), { status: 413, json: { code: 'payload_too_large' } });
     t.same(await listed(app, who), [WISHED]);
-    t.equal((await deliver(app, ofBytes(4_194_304))).status, 200);
+    const largest = ofBytes(4_194_304);
+    t.equal((await deliver(app, largest)).status, 200);
     t.same(await listed(app, who), []);
+    const headers = {
+      ...JSON_TYPE,
+      'x-shopify-hmac-sha256': sign(largest),
+      'x-shopify-topic': 'orders/paid',
+    };
+    const segments = Array.from({ length: 4_096 }, (_, i) =>
+      Buffer.from(largest.slice(i * 1_024, i * 1_024 + 1_024)),
+    );
+    t.match(
+      await app.post(PATH, segments, headers),
+      { status: 200, json: { recorded: 1 } },
+      'in small pieces',
+    );
   });
 
-  t.test('what is no order changes nothing: 400 for a server, and if it is no JSON', async (t) => {
+  t.test("an order from a session that another customer is logged in on is its own customer's", async (t) => {
+    await switchTo(app, true);
+    const { session, byCustomer: other } = newPair();
+    await app.shop.login({ ...other, sessionId: session });
     const { who, order } = await newBuyer();
-    const right = { ...order, customer: { id: who.customerId } };
-    const before = await app.dump();
-    for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
-      t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
-    const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
-    const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
-    t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
-    const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
-    const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
-    const faulty: [string, unknown[]][] = [
-      ['', ['', 'null', '[]', '"order"', '1']],
-      ['/id', wrongIds.map((id) => ({ ...right, id }))],
-      ['/line_items', [undefined, null, {}, 'x', 1, many].map((line_items) => ({ ...right, line_items }))],
-    ];
-    for (const [path, bodies] of faulty)
-      for (const body of bodies) {
-        const text = typeof body === 'string' ? body : JSON.stringify(body);
-        const { status, json } = await app.post(PATH, text, { ...JSON_TYPE, ...TRUSTED });
-        t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, text.slice(0, 200));
-        t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
-        t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
-      }
-    t.same(await app.dump(), before);
+    const named = { ...order, note_attributes: sessionNote(session) };
+    await deliver(app, named);
+    const profile_id = await profileOf(who);
+    t.match(
+      [await linesOf(app, order), await purchasesOf(app, { ...who, sessionId: session })],
+      [[{ profile_id }], [{ profile_id }]],
+    );
+    await erase(other);
+    t.match((await deliver(app, named)).json, { recorded: 1 }, "another customer's erasure is not its own");
+    t.match(await linesOf(app, order), [{ profile_id }, { profile_id }]);
   });
+
+  t.test(
+    'a body that is no order leaves at most a note; it is 400 for a server, and if it is no JSON',
+    async (t) => {
+      const { who, order } = await newBuyer();
+      const right = { ...order, customer: { id: who.customerId } };
+      const notes = keyPattern(createKeys(app.prefix).order('*'));
+      const others = async () => Object.entries(await app.dump()).filter(([key]) => !notes.test(key));
+      const before = await others();
+      for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
+        t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
+      const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
+      const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
+      t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
+      const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
+      const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
+      const faulty: [string, unknown[]][] = [
+        ['', ['', 'null', '[]', '"order"', '1']],
+        ['/id', wrongIds.map((id) => ({ ...right, id }))],
+        ['/line_items', [undefined, null, {}, 'x', 1, many].map((line_items) => ({ ...right, line_items }))],
+      ];
+      for (const [path, bodies] of faulty)
+        for (const body of bodies) {
+          const text = typeof body === 'string' ? body : JSON.stringify(body);
+          const { status, json } = await app.post(PATH, text, { ...JSON_TYPE, ...TRUSTED });
+          t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, text.slice(0, 200));
+          t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
+          t.match(await deliver(app, text), { status: 200, json: { recorded: 0, reason: 'invalid' } });
+        }
+      t.same(await others(), before);
+    },
+  );
 
   t.test("the order's address is kept: with the customer, else with the session", async (t) => {
     for (const isOn of [true, false]) {
@@ -217,24 +276,77 @@ eachRedis(t, async (t, redis) => {
     t.same([await erase(byCustomer), await erase(bySession)], [{ erased: true }, { erased: true }]);
   });
 
-  for (const isOn of [true, false])
-    t.test(`setting ${isOn ? 'on' : 'off'}: an order repeated after an erasure does nothing`, async (t) => {
+  const SAID: readonly (readonly [said: string, rest: object, isOn: boolean])[] = [
+    ['paid, with autoRemoveAfterPurchase on', {}, true],
+    ['paid, with autoRemoveAfterPurchase off', {}, false],
+    ['a test', { test: true }, true],
+    ['pending', { financial_status: 'pending' }, true],
+    ['voided', { financial_status: 'voided' }, true],
+    ['refunded', { financial_status: 'refunded' }, true],
+    ['cancelled', { cancelled_at: '2026-03-02T10:20:00+01:00' }, true],
+    ['invalid', { line_items: [{ product_id: 11, price: 'x' }] }, true],
+    ['without a currency', { currency: null }, true],
+  ];
+  for (const [said, rest, isOn] of SAID)
+    t.test(`an order that came as ${said} before an erasure brings nobody back`, async (t) => {
       await switchTo(app, isOn);
       const { customer, session, byCustomer, bySession } = newPair();
       await add(app, byCustomer, WISHED);
       await add(app, bySession, WISHED);
       const order = shopifyOrder({ customer, session }, [LINE]);
-      await deliver(app, order, `before-${session}`);
+      t.equal((await deliver(app, { ...order, ...rest })).status, 200);
       const profiles = [await profileOf(byCustomer), await profileOf(bySession)];
       for (const who of [byCustomer, bySession]) t.same(await erase(who), { erased: true });
       const before = (await app.rows()).length;
-      for (const id of [`before-${session}`, `after-${session}`, ''])
-        t.match(await deliver(app, order, id), { status: 200, text: '{"recorded":0,"reason":"erased"}' });
+      for (const repeated of [{ ...order, ...rest }, order, { ...order, cancelled_at: order.created_at }])
+        t.match((await deliver(app, repeated)).json, { recorded: 0, reason: 'erased' });
       t.equal((await app.rows()).length, before, 'it writes no row');
       for (const who of [byCustomer, bySession, { email: String(order.email) }])
         t.same(await erase(who), { erased: false }, 'and makes no visitor known');
-
       const names = [...profiles, String(customer), session, String(order.email)];
       t.same(await app.traces(...names), []);
+
+      await add(app, byCustomer, WISHED);
+      t.match((await deliver(app, order)).json, { recorded: 0, reason: 'erased' }, 'the customer is back');
+      t.same(await listed(app, byCustomer), [WISHED]);
+      t.match((await deliver(app, shopifyOrder({ customer, session }, [LINE]))).json, { recorded: 1 }, 'new');
+      if (isOn) t.same(await listed(app, byCustomer), []);
     });
+
+  t.test(
+    'an order stays erased with its customer or its buyer, and leaves out another erased session',
+    async (t) => {
+      for (const [erased, isKnown] of [
+        ['customer', true],
+        ['session', true],
+        ['session', false],
+      ] as const) {
+        const { customer, session, byCustomer, bySession } = newPair();
+        if (isKnown) await add(app, bySession, WISHED);
+        const order = shopifyOrder({ customer, session }, [LINE]);
+        await deliver(app, order);
+        const [gone, kept] = erased === 'customer' ? [byCustomer, bySession] : [bySession, byCustomer];
+        t.same(await erase(gone), { erased: true });
+        const { json } = await deliver(app, order);
+        const isOthers = erased === 'session' && !isKnown;
+        t.match(json, isOthers ? { recorded: 1 } : { recorded: 0, reason: 'erased' }, `${erased} ${isKnown}`);
+        t.equal((await linesOf(app, order)).at(-1)?.['session_id'], isOthers ? undefined : session);
+        t.same(await erase(gone), { erased: false }, `${erased} ${isKnown}`);
+        t.same(await erase(kept), { erased: true });
+      }
+    },
+  );
+
+  t.test(
+    'the erasure of the shop covers orders that came before it, and none that comes first later',
+    async (t) => {
+      const app = await startApp(t, redis, { env });
+      const store = await openStore(t, redis, { keyPrefix: app.prefix });
+      const order = shopifyOrder({ customer: 1, session: 'of-a-shop' }, [LINE]);
+      await deliver(app, order);
+      await new ShopEraser(store, new Pending(store)).erase();
+      t.match((await deliver(app, order)).json, { recorded: 0, reason: 'erased' });
+      t.match((await deliver(app, { ...order, id: order.id + 1 })).json, { recorded: 1 });
+    },
+  );
 });

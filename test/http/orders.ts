@@ -80,7 +80,7 @@ export function shopifyOrder(
     id,
     cancelled_at: null,
     contact_email: email,
-    created_at: '2026-03-02T10:15:00+01:00',
+    created_at: new Date().toISOString(),
     currency: 'EUR',
     presentment_currency: 'USD',
     email,

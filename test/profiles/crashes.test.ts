@@ -1,6 +1,8 @@
 // A process ends after any step of a login, a merge, an erasure or a visit under a key: it is completed once, or taken back.
 
 import t from 'tap';
+import { namesIn } from '../../src/identity-rules.js';
+import { lastErasure } from '../../src/profiles/erasure-times.js';
 import { allKeys } from '../harness/dump.js';
 import { eachKey, startTestCluster } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
@@ -70,7 +72,7 @@ async function startOwnProfile(server: Server, { s, a, session, first }: ReturnT
 }
 
 /** Not of sender channels and streams, nor of what is under way. */
-const OF_VISITORS = /^(?!.*:(channel|meta|marker|events|erasures|e|pending)(:|$))/;
+const OF_VISITORS = /^(?!.*(\{erasure:|:(channel|meta|marker|events|erasures|e|pending)(:|$)))/;
 const keysOf = async (redis: Redis, prefix: string, kinds: RegExp) =>
   (await allKeys(redis, prefix)).filter((key) => kinds.test(key));
 
@@ -243,6 +245,27 @@ t.test('crashes', async (t) => {
       await resume(other);
       t.same(await keysOf(redis, prefix, /:pending$/), []);
     });
+
+  t.test('the time of an erasure is known once its visitor is gone, whatever step it ended at', async (t) => {
+    const [server, other] = await openTwo('timed');
+    for (const isLinked of [false, true])
+      await atEachStep(async (step) => {
+        const { s, a, session, first } = newNames();
+        await visit(server, session);
+        if (isLinked) await server.linker.link(`c:${a}`, `s:${s}`);
+        return {
+          server,
+          act: () => server.eraser.erase(`s:${s}`),
+          check: async () => {
+            for (const who of isLinked ? [first, session] : [session]) {
+              const { exists } = await other.visitors.find(who, false);
+              const at = await lastErasure(other.store, namesIn(who)[0] as string);
+              t.ok(exists || at > 0, `${namesIn(who)} after step ${step}`);
+            }
+          },
+        };
+      });
+  });
 
   t.test('the guest of a begun merge whose customer is erased ends, though no request comes', async (t) => {
     const prefix = 'begun';

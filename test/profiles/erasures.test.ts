@@ -228,7 +228,7 @@ t.test('one erasure of a shop stands for all, and beside a peek at merges, too',
     const written = await client.hkeys(keys.erasures);
     t.same(written, [EVERY_PROFILE], prefix);
     const left = await allKeys(redis, prefix);
-    const stays = /:erasures$|:(channel|events|visits)(:|$)|:(meta|marker)$/;
+    const stays = /:erasures$|\{erasure:|:(channel|events|visits)(:|$)|:(meta|marker)$/;
     t.notOk(
       left.some((key) => !stays.test(key)),
       `${left}`,

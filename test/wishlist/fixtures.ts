@@ -275,7 +275,7 @@ export async function buy(server: Server, who = GUEST) {
 export async function deliver(server: Server, who: Identity, lines: readonly BoughtLine[]) {
   const { profileId } = await server.visitors.find(who);
   const { answer } = await server.visitors.peek(who, (location) =>
-    server.purchases.find(location, lines),
+    server.purchases.find(location, lines, Date.now()),
   );
   if (typeof answer === 'string') throw new Error('a redirect that was not followed');
   await server.purchases.remove({

@@ -4,7 +4,7 @@
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
 import { ServiceError } from '../../errors.js';
-import { inCents, parseAmount } from '../../events/amount.js';
+import { fitsColumn, inCents, parseAmount } from '../../events/amount.js';
 import { isId, trimmed } from '../../identity-rules.js';
 import { optionalId, printable, readId } from '../../validation/requests.js';
 import { type Fields, idOf, isFields, parseExactly } from '../../validation/shopify.js';
@@ -88,7 +88,7 @@ function readVariant(given: Fields): Variant[] {
     typeof price === 'number' ? price.toFixed(2) : typeof price === 'string' ? price : null,
   );
   const variantId = idOf(id, (text) => isId('ProductVariant', text));
-  if (amount === undefined || amount < 0n || variantId === null) return [];
+  if (amount === undefined || amount < 0n || !fitsColumn(amount) || variantId === null) return [];
   return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 

@@ -5,12 +5,13 @@
 import type { Redis } from 'ioredis';
 import pLimit from 'p-limit';
 import { EVERY_PROFILE } from '../../identity-rules.js';
+import { ERASED_AT_S } from '../../profiles/erased-at.js';
 import type { Pending } from '../../profiles/pending.js';
 import { queueRows } from '../../profiles/queued-rows.js';
 import { mastersOf } from '../../redis/client.js';
 import { PROFILE_KINDS } from '../../redis/keys.js';
 import type { Store } from '../../redis/store.js';
-import { removeKeys } from '../../redis/write.js';
+import { removeKeys, writeAtMaxmemory } from '../../redis/write.js';
 import { together } from '../../together.js';
 
 const PAGE = 200;
@@ -30,6 +31,8 @@ export class ShopEraser {
 
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await queueRows(this.store, [EVERY_PROFILE]);
+    const { shopErasedAt } = this.store.keys;
+    await writeAtMaxmemory(this.store, shopErasedAt, ['SET', Date.now(), 'EX', ERASED_AT_S]);
     for (let i = 0; i < 2; i++) await this.#eraseFound(onStep);
     await this.pending.clear();
     await queueRows(this.store, [EVERY_PROFILE]);

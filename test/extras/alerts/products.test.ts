@@ -243,7 +243,8 @@ t.test('with Redis', async (t) => {
         .map(({ variant_id = 'product', price }) => `${variant_id} ${price}`);
     await delivered(t, shopifyProduct(id, gids(2), { id: 1, price: '59.90' }));
     t.same(await told(), ['1 59.90']);
-    await delivered(t, shopifyProduct(id, {}, { id: 1, price: '59.90' }, { id: 2, price: null }));
+    for (const price of [null, '9999999999999999.995'])
+      await delivered(t, shopifyProduct(id, {}, { id: 1, price: '59.90' }, { id: 2, price }));
     t.same(await told(), ['1 59.90'], 'nor is the whole judged without the price of a variant');
     await delivered(t, shopifyProduct(id, gids(1), { id: 1, price: '59.90' }));
     t.same(await told(), ['1 59.90', 'product 59.90']);
