@@ -324,6 +324,7 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
     PUBLISHABLE_KEYS: SECRETS.publishable,
     API_KEYS: `${SECRETS.oldKey},${SECRETS.newKey}`,
     SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
+    SHOP_DOMAIN: 'shop.myshopify.com',
     METRICS_TOKEN: SECRETS.metrics,
     FLUSH_METRICS_PORT: '0',
     LOG_LEVEL: 'trace',

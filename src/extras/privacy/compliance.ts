@@ -11,8 +11,8 @@ const TAKE = loadScript('extras/privacy/storeRequest');
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
-/** Seconds that a webhook's id is remembered, far longer than Shopify repeats a webhook. */
-const REMEMBERED_S = 30 * 24 * 60 * 60;
+/** Seconds that a webhook is remembered; Shopify repeats one for hours. */
+const REMEMBERED_S = 7 * 24 * 60 * 60;
 /** The hash's field with the newest request id. */
 const LAST = '#';
 
@@ -46,10 +46,10 @@ export class Compliance {
     private readonly onUnreadable: (error: Error) => void,
   ) {}
 
-  /** @param request undefined if there is nothing to do */
-  async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
+  /** @param delivery tells a webhook from all but its repeats @param request undefined if there is nothing to do */
+  async take(delivery: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.store.keys;
-    const digest = createHash('sha256').update(deliveryId).digest('base64url');
+    const digest = createHash('sha256').update(delivery).digest('base64url');
     const args = [digest, REMEMBERED_S, request === undefined ? '' : JSON.stringify(request)];
     await this.store.change(TAKE, [compliance, complianceTaken], args);
   }

@@ -10,7 +10,7 @@ import { Exporter } from './exporter.js';
 import { complianceMetrics } from './metrics.js';
 import { ShopEraser } from './shop-eraser.js';
 
-export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed, onClose }) => ({
+export const privacy: Extra = ({ store, config, timing, webhooks, clickhouseUrl, onFailed, onClose }) => ({
   plug({ identity }) {
     const { emails, findNamed, eraser, pending } = identity;
     const onError = (error: Error) => onFailed('request', error);
@@ -26,7 +26,7 @@ export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed,
     return {
       operations: [
         exportOperation(findNamed, exporter),
-        ...complianceOperations(compliance, worker, emails, config.SHOPIFY_SECRET),
+        ...complianceOperations(compliance, worker, emails, webhooks),
       ],
       metrics: (registry) => complianceMetrics(registry, compliance),
     };
