@@ -6,6 +6,7 @@ import { readConfig } from '../../src/config.js';
 import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { openRights } from '../../src/extras/privacy/rights.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { runHere } from '../cli/in-process.js';
 import { eachRedis, KEY, SHOP_DOMAIN, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import type { Headers } from '../harness/client.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
@@ -37,7 +38,9 @@ function deliver(app: TestApp, kind: Kind, body: object | string, headers: Heade
 eachRedis(t, async (t, redis) => {
   const env = { SHOPIFY_SECRET: SECRET, SHOP_DOMAIN };
   const open = async (t: Test, prefix?: string) => {
-    const settings = { env, timing: { compliancePollMs: 50 } };
+    const warned: string[] = [];
+    const onLog = (line: object) => warned.push(JSON.stringify(line));
+    const settings = { env, timing: { compliancePollMs: 50 }, onLog };
     const app = await startApp(t, redis, prefix === undefined ? settings : { ...settings, prefix });
     const config = readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
     const { compliance, close } = await openRights(config, pino({ level: 'silent' }), redis.urls, '');
@@ -51,7 +54,9 @@ eachRedis(t, async (t, redis) => {
         const found = await requests();
         return found.every(({ kind, erased }) => kind === 'customers/data_request' || erased);
       });
-    return { app, compliance, requests, untilErased };
+    const confirm = (id: string) =>
+      runHere('requests', ['confirm', id], { REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
+    return { app, compliance, requests, untilErased, warned, confirm };
   };
 
   t.test('a customer is erased by id, once; the request stays until ClickHouse is done', async (t) => {
@@ -104,8 +109,8 @@ eachRedis(t, async (t, redis) => {
     t.equal(await second.app.shop.count({ customerId: '7004' }), 0);
   });
 
-  t.test('a shop: every visitor, known or a guest, and what led to them', async (t) => {
-    const { app, requests, untilErased } = await open(t);
+  t.test('a shop, once the operator has confirmed it: every visitor, and what led to them', async (t) => {
+    const { app, compliance, requests, untilErased, warned, confirm } = await open(t);
     const codes: string[] = [];
     for (let i = 0; i < 10; i++) {
       const guest = { sessionId: `redacted-guest-${i}` };
@@ -124,7 +129,18 @@ eachRedis(t, async (t, redis) => {
     }
     for (const asked of [customer(1, null), customer(2)]) await deliver(app, 'customers/data_request', asked);
     t.equal((await deliver(app, 'shop/redact', SHOP)).status, 200);
+    const waiting = () => warned.filter((line) => line.includes('shop/redact'));
+    await until('the log says that it waits', () => waiting().length > 0);
+    await deliver(app, 'customers/redact', customer(3, null));
+    await until('the next request is done', async () => (await requests('customers/redact'))[0]?.erased);
+    const id = (await compliance.list()).find(({ request }) => request.kind === 'shop/redact')?.id ?? '';
+    t.match(waiting(), [`requests confirm ${id}`]);
+    t.equal(await app.shop.count({ sessionId: 'redacted-guest-0' }), 1, 'nothing is erased yet');
+    t.ok(Number(await app.figure('requests_unconfirmed_seconds')) > 0);
+    t.equal(await app.figure('requests_oldest_seconds{kind="shop/redact"}'), 0, 'it is not late');
+    t.match(await confirm(id), { code: 0, stdout: '1 confirmed\n' });
     await untilErased();
+    t.equal(await app.figure('requests_unconfirmed_seconds'), 0);
     t.same(await app.traces('redacted-', ...codes), []);
     t.equal((await requests('shop/redact')).length, 1, 'it stays open until ClickHouse is done');
     const left = (await requests('customers/data_request')).map((one) => [one.customerId, one.email]);

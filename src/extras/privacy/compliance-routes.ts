@@ -37,7 +37,7 @@ const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; examp
   },
   'shop/redact': {
     id: 'takeShopRedaction',
-    summary: 'Erases every visitor of the shop, after the answer',
+    summary: 'Erases every visitor of the shop, once `wishmeter requests confirm` has confirmed it',
     example: SHOP,
   },
 };

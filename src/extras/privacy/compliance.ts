@@ -1,5 +1,6 @@
 // Stores each request of a compliance webhook once. A data request stays open until `wishmeter requests done`, an
-// erasure until ClickHouse has none of the visitor's rows.
+// erasure until ClickHouse has none of the visitor's rows. A shop's erasure takes everything, so an operator confirms it
+// first.
 
 import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../../redis/hash.js';
@@ -26,6 +27,8 @@ export interface ComplianceRequest {
   readonly email: string | null;
   readonly orders: number;
   readonly dataRequestId: string | null;
+  /** When the operator confirmed a shop's erasure, in milliseconds since 1970. */
+  readonly confirmedAt?: number;
   /** Profiles that the erasure has erased or will erase. May be EVERY_PROFILE. */
   readonly profiles?: readonly string[];
   /** True if the visitor is erased from Redis. */
@@ -37,6 +40,10 @@ export interface OpenRequest {
   readonly request: ComplianceRequest;
   /** The stored text, for the compare-and-set. */
   readonly kept: string;
+}
+
+export function isUnconfirmed({ kind, confirmedAt }: ComplianceRequest): boolean {
+  return kind === 'shop/redact' && confirmedAt === undefined;
 }
 
 export class Compliance {
