@@ -217,47 +217,46 @@ const WEBHOOKS: Readonly<Record<string, readonly [topic: string, body: object]>>
 };
 const DOMAIN = 'x-shopify-shop-domain';
 
-t.test(
-  'a webhook of another shop of the app is 200, changes nothing, and is counted and logged',
-  async (t) => {
-    const logged: unknown[] = [];
-    const onLog = (line: object) => logged.push(line);
-    const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: APP }, onLog });
-    const deliver = (kind: string, headers: Headers, fields: object) => {
-      const [topic, body] = WEBHOOKS[kind] as [string, object];
-      const text = JSON.stringify({ ...body, ...fields });
-      const signature = { 'x-shopify-hmac-sha256': sign(text, APP), 'x-shopify-topic': topic };
-      return app.post(`/webhook/${kind}`, text, { ...JSON_TYPE, ...signature, ...headers });
-    };
-    await app.shop.add({ customerId: '77', email: customer.email });
-    const before = await app.dump();
-    const foreign: readonly [Headers, object][] = [
-      [{ [DOMAIN]: OTHER_SHOP }, {}],
-      [{}, { shop_domain: OTHER_SHOP }],
-      [{}, { myshopify_domain: OTHER_SHOP }],
-      [{ [DOMAIN]: OTHER_SHOP }, { shop_domain: SHOP_DOMAIN }],
-      [{ [DOMAIN]: SHOP_DOMAIN }, { shop_domain: OTHER_SHOP, myshopify_domain: SHOP_DOMAIN }],
-    ];
-    for (const kind of Object.keys(WEBHOOKS))
-      for (const [headers, fields] of foreign) {
-        const { status, json } = await deliver(kind, headers, fields);
-        t.same([status, json], [200, kind === 'purchase' ? { recorded: 0, reason: 'shop' } : {}], kind);
-      }
-    t.same(await app.dump(), before);
-    t.equal(await app.figure('webhooks_left_out_total{reason="shop"}'), 25);
-    t.match(logged, [{ level: 40, shop: OTHER_SHOP, msg: /another shop/ }]);
+t.test('a webhook of another shop is 200 and does nothing; it is counted, and logged once', async (t) => {
+  const logged: unknown[] = [];
+  const onLog = ({ shop }: { readonly shop?: unknown }) => {
+    if (shop !== undefined) logged.push(shop);
+  };
+  const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: APP }, onLog });
+  const deliver = (kind: string, headers: Headers, fields: object) => {
+    const [topic, body] = WEBHOOKS[kind] as [string, object];
+    const text = JSON.stringify({ ...body, ...fields });
+    const signature = { 'x-shopify-hmac-sha256': sign(text, APP), 'x-shopify-topic': topic };
+    return app.post(`/webhook/${kind}`, text, { ...JSON_TYPE, ...signature, ...headers });
+  };
+  await app.shop.add({ customerId: '77', email: customer.email });
+  const before = await app.dump();
+  const foreign: readonly [Headers, object][] = [
+    [{ [DOMAIN]: OTHER_SHOP }, {}],
+    [{}, { shop_domain: OTHER_SHOP }],
+    [{}, { myshopify_domain: OTHER_SHOP }],
+    [{ [DOMAIN]: OTHER_SHOP }, { shop_domain: SHOP_DOMAIN }],
+    [{ [DOMAIN]: SHOP_DOMAIN }, { shop_domain: OTHER_SHOP, myshopify_domain: SHOP_DOMAIN }],
+  ];
+  for (const kind of Object.keys(WEBHOOKS))
+    for (const [headers, fields] of foreign) {
+      const { status, json } = await deliver(kind, headers, fields);
+      t.same([status, json], [200, kind === 'purchase' ? { recorded: 0, reason: 'shop' } : {}], kind);
+    }
+  t.same(await app.dump(), before);
+  t.equal(await app.figure('webhooks_left_out_total{reason="shop"}'), 25);
+  t.same(logged, [OTHER_SHOP]);
 
-    const own: readonly [Headers, object][] = [
-      [{}, {}],
-      [{ [DOMAIN]: '' }, { shop_domain: null }],
-      [{ [DOMAIN]: SHOP_DOMAIN.toUpperCase() }, { shop_domain: SHOP_DOMAIN, myshopify_domain: SHOP_DOMAIN }],
-    ];
-    for (const [headers, fields] of own)
-      t.match((await deliver('purchase', headers, fields)).json, { recorded: 1 }, JSON.stringify(fields));
-    await deliver('customers/data_request', {}, { shop_domain: SHOP_DOMAIN });
-    t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 1);
-  },
-);
+  const own: readonly [Headers, object][] = [
+    [{}, {}],
+    [{ [DOMAIN]: '' }, { shop_domain: null }],
+    [{ [DOMAIN]: SHOP_DOMAIN.toUpperCase() }, { shop_domain: SHOP_DOMAIN, myshopify_domain: SHOP_DOMAIN }],
+  ];
+  for (const [headers, fields] of own)
+    t.match((await deliver('purchase', headers, fields)).json, { recorded: 1 }, JSON.stringify(fields));
+  await deliver('customers/data_request', {}, { shop_domain: SHOP_DOMAIN });
+  t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 1);
+});
 
 t.test(
   'a proxy request that another shop of the app signed is 403; one without a shop is ours',
