@@ -17,6 +17,7 @@ import {
   port,
   proxies,
   shopAddress,
+  shopDomain,
   text,
   timeZone,
   unquoted,
@@ -47,6 +48,10 @@ const USUAL = {
   SHOPIFY_SECRET: setting(
     list(/^[\x21-\x7e]{16,255}$/, 'must be secrets of 16 to 255 visible characters'),
     "the Shopify app's client secret, for app-proxy requests and webhooks; accepts several, comma-separated",
+  ),
+  SHOP_DOMAIN: setting(
+    shopDomain,
+    "the shop's own domain, like `shop.myshopify.com`; required with `SHOPIFY_SECRET`, because every shop of the app signs with that secret",
   ),
   TRUST_PROXY: setting(
     proxies,
@@ -277,6 +282,11 @@ export function readConfig<Name extends SettingName = SettingName>(
       mistakes.push(`${name} ${(error as Error).message}`);
     }
   }
+  const { SHOPIFY_SECRET = [], SHOP_DOMAIN } = config as Partial<Config>;
+  if (SHOPIFY_SECRET.length > 0 && SHOP_DOMAIN === '')
+    mistakes.push(
+      'SHOP_DOMAIN must be set with SHOPIFY_SECRET, like shop.myshopify.com, because every shop of the app signs with that secret',
+    );
   if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
   if ('SHOP_URL' in config && !env['SHOP_URL']?.trim())
     config['SHOP_URL'] = `http://localhost:${config['PORT']}`;

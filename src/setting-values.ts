@@ -72,6 +72,12 @@ export function shopAddress(given: string): string {
   return given.replace(/\/+$/, '');
 }
 
+export function shopDomain(given: string): string {
+  if (!/^([a-z0-9][a-z0-9-]*\.myshopify\.com)?$/i.test(given))
+    throw new Error('must be like shop.myshopify.com');
+  return given.toLowerCase();
+}
+
 export function addressWith(placeholder: string) {
   return text(
     (value) => isWeb(value) && value.includes(placeholder),

@@ -2,12 +2,13 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
-import { readConfig, SETTINGS } from '../src/config.js';
+import { COMMAND_LINES } from '../src/commands/command-line.js';
+import { readConfig, SETTINGS, type SettingName } from '../src/config.js';
 import { StartupError } from '../src/errors.js';
 
-function refusal(env: Record<string, string>): string {
+function refusal(env: Record<string, string>, names?: readonly SettingName[]): string {
   try {
-    readConfig(env);
+    readConfig(env, names);
   } catch (error) {
     if (error instanceof StartupError) return error.message;
     throw error;
@@ -125,6 +126,19 @@ const VALUES: Readonly<Record<string, Values>> = {
     },
     wrong: ['x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret', `${'x'.repeat(16)},short`],
   },
+  SHOP_DOMAIN: {
+    right: {
+      'shop.myshopify.com': 'shop.myshopify.com',
+      'My-Shop-2.MyShopify.com': 'my-shop-2.myshopify.com',
+    },
+    wrong: [
+      'shop.example',
+      'https://shop.myshopify.com',
+      'shop.myshopify.com/',
+      '.myshopify.com',
+      'a.b.myshopify.com',
+    ],
+  },
   VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
   LINKED_SESSIONS: { right: ['closed', 'open'], wrong: ['Closed', 'true', 'none'] },
   PRODUCT_ALERTS: { right: ['on', 'off'], wrong: ['On', 'true', '1'] },
@@ -234,14 +248,30 @@ const VALUES: Readonly<Record<string, Values>> = {
   },
 };
 
+/** SHOPIFY_SECRET needs it. */
+const SHOP = { SHOP_DOMAIN: 'shop.myshopify.com' };
+
+t.test('SHOPIFY_SECRET without SHOP_DOMAIN ends serve and start with one sentence', async (t) => {
+  const env = { SHOPIFY_SECRET: 'x'.repeat(16) };
+  for (const command of ['serve', 'start'] as const) {
+    const { settings } = COMMAND_LINES[command];
+    t.match(
+      refusal(env, settings),
+      /^Wrong settings: SHOP_DOMAIN must be set with SHOPIFY_SECRET[^.]*\.myshopify\.com[^.]*\.$/,
+    );
+    t.equal(refusal({ ...env, ...SHOP }, settings), '');
+    t.equal(refusal({}, settings), '');
+  }
+});
+
 t.test('every setting takes what is right and refuses what is wrong', async (t) => {
   t.same(Object.keys(VALUES).sort(), Object.keys(SETTINGS).sort(), 'a new setting gets its line above');
   for (const [name, { right, wrong }] of Object.entries(VALUES)) {
     const rows = Array.isArray(right) ? right.map((text) => [text, text]) : Object.entries(right);
     for (const [text, value] of rows)
-      t.same(readConfig({ [name]: text })[name as keyof typeof SETTINGS], value, `${name}=${text}`);
+      t.same(readConfig({ ...SHOP, [name]: text })[name as keyof typeof SETTINGS], value, `${name}=${text}`);
     const sentence = new RegExp(`^Wrong settings: ${name} [^\n]+\\.$`);
-    for (const text of wrong) t.match(refusal({ [name]: text }), sentence, `${name}=${text}`);
+    for (const text of wrong) t.match(refusal({ ...SHOP, [name]: text }), sentence, `${name}=${text}`);
   }
 });
 

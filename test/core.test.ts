@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { flush } from '../src/app/flush.js';
 import { readConfig } from '../src/config.js';
-import { startApp, TRUSTED } from './harness/app.js';
+import { SHOP_DOMAIN, startApp, TRUSTED } from './harness/app.js';
 import { connectToClickHouse } from './harness/clickhouse.js';
 import { startStores } from './harness/stores.js';
 import { until } from './harness/until.js';
@@ -12,7 +12,7 @@ import { deliver, orderOf, SECRET, switchTo } from './http/orders.js';
 
 t.test('serve and flush without an extra count visits and record every event of a wishlist', async (t) => {
   const { redis, clickhouse, env: stores } = await startStores(t);
-  const env = { ...stores, SHOPIFY_SECRET: SECRET };
+  const env = { ...stores, SHOPIFY_SECRET: SECRET, SHOP_DOMAIN };
   const app = await startApp(t, redis, { env, extras: [] });
   const flushing = await flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), pino({ level: 'silent' }));
   t.teardown(() => flushing.close());

@@ -3,8 +3,8 @@
 
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdir, readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, mkdir, readdir, stat, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -15,6 +15,7 @@ import { needs } from './harness/needs.js';
 import { startStores } from './harness/stores.js';
 
 const exec = promisify(execFile);
+const ROOT = new URL('../../', import.meta.url);
 const MAKE_PACKAGE = fileURLToPath(new URL('../../.ci/package.mjs', import.meta.url));
 const KEY = 'sk_a-key-for-this-test';
 const MOST_BYTES = 60e6;
@@ -102,6 +103,37 @@ t.test('the package', linux, async (t) => {
   });
 });
 
+/** What operators put next to the files that they fill in: docs of deploy/ say so of the first two. */
+const NOT_OURS = [
+  '.env',
+  'serve.env',
+  '.npmrc',
+  'token',
+  'tls.key',
+  'secret.yaml',
+  'compose.override.yaml',
+  'notes',
+];
+
+t.test('npm packs no secret that lies next to our files, and all of deploy/', async (t) => {
+  const tree = await tempDir(t);
+  for (const name of ['deploy', 'dist/src', 'docs', 'lua', 'package.json', 'src'])
+    await cp(new URL(name, ROOT), join(tree, name), { recursive: true });
+  const pack = async (): Promise<string[]> => {
+    const { stdout } = await exec('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: tree });
+    return JSON.parse(stdout)[0].files.map(({ path }: { path: string }) => path);
+  };
+  const ours = await pack();
+  for (const folder of new Set(ours.map((path) => dirname(path))))
+    for (const name of NOT_OURS) await writeFile(join(tree, folder, name), 'secret');
+  t.same(await pack(), ours);
+  const deploy = await readdir(new URL('deploy', ROOT), { recursive: true, withFileTypes: true });
+  const files = deploy.filter((entry) => entry.isFile() && !entry.name.endsWith('.env'));
+  const paths = files.map(({ parentPath, name }) => relative(fileURLToPath(ROOT), join(parentPath, name)));
+  t.same(ours.filter((path) => path.startsWith('deploy/')).sort(), paths.sort());
+  t.match(readFileSync(new URL('.gitignore', ROOT), 'utf8'), /^\*\.env$/m);
+});
+
 async function sizeOf(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
@@ -121,7 +153,6 @@ interface Locked {
   readonly dev?: boolean;
 }
 
-const ROOT = new URL('../../', import.meta.url);
 const readJson = (file: string) => JSON.parse(readFileSync(new URL(file, ROOT), 'utf8'));
 const manifest = readJson('package.json');
 const lock = readJson('package-lock.json') as { packages: Readonly<Record<string, Locked>> };

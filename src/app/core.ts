@@ -96,7 +96,7 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
 }
 
 export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
-  const { config, log, store, identity, wishlist, requests, opens } = core;
+  const { config, log, store, identity, wishlist, requests, opens, webhooks } = core;
   const { visitors, profiles } = identity;
   const { items, shares, purchases, settings } = wishlist;
   return [
@@ -117,7 +117,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
         onLeftOut: leftOut(metrics.orderLeftOut, log),
         onFaults: faultyFields(metrics.orderFault, log),
       },
-      config.SHOPIFY_SECRET,
+      webhooks,
     ),
   ];
 }

@@ -8,6 +8,7 @@ import type { Append } from '../events/appender.js';
 import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
 import type { Task } from '../http/task-metrics.js';
+import type { WebhookGate } from '../http/webhook.js';
 import type { ProfileParts } from '../profiles/open.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { RedisClient } from '../redis/client.js';
@@ -44,6 +45,7 @@ export interface Host {
   readonly registry: Registry;
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
+  readonly webhooks: WebhookGate;
   readonly onFailed: (task: Task, error: Error) => void;
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }

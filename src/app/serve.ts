@@ -12,6 +12,7 @@ import { PendingBytes } from '../http/pending-bytes.js';
 import { Server } from '../http/server.js';
 import { reportFailures } from '../http/task-metrics.js';
 import { loadUws } from '../http/uws.js';
+import { WebhookGate } from '../http/webhook.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { VERSION } from '../version.js';
 import { coreOperations, openCore } from './core.js';
@@ -83,6 +84,7 @@ export function serve(
       publishableKeys: config.PUBLISHABLE_KEYS,
       allowedOrigins: config.ALLOWED_ORIGINS,
       shopifySecrets: config.SHOPIFY_SECRET,
+      shopDomain: config.SHOP_DOMAIN,
       shopUrl: config.SHOP_URL,
       visitAccess: config.VISIT_ACCESS,
       metricsToken: config.METRICS_TOKEN,
@@ -92,6 +94,10 @@ export function serve(
       ...{ config, log, store, timing, clickhouseUrl, onFailed, onClose },
       ...{ registry: metrics.registry, recorded: metrics.recorded },
       batchObserver: (script) => metrics.batchObserver(script),
+      webhooks: new WebhookGate({
+        ...{ secrets: config.SHOPIFY_SECRET, shopDomain: config.SHOP_DOMAIN },
+        ...{ count: metrics.webhookLeftOut, log },
+      }),
     };
     const opened = extras.map((extra) => extra(host));
     const core = openCore(host, metrics, opened.find(({ itemIndex }) => itemIndex !== undefined)?.itemIndex);

@@ -120,8 +120,9 @@ export const COMMAND_LINES = {
     example: 'wishmeter dead retry --all',
   },
   requests: {
-    about: "lists what Shopify's compliance webhooks asked for, exports the data, marks it done",
-    operands: '[list | export <id> | done <id>]',
+    about:
+      "lists what Shopify's compliance webhooks asked for, exports data, closes it, confirms a shop's erasure",
+    operands: '[list | export <id> | done <id> | confirm <id>]',
     settings: OF_RIGHTS,
     example: 'wishmeter requests export 3',
   },

@@ -1,16 +1,24 @@
-// `wishmeter requests`: lists compliance requests, and answers and closes data requests. `serve` executes erasures.
+// `wishmeter requests`: lists compliance requests, answers and closes data requests, and confirms a shop's erasure, or
+// closes it undone: the shop may have left one app for another. `serve` executes erasures.
 
 import { StartupError } from '../errors.js';
-import type { OpenRequest } from '../extras/privacy/compliance.js';
+import { type ComplianceRequest, isUnconfirmed, type OpenRequest } from '../extras/privacy/compliance.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 import { withRights, writeExport } from './rights.js';
 
-const USAGE = 'requests takes list, export <id> or done <id>.';
+const isDataRequest = ({ kind }: ComplianceRequest) => kind === 'customers/data_request';
+/** Which requests an action is for. */
+const ALLOWED: Readonly<Record<string, (request: ComplianceRequest) => boolean>> = {
+  export: isDataRequest,
+  done: (request) => isDataRequest(request) || isUnconfirmed(request),
+  confirm: isUnconfirmed,
+};
+const USAGE = 'requests takes list, export <id>, done <id> or confirm <id>.';
 
 export function requests(program: Program<'requests'>): Promise<number> {
   const [action = 'list', id, ...more] = program.operands;
-  if (!['list', 'export', 'done'].includes(action) || more.length > 0) throw new UsageError(USAGE);
+  if ((action !== 'list' && !Object.hasOwn(ALLOWED, action)) || more.length > 0) throw new UsageError(USAGE);
   if ((action === 'list') !== (id === undefined) || (id !== undefined && !/^\d{1,15}$/.test(id)))
     throw new UsageError(USAGE);
   const { stdout } = program;
@@ -20,11 +28,19 @@ export function requests(program: Program<'requests'>): Promise<number> {
       for (const one of open) stdout.write(`${JSON.stringify(describe(one))}\n`);
       return;
     }
-    const found = dataRequest(open, id);
-    if (action === 'done') {
-      if ((await compliance.update(found, undefined)) === undefined)
+    const found = open.find((one) => one.id === id);
+    if (found === undefined) throw new StartupError(`There is no open request ${id}.`);
+    if (!ALLOWED[action]?.(found.request))
+      throw new StartupError(
+        action === 'confirm'
+          ? `Request ${id} needs no confirmation.`
+          : `Request ${id} is an erasure: it is closed when all is erased.`,
+      );
+    if (action !== 'export') {
+      const changed = action === 'done' ? undefined : { ...found.request, confirmedAt: Date.now() };
+      if ((await compliance.update(found, changed)) === undefined)
         throw new StartupError(`Request ${id} was changed meanwhile; try again.`);
-      stdout.write('1 done\n');
+      stdout.write(action === 'done' ? '1 done\n' : '1 confirmed\n');
       return;
     }
     const { customerId, email } = found.request;
@@ -33,21 +49,15 @@ export function requests(program: Program<'requests'>): Promise<number> {
   });
 }
 
-function dataRequest(open: readonly OpenRequest[], id: string): OpenRequest {
-  const found = open.find((one) => one.id === id);
-  if (found === undefined) throw new StartupError(`There is no open request ${id}.`);
-  if (found.request.kind !== 'customers/data_request')
-    throw new StartupError(`Request ${id} is an erasure: it is closed when all is erased.`);
-  return found;
-}
-
 function describe({ id, request }: OpenRequest): object {
   const { kind, at, shop, customerId, email, orders, dataRequestId, profiles, erased } = request;
   return {
     id,
     kind,
     at: new Date(at).toISOString(),
-    state: stateOf(kind === 'customers/data_request', erased === true, profiles !== undefined),
+    state: isUnconfirmed(request)
+      ? `waits for \`wishmeter requests confirm ${id}\``
+      : stateOf(isDataRequest(request), erased === true, profiles !== undefined),
     shop,
     customerId,
     hasEmail: email !== null,

@@ -9,6 +9,7 @@ import { knownWord } from '../known-words.js';
 import { bearerOf, MetricsAccess } from '../metrics/exposition.js';
 import { type NamedIdentity, trust } from '../validation/requests.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
+import { isOtherShop } from './shop-domain.js';
 
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
@@ -75,6 +76,7 @@ export interface AccessSettings {
   readonly publishableKeys: readonly string[];
   readonly allowedOrigins: readonly string[];
   readonly shopifySecrets: readonly string[];
+  readonly shopDomain: string;
   readonly shopUrl: string;
   readonly visitAccess: VisitAccess;
   readonly metricsToken: string;
@@ -86,7 +88,8 @@ export class Access {
   readonly #publishableKeys: KeyRing;
   readonly #allowedOrigins: ReadonlySet<string>;
   readonly #shopifySecrets: readonly string[];
-  readonly #shopOrigin: string;
+  readonly #shopDomain: string;
+  readonly #shopOrigins: readonly string[];
   readonly #visitAccess: VisitAccess;
   readonly #metrics: MetricsAccess;
 
@@ -101,7 +104,8 @@ export class Access {
     this.#publishableKeys = new KeyRing(settings.publishableKeys);
     this.#allowedOrigins = new Set(settings.allowedOrigins);
     this.#shopifySecrets = settings.shopifySecrets;
-    this.#shopOrigin = new URL(settings.shopUrl).origin;
+    this.#shopDomain = settings.shopDomain;
+    this.#shopOrigins = [new URL(settings.shopUrl).origin, `https://${settings.shopDomain}`];
     this.#visitAccess = settings.visitAccess;
     this.#metrics = new MetricsAccess(settings.metricsToken);
   }
@@ -178,8 +182,16 @@ export class Access {
   /** The share code is the secret. A signature only means that the answer is for the shop's theme. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
-    const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
+    const verified = this.#verified(query);
     return typeof verified === 'string' ? ANYONE : SIGNED_READER;
+  }
+
+  /** @throws ServiceError `forbidden` if another shop signed the query */
+  #verified(query: string): URLSearchParams | SignatureFault {
+    const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
+    if (typeof verified !== 'string' && isOtherShop(verified.get('shop'), this.#shopDomain))
+      throw new ServiceError('forbidden', 'Another shop than SHOP_DOMAIN signed this query.');
+    return verified;
   }
 
   #server(key: string): Caller | undefined {
@@ -204,12 +216,9 @@ export class Access {
    * session to that customer, so its writes are refused.
    */
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
-    const parameters = verifyProxySignature(query, this.#shopifySecrets, Date.now());
+    const parameters = this.#verified(query);
     if (typeof parameters === 'string') throw new ServiceError('unauthorized', SIGNATURE_FAULTS[parameters]);
-    const isForeign =
-      !['', this.#shopOrigin].includes(origin) &&
-      !this.isAllowedOrigin(origin) &&
-      !isShop(origin, parameters);
+    const isForeign = origin !== '' && !this.#shopOrigins.includes(origin) && !this.isAllowedOrigin(origin);
     if (isWrite && (isForeign || fetchSite === 'cross-site'))
       throw new ServiceError(
         'forbidden',
@@ -228,10 +237,6 @@ function withKnownDevice(identity: Identity): Identity {
   if (identity.device === null) return identity;
   const device = knownWord('device', identity.device);
   return device === identity.device ? identity : { ...identity, device };
-}
-
-function isShop(origin: string, signed: URLSearchParams): boolean {
-  return origin.endsWith('.myshopify.com') && origin === `https://${signed.get('shop')}`;
 }
 
 function originOfReferer(referer: string): string {

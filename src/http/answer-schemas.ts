@@ -115,12 +115,15 @@ export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: boolean });
 
 export const deliveryAnswer = answerOf({});
 
+/** The reason of an answer to another shop's order. */
+export const OTHER_SHOP = 'shop';
+
 export const purchaseAnswer = {
   type: 'object',
   required: ['recorded'],
   properties: {
     recorded: { type: 'integer', minimum: 0, description: 'Lines that are recorded' },
-    reason: { type: 'string', enum: LEFT_OUT, description: 'Why no line is' },
+    reason: { type: 'string', enum: [...LEFT_OUT, OTHER_SHOP], description: 'Why no line is' },
     issues: {
       type: 'array',
       description: 'Fields of a signed order that are wrong: without their line, or without the field',

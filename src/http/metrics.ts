@@ -8,6 +8,7 @@ import type { Swept } from '../profiles/sweeper.js';
 import { LEFT_OUT, type LeftOut } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
+import { WEBHOOK_LEFT_OUT, type WebhookLeftOut } from './webhook.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const CALL_BUCKETS = [0.0002, ...SECONDS_BUCKETS];
@@ -151,6 +152,12 @@ export function createServeMetrics(
     'reason',
   );
   for (const reason of LEFT_OUT) ordersLeftOut.inc({ reason }, 0);
+  const webhooksLeftOut = counter(
+    'wishmeter_webhooks_left_out_total',
+    "Webhooks answered 200 and ignored: another shop's, or compliance webhooks of another topic than their path's",
+    'reason',
+  );
+  for (const reason of WEBHOOK_LEFT_OUT) webhooksLeftOut.inc({ reason }, 0);
   const orderFaults = counter(
     'wishmeter_order_faults_total',
     'Wrong fields of signed orders, left out with their line',
@@ -222,6 +229,7 @@ export function createServeMetrics(
     visitByRobot: () => visitsByRobots.inc(),
     shareOpenLost: () => shareOpensLost.inc(),
     orderLeftOut: (reason: LeftOut) => ordersLeftOut.inc({ reason }),
+    webhookLeftOut: (reason: WebhookLeftOut) => webhooksLeftOut.inc({ reason }),
     orderFault: (field: string) => orderFaults.inc({ field }),
     erased: () => erasures.inc(),
     swept: (kind: Swept, entries: number) => swept.inc({ kind }, entries),

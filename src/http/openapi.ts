@@ -49,7 +49,7 @@ const CALLERS: Record<Operation['accessGroup'], string> = {
     "Servers with a secret key may call it, Shopify's app proxy, browsers with a publishable key, and anyone as far as `VISIT_ACCESS` says.",
   wishlist:
     "Servers with a secret key may call it, Shopify's app proxy, and browsers with a publishable key.",
-  'share-page': 'Anyone may call it.',
+  'share-page': "Anyone may call it, but for another shop's app proxy.",
   administration: 'Servers with a secret key may call it.',
   delivery: 'Shopify calls it with its signature. Servers with a secret key may call it, too.',
 };
@@ -248,6 +248,7 @@ function codesOf({ accessGroup, maxBody, path, headers, doc }: Operation): Error
   if (isGuarded(accessGroup)) codes.push('rate_limited', 'unavailable', 'overloaded');
   if (SECURITY[accessGroup].length > 0) codes.push('unauthorized');
   if (SECURITY[accessGroup].length > 0 && isGuarded(accessGroup)) codes.push('forbidden');
+  if (accessGroup === 'share-page') codes.push('forbidden');
   if (accessGroup === 'wishlist') codes.push('session_belongs_to_customer');
   if (path.includes(':')) codes.push('not_found');
   if (headers?.includes('idempotency-key')) codes.push('idempotency_key_reused');

@@ -4,10 +4,10 @@
 // isn't a login.
 
 import { encodeOrderLine } from '../events/row.js';
-import { purchaseAnswer } from '../http/answer-schemas.js';
+import { OTHER_SHOP, purchaseAnswer } from '../http/answer-schemas.js';
 import type { LeftOut } from '../http/left-out.js';
-import { type Operation, operation } from '../http/operation.js';
-import { admitDelivery, authenticBody, SIGNATURE, TOPIC } from '../http/webhook.js';
+import type { Operation } from '../http/operation.js';
+import { TOPIC, type WebhookGate } from '../http/webhook.js';
 import type { Identity } from '../identity-rules.js';
 import type { Profiles } from '../profiles/profiles.js';
 import { type FoundProfile, separately, type Visitors } from '../profiles/visitors.js';
@@ -55,7 +55,7 @@ interface Named extends FoundProfile {
   readonly who: Identity;
 }
 
-export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
+export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operation {
   const { visitors, profiles, settings, purchases, notes, lastErasure } = parts;
   const { shopCurrency, onLeftOut, onFaults } = parts;
 
@@ -121,8 +121,7 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     return order.state === 'invalid' ? 'invalid' : 'no_visitor';
   }
 
-  return operation({
-    method: 'post',
+  return webhooks.operation({
     doc: {
       id: 'takePurchase',
       tag: 'Webhooks',
@@ -131,13 +130,9 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
       answer: purchaseAnswer,
     },
     path: '/webhook/purchase',
-    accessGroup: 'delivery',
     maxBody: MAX_ORDER,
-    wantsBytes: true,
-    headers: [SIGNATURE, TOPIC],
-    admit: (request) => admitDelivery(request, shopifySecrets),
-    read(body, request) {
-      const bytes = authenticBody(body, request, shopifySecrets);
+    leftOut: JSON.stringify({ recorded: 0, reason: OTHER_SHOP }),
+    read(bytes, request) {
       const topic = request.header(TOPIC);
       const isTrusted = request.caller.kind === 'server';
       const now = Date.now();

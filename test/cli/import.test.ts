@@ -338,9 +338,10 @@ t.test('an old price is no price of today, whoever told that', async (t) => {
 
 t.test("while a shop's visitors are being erased, none is imported", async (t) => {
   const headers = { 'content-type': 'application/json', 'x-api-key': await apiKey(dir) };
+  const redact = await fetch(`${service.url}/webhook/shop/redact`, { method: 'POST', headers, body: '{}' });
+  t.equal(redact.status, 200);
+  t.match(await runHere('requests', ['confirm', '1'], { DATA_DIR: dir }), { code: 0 });
   await until('an erasure has begun', async () => {
-    const redact = await fetch(`${service.url}/webhook/shop/redact`, { method: 'POST', headers, body: '{}' });
-    t.equal(redact.status, 200);
     return (await run(csv(row('1100', '1')))).stdout.includes('is being erased');
   });
 });

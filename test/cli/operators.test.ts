@@ -10,6 +10,7 @@ import { createKeys } from '../../src/redis/keys.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 import { type CommandHere, runHere } from './in-process.js';
 import { MAIN, spawnWishmeter } from './wishmeter.js';
 
@@ -110,6 +111,27 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
     t.match(await ask('requests', 'done', id), { code: 1, stderr: /is an erasure/ });
   });
 
+  t.test("a shop's erasure waits to be confirmed, or is closed", async (t) => {
+    const last = async () => (await list()).at(-1);
+    await webhook('shop/redact', {});
+    const waiting = await last();
+    const { id } = waiting;
+    t.match(waiting, { kind: 'shop/redact', state: `waits for \`wishmeter requests confirm ${id}\`` });
+    t.match(await ask('requests', 'export', id), { code: 1, stderr: /is an erasure/ });
+    t.match(await ask('requests', 'done', id), { code: 0, stdout: '1 done\n' });
+    t.match(await ask('requests', 'confirm', id), { code: 1, stderr: /no open request/ });
+    await shop.add({ customerId: '5010' });
+    await webhook('shop/redact', {});
+    const next = (await last()).id;
+    const [other] = await list();
+    t.match(await ask('requests', 'confirm', other.id), { code: 1, stderr: /needs no confirmation/ });
+    t.match(await ask('requests', 'confirm', next), { code: 0, stdout: '1 confirmed\n' });
+    t.match(await ask('requests', 'confirm', next), { code: 1, stderr: /needs no confirmation/ });
+    t.match(await ask('requests', 'done', next), { code: 1, stderr: /is an erasure/ });
+    await until('it is erased', async () => /erased from Redis/.test((await last()).state));
+    t.same(await shop.items({ customerId: '5010' }), []);
+  });
+
   t.test('a visitor is exported and erased', async (t) => {
     const sessionId = 's-5003';
     await shop.add({ sessionId, email: 'cli@rights.example' });
@@ -149,6 +171,7 @@ t.test('what makes no sense is refused before Redis is asked', async (t) => {
     ['requests', 'bury'],
     ['requests', 'done'],
     ['requests', 'done', 'x'],
+    ['requests', 'confirm'],
     ['requests', 'list', '1'],
     ['erase'],
     ['erase', '--customer', 'null'],

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import t, { type Test } from 'tap';
 import { loadMigrations } from '../../src/clickhouse/migrate.js';
+import { COMMAND_LINES } from '../../src/commands/command-line.js';
+import { SETTINGS } from '../../src/config.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { programPart } from '../faults/service.js';
@@ -314,65 +316,91 @@ async function exercise(t: Test, port: number, key: string): Promise<string> {
 }
 const metricsOf = async (port: number) =>
   (await ask(port, 'GET', '/metrics', { headers: { authorization: `Bearer ${SECRETS.metrics}` } })).text;
-t.test('no key and no visitor is in output, titles, metrics or errors', async (t) => {
-  const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
-  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
-  const client = connectTo(t, redis.url);
-  client.on('error', () => {}); // its server is killed, too
-  const env = {
-    REDIS_URL: redis.url,
-    PUBLISHABLE_KEYS: SECRETS.publishable,
-    API_KEYS: `${SECRETS.oldKey},${SECRETS.newKey}`,
-    SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
-    METRICS_TOKEN: SECRETS.metrics,
-    FLUSH_METRICS_PORT: '0',
-    LOG_LEVEL: 'trace',
-    HOST: '127.0.0.1',
-    PORT: '0',
-  };
-  const start = await started(t, dir, env);
-  const port = Number(new URL(start.url).port);
-  const logged = () => logLines(start.running.stdout());
-  for (const key of [SECRETS.oldKey, SECRETS.newKey])
-    t.notMatch(await exercise(t, port, key), MARKS, 'bodies and headers of errors');
+t.test(
+  'no output, title, metric or error has a key or a visitor; no command of start has the key of another',
+  async (t) => {
+    const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
+    await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
+    const client = connectTo(t, redis.url);
+    client.on('error', () => {}); // its server is killed, too
+    const env = {
+      REDIS_URL: redis.url,
+      PUBLISHABLE_KEYS: SECRETS.publishable,
+      API_KEYS: `${SECRETS.oldKey},${SECRETS.newKey}`,
+      SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
+      SHOP_DOMAIN: 'shop.myshopify.com',
+      METRICS_TOKEN: SECRETS.metrics,
+      FLUSH_METRICS_PORT: '0',
+      LOG_LEVEL: 'trace',
+      HOST: '127.0.0.1',
+      PORT: '0',
+    };
+    const start = await started(t, dir, env);
+    const port = Number(new URL(start.url).port);
+    const logged = () => logLines(start.running.stdout());
+    for (const key of [SECRETS.oldKey, SECRETS.newKey])
+      t.notMatch(await exercise(t, port, key), MARKS, 'bodies and headers of errors');
 
-  const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
-  const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
-  // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
-  const guest = { sessionId: 'PERSONAL-2' };
-  const { profileId } = (await post('/product/visit', { identity: guest, productHandle: 'x' })).json;
-  await client.set(keys.profile(profileId), 'no hash');
-  const broken = await post('/profile/guest', { ...VISITOR, customerId: null, ...guest });
-  t.equal(broken.status, 500);
-  t.notMatch(broken.text, MARKS);
-  await start.running.logged('request failed');
+    const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
+    const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
+    // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
+    const guest = { sessionId: 'PERSONAL-2' };
+    const { profileId } = (await post('/product/visit', { identity: guest, productHandle: 'x' })).json;
+    await client.set(keys.profile(profileId), 'no hash');
+    const broken = await post('/profile/guest', { ...VISITOR, customerId: null, ...guest });
+    t.equal(broken.status, 500);
+    t.notMatch(broken.text, MARKS);
+    await start.running.logged('request failed');
 
-  const line = `{"event_id":"${VISITOR.email}","type":"add","session_id":"PERSONAL"}\n`;
-  await client.xadd(keys.events(0), '*', 'n', '1', 'd', line);
-  await until('a dead letter', async () => (await client.xlen(keys.eventsDead(0))) === 1);
-  t.match(JSON.stringify(await client.xrange(keys.eventsDead(0), '-', '+')), 'PERSONAL', 'the letter has it');
-  await until('it is logged', () => logged().some(({ msg }) => /dead letter/.test(String(msg))));
-
-  const processes = await processesOf(dir);
-  const titles = processes.map(({ title }) => title);
-  for (const title of [/^wishmeter start/, /^wishmeter serve/, /^wishmeter flush/, /^wishmeter clickhouse/])
-    t.ok(
-      titles.some((one) => title.test(one)),
-      `${title}`,
+    const line = `{"event_id":"${VISITOR.email}","type":"add","session_id":"PERSONAL"}\n`;
+    await client.xadd(keys.events(0), '*', 'n', '1', 'd', line);
+    await until('a dead letter', async () => (await client.xlen(keys.eventsDead(0))) === 1);
+    t.match(
+      JSON.stringify(await client.xrange(keys.eventsDead(0), '-', '+')),
+      'PERSONAL',
+      'the letter has it',
     );
-  for (const { pid, title } of processes)
-    t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), MARKS, title);
-  t.match(await metricsOf(port), 'wishmeter_http_refused_total');
-  t.notMatch(await metricsOf(port), MARKS, 'metrics of serve');
-  const ofFlush = await start.running.logged('metrics');
-  t.notMatch(await metricsOf(Number(ofFlush['port'])), MARKS, 'metrics of flush');
+    await until('it is logged', () => logged().some(({ msg }) => /dead letter/.test(String(msg))));
 
-  const pid = redis.pids[0] as number;
-  process.kill(pid, 'SIGKILL');
-  await post('/event', { identity: VISITOR, type: 'add' });
-  const { stdout, stderr } = await start.stop();
-  t.notMatch(stdout, MARKS, 'stdout');
-  t.notMatch(stderr, MARKS, 'stderr');
-  t.equal(stderr, '');
-  t.ok(logLines(stdout).every(({ level, time }) => typeof level === 'number' && typeof time === 'number'));
-});
+    const processes = await processesOf(dir);
+    const titles = processes.map(({ title }) => title);
+    for (const title of [/^wishmeter start/, /^wishmeter serve/, /^wishmeter flush/, /^wishmeter clickhouse/])
+      t.ok(
+        titles.some((one) => title.test(one)),
+        `${title}`,
+      );
+    for (const { pid, title } of processes)
+      t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), MARKS, title);
+    const isSetting = (name: string) => Object.hasOwn(SETTINGS, name);
+    const commands = new Set<string>();
+    for (const { pid, title } of processes) {
+      // Of a command and of the shell that watches it.
+      const [, command] = /(?:^wishmeter |main\.js )(serve|flush|deliver|dashboard)\b/.exec(title) ?? [];
+      if (command === undefined) continue;
+      commands.add(command);
+      const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+      const given = environ.split('\0').map((pair) => pair.slice(0, pair.indexOf('=')));
+      const { settings } = COMMAND_LINES[command as keyof typeof COMMAND_LINES];
+      const read: readonly string[] = [...settings, 'DATA_DIR'];
+      t.same(
+        given.filter((name) => isSetting(name) && !read.includes(name)),
+        [],
+        `${title} has no setting of another command`,
+      );
+    }
+    t.equal(commands.size, 4);
+    t.match(await metricsOf(port), 'wishmeter_http_refused_total');
+    t.notMatch(await metricsOf(port), MARKS, 'metrics of serve');
+    const ofFlush = await start.running.logged('metrics');
+    t.notMatch(await metricsOf(Number(ofFlush['port'])), MARKS, 'metrics of flush');
+
+    const pid = redis.pids[0] as number;
+    process.kill(pid, 'SIGKILL');
+    await post('/event', { identity: VISITOR, type: 'add' });
+    const { stdout, stderr } = await start.stop();
+    t.notMatch(stdout, MARKS, 'stdout');
+    t.notMatch(stderr, MARKS, 'stderr');
+    t.equal(stderr, '');
+    t.ok(logLines(stdout).every(({ level, time }) => typeof level === 'number' && typeof time === 'number'));
+  },
+);

@@ -43,6 +43,7 @@ const GIVEN: Readonly<Record<string, string>> = {
   SHOP_TIMEZONE: 'Europe/Berlin',
   RECEIVERS_PRIVATE: 'allow',
   SHOP_CURRENCY: 'EUR',
+  SHOP_DOMAIN: 'shop.myshopify.com',
   IMAGE_HOSTS: 'cdn.shop.example',
 };
 

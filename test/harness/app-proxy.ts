@@ -1,7 +1,7 @@
 // Callers without a secret key: a browser with a publishable one, and Shopify's app proxy, which signs its requests.
 
 import { createHmac } from 'node:crypto';
-import { type TestApp, withQuery } from './app.js';
+import { SHOP_DOMAIN, type TestApp, withQuery } from './app.js';
 import type { Answer, Headers } from './client.js';
 import type { Rewrite } from './shop-site.js';
 
@@ -20,7 +20,7 @@ type Parameters = Readonly<Record<string, string>>;
 /** A query that is signed now. Repeated names are not made here. */
 export function signed(parameters: Parameters, secret = SECRET): Record<string, string> {
   const all: Record<string, string> = {
-    shop: 'shop.myshopify.com',
+    shop: SHOP_DOMAIN,
     path_prefix: '/apps/wishmeter',
     timestamp: String(Math.floor(Date.now() / 1000)),
     ...parameters,

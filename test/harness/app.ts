@@ -16,6 +16,8 @@ import { eventsOf, type Ids, type LoggedVisit, loggedVisits, type Row, rowsOf } 
 
 export const KEY = 'sk_test_0123456789abcdef';
 export const TRUSTED = { authorization: `Bearer ${KEY}` };
+/** Whose the apps' webhooks and proxy requests are. */
+export const SHOP_DOMAIN = 'shop.myshopify.com';
 
 export interface TestApp {
   readonly port: number;
@@ -79,6 +81,7 @@ export async function startApp(
     REDIS_URL: redis.urls.join(','),
     KEY_PREFIX: prefix,
     API_KEYS: KEY,
+    SHOP_DOMAIN,
     ...env,
   });
   const write = (line: string) => {

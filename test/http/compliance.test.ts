@@ -6,7 +6,8 @@ import { readConfig } from '../../src/config.js';
 import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { openRights } from '../../src/extras/privacy/rights.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { eachRedis, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { runHere } from '../cli/in-process.js';
+import { eachRedis, KEY, SHOP_DOMAIN, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import type { Headers } from '../harness/client.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -15,7 +16,7 @@ import { JSON_TYPE, SECRET, sign } from './orders.js';
 
 const KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 type Kind = (typeof KINDS)[number];
-const SHOP = { shop_id: 954889, shop_domain: 'snowdevil.myshopify.com' };
+const SHOP = { shop_id: 954889, shop_domain: SHOP_DOMAIN };
 const customer = (id: unknown, email: unknown = 'john@rights.example') => ({
   ...SHOP,
   customer: { id, email, phone: '555-625-1199' },
@@ -35,9 +36,11 @@ function deliver(app: TestApp, kind: Kind, body: object | string, headers: Heade
 }
 
 eachRedis(t, async (t, redis) => {
-  const env = { SHOPIFY_SECRET: SECRET };
+  const env = { SHOPIFY_SECRET: SECRET, SHOP_DOMAIN };
   const open = async (t: Test, prefix?: string) => {
-    const settings = { env, timing: { compliancePollMs: 50 } };
+    const warned: string[] = [];
+    const onLog = (line: object) => warned.push(JSON.stringify(line));
+    const settings = { env, timing: { compliancePollMs: 50 }, onLog };
     const app = await startApp(t, redis, prefix === undefined ? settings : { ...settings, prefix });
     const config = readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
     const { compliance, close } = await openRights(config, pino({ level: 'silent' }), redis.urls, '');
@@ -51,7 +54,9 @@ eachRedis(t, async (t, redis) => {
         const found = await requests();
         return found.every(({ kind, erased }) => kind === 'customers/data_request' || erased);
       });
-    return { app, compliance, requests, untilErased };
+    const confirm = (id: string) =>
+      runHere('requests', ['confirm', id], { REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
+    return { app, compliance, requests, untilErased, warned, confirm };
   };
 
   t.test('a customer is erased by id, once; the request stays until ClickHouse is done', async (t) => {
@@ -104,8 +109,8 @@ eachRedis(t, async (t, redis) => {
     t.equal(await second.app.shop.count({ customerId: '7004' }), 0);
   });
 
-  t.test('a shop: every visitor, known or a guest, and what led to them', async (t) => {
-    const { app, requests, untilErased } = await open(t);
+  t.test('a shop, once the operator has confirmed it: every visitor, and what led to them', async (t) => {
+    const { app, compliance, requests, untilErased, warned, confirm } = await open(t);
     const codes: string[] = [];
     for (let i = 0; i < 10; i++) {
       const guest = { sessionId: `redacted-guest-${i}` };
@@ -124,7 +129,19 @@ eachRedis(t, async (t, redis) => {
     }
     for (const asked of [customer(1, null), customer(2)]) await deliver(app, 'customers/data_request', asked);
     t.equal((await deliver(app, 'shop/redact', SHOP)).status, 200);
+    const waiting = () => warned.filter((line) => line.includes('shop/redact'));
+    await until('the log says that it waits', () => waiting().length > 0);
+    await deliver(app, 'customers/redact', customer(3, null));
+    await until('the next request is done', async () => (await requests('customers/redact'))[0]?.erased);
+    const id = (await compliance.list()).find(({ request }) => request.kind === 'shop/redact')?.id ?? '';
+    t.match(waiting()[0], `requests confirm ${id}`);
+    t.equal(await app.shop.count({ sessionId: 'redacted-guest-0' }), 1, 'nothing is erased yet');
+    t.ok(Number(await app.figure('requests_unconfirmed_seconds')) > 0);
+    t.equal(await app.figure('requests_oldest_seconds{kind="shop/redact"}'), 0, 'it is not late');
+    t.match(await confirm(id), { code: 0, stdout: '1 confirmed\n' });
     await untilErased();
+    t.equal(waiting().length, 1, 'it is logged once');
+    t.equal(await app.figure('requests_unconfirmed_seconds'), 0);
     t.same(await app.traces('redacted-', ...codes), []);
     t.equal((await requests('shop/redact')).length, 1, 'it stays open until ClickHouse is done');
     const left = (await requests('customers/data_request')).map((one) => [one.customerId, one.email]);
@@ -167,6 +184,51 @@ eachRedis(t, async (t, redis) => {
     const all = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
     t.notMatch(all, 'john@');
     t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 2);
+  });
+
+  t.test(
+    'one event with several requests does each of them, and a repeat is remembered for seven days',
+    async (t) => {
+      const { app, requests } = await open(t);
+      const headers = { 'x-shopify-event-id': 'two-customers' };
+      const before = Date.now();
+      for (const id of [7101, 7102, 7101, 7102]) {
+        await deliver(app, 'customers/data_request', customer(id), headers);
+        await deliver(app, 'customers/redact', customer(id + 100, null), headers);
+      }
+      const asked = (await requests()).map(({ kind, customerId }) => `${kind} ${customerId}`);
+      t.same(
+        asked.filter((one) => one.startsWith('customers/data')),
+        ['customers/data_request 7101', 'customers/data_request 7102'],
+      );
+      t.equal((await requests('customers/redact')).length, 2);
+      const { complianceTaken } = createKeys(app.prefix);
+      const taken = await connectTo(t, redis.urls[0] as string).zrange(
+        complianceTaken,
+        '0',
+        '-1',
+        'WITHSCORES',
+      );
+      const ends = taken.filter((_, i) => i % 2 === 1).map((seconds) => Number(seconds) * 1000);
+      t.equal(ends.length, 4);
+      const week = 7 * 24 * 60 * 60 * 1000;
+      for (const end of ends) t.ok(end >= before + week - 1000 && end <= Date.now() + week);
+    },
+  );
+
+  t.test("a webhook of another topic than its path's is 200, does nothing, and is counted", async (t) => {
+    const { app, requests } = await open(t);
+    await app.shop.visit({ customerId: '7006' });
+    for (const kind of KINDS)
+      for (const topic of [...KINDS, 'orders/paid']) {
+        if (topic === kind) continue;
+        const sent = await deliver(app, kind, customer(7006), { 'x-shopify-topic': topic });
+        t.match(sent, { status: 200, text: '{}' }, `${topic} at ${kind}`);
+      }
+    t.same(await requests(), []);
+    t.equal(await app.figure('webhooks_left_out_total{reason="topic"}'), 9);
+    await deliver(app, 'customers/data_request', customer(7006), { 'x-shopify-topic': '' });
+    t.equal((await requests()).length, 1, 'who names no topic means that of the path');
   });
 
   t.test('customers as Shopify may send them, and 10,000 orders, are answered 200', async (t) => {

@@ -1,12 +1,13 @@
-// Signatures and keys: what Shopify's app proxy signs, several secrets, and comparisons in constant time.
+// Signatures and keys: what Shopify's app proxy signs, for which shop, several secrets, and comparisons in constant time.
 
 import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { verifyProxySignature as verify } from '../../src/http/proxy-signature.js';
 import { KeyRing } from '../../src/key-ring.js';
-import { startApp } from '../harness/app.js';
+import { SHOP_DOMAIN, startApp } from '../harness/app.js';
 import { proxied } from '../harness/app-proxy.js';
+import type { Headers } from '../harness/client.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE, orderOf, sign } from './orders.js';
 
@@ -167,7 +168,7 @@ const WRONG = [OTHER, `${APP},${BEFORE}`, ALL.join(','), APP.slice(0, -1), `${AP
 t.test('webhooks, the proxy and framed pages take each of several secrets, and no other', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: ` ${APP}, ${BEFORE},${ADMIN},` } });
-  const request = { shop_domain: 's.myshopify.com', customer: { id: 77, email: 'a@b.example' } };
+  const request = { shop_domain: SHOP_DOMAIN, customer: { id: 77, email: 'a@b.example' } };
   const webhooks = {
     purchase: orderOf({ id: 1 }, []),
     products: { id: 14, variants: [] },
@@ -204,6 +205,85 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
     t.match(headers['content-type'], status === 200 ? /^application\/liquid/ : /^text\/html/, secret);
   }
 });
+
+const OTHER_SHOP = 'dev-store.myshopify.com';
+const customer = { id: 77, email: 'a@b.example' };
+const WEBHOOKS: Readonly<Record<string, readonly [topic: string, body: object]>> = {
+  purchase: ['orders/paid', orderOf(customer, [{ product_id: 1001 }])],
+  products: ['products/update', { id: 1001, handle: 'red-shoe', title: 'Red shoe', variants: [] }],
+  'customers/data_request': ['customers/data_request', { customer }],
+  'customers/redact': ['customers/redact', { customer }],
+  'shop/redact': ['shop/redact', {}],
+};
+const DOMAIN = 'x-shopify-shop-domain';
+
+t.test('a webhook of another shop is 200 and does nothing; it is counted, and logged once', async (t) => {
+  const logged: unknown[] = [];
+  const onLog = ({ shop }: { readonly shop?: unknown }) => {
+    if (shop !== undefined) logged.push(shop);
+  };
+  const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: APP }, onLog });
+  const deliver = (kind: string, headers: Headers, fields: object) => {
+    const [topic, body] = WEBHOOKS[kind] as [string, object];
+    const text = JSON.stringify({ ...body, ...fields });
+    const signature = { 'x-shopify-hmac-sha256': sign(text, APP), 'x-shopify-topic': topic };
+    return app.post(`/webhook/${kind}`, text, { ...JSON_TYPE, ...signature, ...headers });
+  };
+  await app.shop.add({ customerId: '77', email: customer.email });
+  const before = await app.dump();
+  const foreign: readonly [Headers, object][] = [
+    [{ [DOMAIN]: OTHER_SHOP }, {}],
+    [{}, { shop_domain: OTHER_SHOP }],
+    [{}, { myshopify_domain: OTHER_SHOP }],
+    [{ [DOMAIN]: OTHER_SHOP }, { shop_domain: SHOP_DOMAIN }],
+    [{ [DOMAIN]: SHOP_DOMAIN }, { shop_domain: OTHER_SHOP, myshopify_domain: SHOP_DOMAIN }],
+  ];
+  for (const kind of Object.keys(WEBHOOKS))
+    for (const [headers, fields] of foreign) {
+      const { status, json } = await deliver(kind, headers, fields);
+      t.same([status, json], [200, kind === 'purchase' ? { recorded: 0, reason: 'shop' } : {}], kind);
+    }
+  t.same(await app.dump(), before);
+  t.equal(await app.figure('webhooks_left_out_total{reason="shop"}'), 25);
+  t.same(logged, [OTHER_SHOP]);
+
+  const own: readonly [Headers, object][] = [
+    [{}, {}],
+    [{ [DOMAIN]: '' }, { shop_domain: null }],
+    [{ [DOMAIN]: SHOP_DOMAIN.toUpperCase() }, { shop_domain: SHOP_DOMAIN, myshopify_domain: SHOP_DOMAIN }],
+  ];
+  for (const [headers, fields] of own)
+    t.match((await deliver('purchase', headers, fields)).json, { recorded: 1 }, JSON.stringify(fields));
+  await deliver('customers/data_request', {}, { shop_domain: SHOP_DOMAIN });
+  t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 1);
+});
+
+t.test(
+  'a proxy request that another shop of the app signed is 403; one without a shop is ours',
+  async (t) => {
+    const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: APP } });
+    const identity = { customerId: '7' };
+    await app.shop.add(identity);
+    const { code } = await app.shop.share(identity);
+    const before = await app.dump();
+    const ask = async (shop: string) => {
+      const as = (path: string, more = {}) =>
+        proxied(path, { logged_in_customer_id: '7', shop, ...more }, APP);
+      const answers = await Promise.all([
+        app.post(as('/item/list'), { identity }),
+        app.get(as('/product/visit', { sessionId: 's', productHandle: 'x' })),
+        app.get(as(`/wishlist/share/${code}`)),
+        app.post(as('/item/remove'), { identity, productId: 'none' }),
+      ]);
+      return answers.map(({ status }) => status);
+    };
+    for (const shop of [OTHER_SHOP, `${SHOP_DOMAIN}.evil.example`, 'shop'])
+      t.same(await ask(shop), [403, 403, 403, 403], shop);
+    t.same(await app.dump(), before);
+    for (const shop of [SHOP_DOMAIN, SHOP_DOMAIN.toUpperCase(), ''])
+      t.same(await ask(shop), [200, 200, 200, 200], shop);
+  },
+);
 
 // A faster answer to a worse guess would tell how much of it was right. No request shows that reliably: this reads the source.
 t.test('digests and signatures are compared in constant time, each with all keys or secrets', async (t) => {

@@ -1,10 +1,12 @@
 // DELETE and GET /profile: an export has all of a visitor; after the erasure nothing is left in Redis, also at `maxmemory`.
 
 import t from 'tap';
+import { Compliance, type OpenRequest } from '../../src/extras/privacy/compliance.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { LOGGED_OUT, postProxied, SECRET } from '../harness/app-proxy.js';
 import { connectToEach } from '../harness/redis.js';
+import { openStore } from '../harness/store.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
@@ -282,6 +284,8 @@ eachRedis(t, async (t, redis) => {
     const second = await addCustomer('90002');
     const third = await addCustomer('90003');
     const device = await addDevice();
+    const store = await openStore(t, redis, { keyPrefix: app.prefix });
+    const compliance = new Compliance(store, (error) => t.fail(error.message));
     await setMaxMemory(1);
     t.ok(await refused('new'), 'Redis takes no writes');
     for (const identity of [
@@ -309,6 +313,8 @@ eachRedis(t, async (t, redis) => {
     const isGone = async (who: Ids, handle?: string) => (await count(who, handle)) === 0;
     await until('the customer is erased', () => isGone({ customerId: third.customerId }, 'y'));
     t.equal((await app.post('/webhook/shop/redact', shop, TRUSTED)).status, 200);
+    const open = (await compliance.list()).find(({ id }) => id === '2') as OpenRequest;
+    t.ok(await compliance.update(open, { ...open.request, confirmedAt: Date.now() }));
     await until('all are', async () => (await traces('full-', 'guest-', 'shared-')).length === 0);
     await setMaxMemory(0);
     t.match(await login({ customerId: third.customerId, sessionId: third.guest }), { merged: false });

@@ -8,7 +8,7 @@ import { readConfig } from '../../src/config.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
-import { startApp, TRUSTED } from '../harness/app.js';
+import { SHOP_DOMAIN, startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse, emptyDatabase, select } from '../harness/clickhouse.js';
 import { startStores } from '../harness/stores.js';
 import { until } from '../harness/until.js';
@@ -67,7 +67,7 @@ const { redis, clickhouse, env: stores } = await startStores(t, ['wishmeter']);
 const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
 const connection = await connectRedis({ urls: redis.urls, name: 'test', timeoutMs: 20_000 }, () => {});
 t.teardown(() => connection.disconnect());
-const env = { ...stores, SHOPIFY_SECRET: SECRET };
+const env = { ...stores, SHOPIFY_SECRET: SECRET, SHOP_DOMAIN };
 const app = await startApp(t, redis, { env, timing: { compliancePollMs: 50 } });
 const flushing = await flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), pino({ level: 'silent' }));
 t.teardown(() => flushing.close());
@@ -178,7 +178,7 @@ t.test('whose an order is', async (t) => {
       else if (erasedBy === 'the e-mail address') await erase({ email });
       else {
         const customer = { id: Number(customerId), email };
-        const body = JSON.stringify({ shop_id: 1, shop_domain: 'x', customer });
+        const body = JSON.stringify({ shop_id: 1, shop_domain: SHOP_DOMAIN, customer });
         const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body), 'x-shopify-webhook-id': name };
         t.equal((await app.post('/webhook/customers/redact', body, headers)).status, 200);
       }

@@ -44,7 +44,7 @@ async function open(t: Test, prefix: string) {
   const { store, eraser, pending } = server;
   const onError = (error: Error) => t.fail(error.message);
   const worker = new ComplianceWorker({
-    ...{ store, compliance, eraser, onError },
+    ...{ store, compliance, eraser, onError, onUnconfirmed: () => {} },
     shopEraser: new ShopEraser(store, pending),
   });
   let deliveries = 0;

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Stores a compliance webhook's request once.
--- KEYS[1..2] open requests, ids of recent webhooks
--- ARGV[1] deadline   ARGV[2] digest of the webhook's id   ARGV[3] its TTL, seconds   ARGV[4] request as JSON, or empty
+-- KEYS[1..2] open requests, recent webhooks
+-- ARGV[1] deadline   ARGV[2] digest of the webhook   ARGV[3] its TTL, seconds   ARGV[4] request as JSON, or empty
 -- Returns 1; 0 if the webhook was stored before.
 -- Errors: EXPIRED -1.
 

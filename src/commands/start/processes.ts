@@ -7,6 +7,7 @@
 
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
+import { SETTINGS } from '../../config.js';
 import { StartupError } from '../../errors.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../extras/embedded/child.js';
 import { forgetServiceUrl } from '../../extras/embedded/clickhouse/service-url.js';
@@ -15,7 +16,7 @@ import { asDashboard } from '../../extras/embedded/clickhouse/users.js';
 import { startRedis } from '../../extras/embedded/redis.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
-import type { ConfigOf } from '../command-line.js';
+import { COMMAND_LINES, type CommandName, type ConfigOf } from '../command-line.js';
 import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
 import { ownApiKey, ownDashboardToken } from './api-key.js';
@@ -101,14 +102,15 @@ export async function startProcesses(
 
   const own = (
     name: string,
-    command: string,
+    command: CommandName,
     settings: (last: Listening | undefined) => Environment,
     onReady?: (child: ChildProcess) => void,
   ) =>
     children.start(name, (onState) =>
       startChild<Listening>({
         name: `wishmeter ${command}`,
-        command: (last) => nodeCommand(MAIN, [command], { ...env, ...settings(last) }),
+        command: (last) =>
+          nodeCommand(MAIN, [command], environmentOf(command, { ...env, ...settings(last) })),
         ready: async (child, ended) => {
           const ready = await readyOverIpc<Listening>(child, ended);
           onReady?.(child);
@@ -164,6 +166,15 @@ export async function startProcesses(
     dashboardPort: shown.ready.port,
     dashboardToken,
   };
+}
+
+/** @returns `env` without the settings of other commands, some of which are secrets */
+function environmentOf(command: CommandName, env: Environment): Environment {
+  // By DATA_DIR one can tell whose `start` a process is.
+  const read: readonly string[] = [...COMMAND_LINES[command].settings, 'DATA_DIR'];
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => read.includes(name) || !Object.hasOwn(SETTINGS, name)),
+  );
 }
 
 /** @returns false also if Redis doesn't answer, which `serve` reports */

@@ -13,17 +13,12 @@ export const alerts: Extra = (host) => {
   return {
     itemIndex: subscribers,
     plug(core) {
-      const { config, log, requests, recorded } = core;
+      const { log, requests, recorded, webhooks } = core;
       const counters = webhookCounters(core.registry);
       for (const type of ALERT_TYPES) recorded(type, 0);
       const products = subscribers && openProducts(core, subscribers, counters.ofFuture);
       return {
-        operations: productOperations(
-          products,
-          requests,
-          config.SHOPIFY_SECRET,
-          productLeftOut(counters.leftOut, log),
-        ),
+        operations: productOperations(products, requests, webhooks, productLeftOut(counters.leftOut, log)),
         metrics: (registry) => productMetrics(registry, products),
       };
     },

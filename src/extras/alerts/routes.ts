@@ -6,14 +6,7 @@ import { deliveryAnswer } from '../../http/answer-schemas.js';
 import { IDEMPOTENCY_KEY, once } from '../../http/idempotency.js';
 import { eachOnce } from '../../http/left-out.js';
 import { type Operation, operation } from '../../http/operation.js';
-import {
-  admitDelivery,
-  authenticBody,
-  MAX_DELIVERY,
-  NOTHING_TO_SAY,
-  SIGNATURE,
-  TOPIC,
-} from '../../http/webhook.js';
+import { MAX_DELIVERY, NOTHING_TO_SAY, TOPIC, type WebhookGate } from '../../http/webhook.js';
 import type { RequestStore } from '../../redis/requests.js';
 import { readProduct, readShopifyProduct } from './product-webhook.js';
 import type { Products } from './products.js';
@@ -63,7 +56,7 @@ const SHOPIFY_EXAMPLE = {
 export function productOperations(
   products: Products | undefined,
   requests: RequestStore,
-  shopifySecrets: readonly string[],
+  webhooks: WebhookGate,
   onLeftOut: (reason: ProductLeftOut, topic: string) => void,
 ): Operation[] {
   return [
@@ -88,8 +81,7 @@ export function productOperations(
         });
       },
     }),
-    operation({
-      method: 'post',
+    webhooks.operation({
       doc: {
         id: 'takeProduct',
         tag: 'Webhooks',
@@ -98,13 +90,9 @@ export function productOperations(
         answer: deliveryAnswer,
       },
       path: '/webhook/products',
-      accessGroup: 'delivery',
       maxBody: MAX_DELIVERY,
-      wantsBytes: true,
-      headers: [SIGNATURE, TOPIC],
-      admit: (request) => admitDelivery(request, shopifySecrets),
-      read(body, request) {
-        const bytes = authenticBody(body, request, shopifySecrets);
+      leftOut: NOTHING_TO_SAY,
+      read(bytes, request) {
         return TOPICS.has(request.header(TOPIC)) ? (readShopifyProduct(bytes) ?? 'body') : 'topic';
       },
       async handle(given, request) {

@@ -1,17 +1,15 @@
 // Shopify's compliance webhooks. A request is stored before it is answered, and executed afterwards.
 
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { deliveryAnswer } from '../../http/answer-schemas.js';
-import { type Operation, operation } from '../../http/operation.js';
+import type { Operation } from '../../http/operation.js';
 import {
-  admitDelivery,
-  authenticBody,
   DELIVERY_ID,
   EVENT_ID,
   MAX_DELIVERY,
   NOTHING_TO_SAY,
   readDeliveryId,
-  SIGNATURE,
+  type WebhookGate,
 } from '../../http/webhook.js';
 import { type Emails, normaliseEmail } from '../../profiles/emails.js';
 import {
@@ -39,22 +37,20 @@ const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; examp
   },
   'shop/redact': {
     id: 'takeShopRedaction',
-    summary: 'Erases every visitor of the shop, after the answer',
+    summary: 'Erases every visitor of the shop, once `wishmeter requests confirm` has confirmed it',
     example: SHOP,
   },
 };
 
-/** @param shopifySecrets any of which may have signed a webhook; none if the shop isn't on Shopify */
 export function complianceOperations(
   compliance: Compliance,
   worker: ComplianceWorker,
   emails: Emails,
-  shopifySecrets: readonly string[],
+  webhooks: WebhookGate,
 ): Operation[] {
   return COMPLIANCE_KINDS.map((kind) => {
     const { id, summary, example } = DOCS[kind];
-    return operation({
-      method: 'post',
+    return webhooks.operation({
       doc: {
         id,
         tag: 'Webhooks',
@@ -63,13 +59,12 @@ export function complianceOperations(
         answer: deliveryAnswer,
       },
       path: `/webhook/${kind}`,
-      accessGroup: 'delivery',
       maxBody: MAX_DELIVERY,
-      wantsBytes: true,
-      headers: [SIGNATURE, EVENT_ID, DELIVERY_ID],
-      admit: (request) => admitDelivery(request, shopifySecrets),
-      read: (body, request) => readCompliance(authenticBody(body, request, shopifySecrets)),
-      async handle({ email, ...delivery }, request) {
+      headers: [EVENT_ID, DELIVERY_ID],
+      topic: kind,
+      leftOut: NOTHING_TO_SAY,
+      read: (body) => ({ ...readCompliance(body), digest: hash('sha256', body, 'base64url') }),
+      async handle({ email, digest, ...delivery }, request) {
         const deliveryId = readDeliveryId(request, EVENT_ID, DELIVERY_ID) || randomUUID();
         const normal = normaliseEmail(email);
         const asked: ComplianceRequest = {
@@ -78,7 +73,8 @@ export function complianceOperations(
           ...delivery,
           email: normal === undefined ? null : emails.digest(normal),
         };
-        await compliance.take(`${kind} ${deliveryId}`, isForNobody(asked) ? undefined : asked);
+        // One event may have several requests, so its id alone doesn't tell a repeated webhook.
+        await compliance.take(`${kind} ${deliveryId} ${digest}`, isForNobody(asked) ? undefined : asked);
         worker.poke();
         return NOTHING_TO_SAY;
       },

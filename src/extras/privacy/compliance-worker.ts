@@ -10,7 +10,7 @@ import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
-import type { Compliance, ComplianceRequest, OpenRequest } from './compliance.js';
+import { type Compliance, type ComplianceRequest, isUnconfirmed, type OpenRequest } from './compliance.js';
 import type { ShopEraser } from './shop-eraser.js';
 
 const OWN = loadScript('extras/privacy/leaseRequests');
@@ -36,6 +36,8 @@ export interface ComplianceWorkerParts {
   readonly compliance: Compliance;
   readonly eraser: Eraser;
   readonly shopEraser: ShopEraser;
+  /** Called in each run, with the id of a request that waits for the operator. */
+  readonly onUnconfirmed: (id: string) => void;
   readonly onError: (error: Error) => void;
   readonly pollMs?: number | undefined;
 }
@@ -88,7 +90,10 @@ export class ComplianceWorker {
       const open = await this.parts.compliance.list();
       const ids = new Set(open.map(({ id }) => id));
       for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
-      const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
+      for (const { id, request } of open) if (isUnconfirmed(request)) this.parts.onUnconfirmed(id);
+      const erasures = open.filter(
+        ({ request }) => request.kind !== 'customers/data_request' && !isUnconfirmed(request),
+      );
       await this.#close(erasures.filter(({ request }) => request.erased));
       const done: Erased[] = [];
       for (const one of erasures) {

@@ -1,5 +1,6 @@
 // Stores each request of a compliance webhook once. A data request stays open until `wishmeter requests done`, an
-// erasure until ClickHouse has none of the visitor's rows.
+// erasure until ClickHouse has none of the visitor's rows. A shop's erasure takes everything, so an operator confirms it
+// first.
 
 import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../../redis/hash.js';
@@ -11,8 +12,8 @@ const TAKE = loadScript('extras/privacy/storeRequest');
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
 export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
-/** Seconds that a webhook's id is remembered, far longer than Shopify repeats a webhook. */
-const REMEMBERED_S = 30 * 24 * 60 * 60;
+/** Seconds that a webhook is remembered; Shopify repeats one for hours. */
+const REMEMBERED_S = 7 * 24 * 60 * 60;
 /** The hash's field with the newest request id. */
 const LAST = '#';
 
@@ -26,6 +27,8 @@ export interface ComplianceRequest {
   readonly email: string | null;
   readonly orders: number;
   readonly dataRequestId: string | null;
+  /** When the operator confirmed a shop's erasure, in milliseconds since 1970. */
+  readonly confirmedAt?: number;
   /** Profiles that the erasure has erased or will erase. May be EVERY_PROFILE. */
   readonly profiles?: readonly string[];
   /** True if the visitor is erased from Redis. */
@@ -39,6 +42,10 @@ export interface OpenRequest {
   readonly kept: string;
 }
 
+export function isUnconfirmed({ kind, confirmedAt }: ComplianceRequest): boolean {
+  return kind === 'shop/redact' && confirmedAt === undefined;
+}
+
 export class Compliance {
   /** @param onUnreadable called for a request that can't be parsed, which is skipped but stays stored */
   constructor(
@@ -46,10 +53,10 @@ export class Compliance {
     private readonly onUnreadable: (error: Error) => void,
   ) {}
 
-  /** @param request undefined if there is nothing to do */
-  async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<void> {
+  /** @param delivery tells a webhook from all but its repeats @param request undefined if there is nothing to do */
+  async take(delivery: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.store.keys;
-    const digest = createHash('sha256').update(deliveryId).digest('base64url');
+    const digest = createHash('sha256').update(delivery).digest('base64url');
     const args = [digest, REMEMBERED_S, request === undefined ? '' : JSON.stringify(request)];
     await this.store.change(TAKE, [compliance, complianceTaken], args);
   }

@@ -2,6 +2,7 @@
 
 import type { Extra } from '../../app/extra.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
+import { eachOnce } from '../../http/left-out.js';
 import { Compliance } from './compliance.js';
 import { complianceOperations } from './compliance-routes.js';
 import { ComplianceWorker } from './compliance-worker.js';
@@ -10,7 +11,16 @@ import { Exporter } from './exporter.js';
 import { complianceMetrics } from './metrics.js';
 import { ShopEraser } from './shop-eraser.js';
 
-export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed, onClose }) => ({
+export const privacy: Extra = ({
+  store,
+  config,
+  log,
+  timing,
+  webhooks,
+  clickhouseUrl,
+  onFailed,
+  onClose,
+}) => ({
   plug({ identity }) {
     const { emails, findNamed, eraser, pending } = identity;
     const onError = (error: Error) => onFailed('request', error);
@@ -18,6 +28,12 @@ export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed,
     const worker = new ComplianceWorker({
       ...{ store, compliance, eraser, onError, pollMs: timing.compliancePollMs },
       shopEraser: new ShopEraser(store, pending),
+      onUnconfirmed: eachOnce((request) =>
+        log.warn(
+          { request },
+          `Shopify asks for the shop's erasure (shop/redact): \`wishmeter requests confirm ${request}\` erases every visitor; Shopify gives 30 days`,
+        ),
+      ),
     });
     onClose(worker.watch());
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
@@ -26,7 +42,7 @@ export const privacy: Extra = ({ store, config, timing, clickhouseUrl, onFailed,
     return {
       operations: [
         exportOperation(findNamed, exporter),
-        ...complianceOperations(compliance, worker, emails, config.SHOPIFY_SECRET),
+        ...complianceOperations(compliance, worker, emails, webhooks),
       ],
       metrics: (registry) => complianceMetrics(registry, compliance),
     };

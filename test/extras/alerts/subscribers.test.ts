@@ -3,6 +3,7 @@
 import t from 'tap';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
+import { runHere } from '../../cli/in-process.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../../harness/app.js';
 import { dumpRedis, tracesOf } from '../../harness/dump.js';
 import { connectToEach } from '../../harness/redis.js';
@@ -107,6 +108,7 @@ eachRedis(t, async (t, redis) => {
     await add(app, guest);
     await add(app, customer);
     await app.post('/webhook/shop/redact', { shop_domain: 'shop.myshopify.com' }, TRUSTED);
+    await runHere('requests', ['confirm', '1'], { REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
     await until('nothing is in an index', async () => (await wishersOf(redis, app)).length === 0);
   });
 

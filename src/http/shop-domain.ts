@@ -1,0 +1,8 @@
+// Whose shop a signed request is of. Every shop that installed the app signs with the same secret, so a signature alone
+// doesn't tell.
+
+/** @param named as sent @param own SHOP_DOMAIN @returns true if `named` is a shop, and not ours */
+export function isOtherShop(named: unknown, own: string): boolean {
+  if (named === undefined || named === null || named === '') return false;
+  return typeof named !== 'string' || named.toLowerCase() !== own;
+}
