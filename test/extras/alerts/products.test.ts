@@ -159,16 +159,19 @@ t.test('with Redis', async (t) => {
     t.same(await typesOf('10'), ['priceDrop']);
   });
 
-  t.test('a stream at its high-water mark keeps the product, and any process tells of it later', async (t) => {
-    const { prefix } = app;
-    await app.shop.add({ sessionId: 'full' }, { productId: '11', price: '80.00' });
-    const small = await startApp(t, redis, { prefix, env: { ...SIGNED, STREAM_HIGH_WATER: '1' } });
-    const kept = await small.send('PUT', '/products', productOf('11', { price: '70.00' }), TRUSTED);
-    t.equal(kept.status, 200);
-    t.same(await typesOf('11'), []);
-    t.equal(await app.figure('products_open'), 1);
-    t.same(await putAt(app, '11', '70.00'), [1, 0]);
-  });
+  t.test(
+    'a stream at its high-water mark keeps the product, and any process tells of it later',
+    async (t) => {
+      const { prefix } = app;
+      await app.shop.add({ sessionId: 'full' }, { productId: '11', price: '80.00' });
+      const small = await startApp(t, redis, { prefix, env: { ...SIGNED, STREAM_HIGH_WATER: '1' } });
+      const kept = await small.send('PUT', '/products', productOf('11', { price: '70.00' }), TRUSTED);
+      t.equal(kept.status, 200);
+      t.same(await typesOf('11'), []);
+      t.equal(await app.figure('products_open'), 1);
+      t.same(await putAt(app, '11', '70.00'), [1, 0]);
+    },
+  );
 
   t.test('stock is read from what a variant says, and one that says nothing changes nothing', async (t) => {
     let productId = 5_000;
