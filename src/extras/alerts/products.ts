@@ -12,7 +12,8 @@ import { type Change, Notifier, type NotifierSpec } from './notifier.js';
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
 /** Milliseconds that a version is remembered, longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
-const PAGE = 100;
+/** Entries have up to 512 KiB. */
+const PAGE = 16;
 const MAX_SCANNED = 1_000;
 const SCAN_MS = 30_000;
 /** Products whose ids this process keeps, to send their alerts. A later scan finds the rest. */
