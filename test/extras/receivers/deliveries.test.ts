@@ -376,9 +376,9 @@ t.test('nothing waits for a removed receiver, nor what is handed over in that mo
   const removing = new Proxy(store.client, {
     get(client, name) {
       const own = Reflect.get(client, name);
-      if (name !== 'hvals') return typeof own === 'function' ? own.bind(client) : own;
+      if (name !== 'hgetall') return typeof own === 'function' ? own.bind(client) : own;
       return async (key: string) => {
-        const read = await client.hvals(key);
+        const read = await client.hgetall(key);
         await receivers.remove(id);
         return read;
       };
