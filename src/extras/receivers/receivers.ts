@@ -50,7 +50,10 @@ export async function readReceivers(
 
 export function logUnreadable(log: Logger): OnUnreadable {
   return eachOnce((receiver) =>
-    log.error({ receiver }, "a receiver can't be read and is left out: another version of wishmeter wrote it"),
+    log.error(
+      { receiver },
+      "a receiver can't be read and is left out: another version of wishmeter wrote it",
+    ),
   );
 }
 
