@@ -10,7 +10,7 @@ import type { Keys } from '../../redis/keys.js';
 import { together } from '../../together.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
-import { logUnreadable, readReceivers } from './receivers.js';
+import { logUnreadable, readReceiverIds, readReceivers } from './receivers.js';
 
 export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
   const queueOf = (receiver: string) => new DeliveryQueue(redis, keys, receiver, highWater);
@@ -41,7 +41,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
       await together(receivers.filter(({ id }) => !having.has(id)).map(give));
     },
     async erase(erased) {
-      for (const id of await redis.hkeys(keys.receivers)) await queueOf(id).erase(erased);
+      for (const id of await readReceiverIds(redis, keys)) await queueOf(id).erase(erased);
     },
   };
 }

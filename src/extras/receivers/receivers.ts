@@ -48,6 +48,11 @@ export async function readReceivers(
   return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
 }
 
+/** Also of receivers that can't be read. */
+export function readReceiverIds(redis: RedisClient, keys: Keys): Promise<string[]> {
+  return redis.hkeys(keys.receivers);
+}
+
 export function logUnreadable(log: Logger): OnUnreadable {
   return eachOnce((receiver) =>
     log.error(
