@@ -16,6 +16,7 @@ export interface Identity {
 export const EVERY_PROFILE = '*';
 
 export const MAX_ID_BYTES = 255;
+export const MAX_HANDLE_CHARACTERS = 255;
 
 // Broken clients send these as ids. Each of them would merge many visitors into one profile.
 const JUNK = new Set([
@@ -46,6 +47,11 @@ export type ShopifyType = 'Customer' | 'Product' | 'ProductVariant' | 'Order';
 
 export function fitsBytes(text: string, max: number): boolean {
   return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
+}
+
+/** Counts code points, as Shopify does: a character beyond U+FFFF is one, in two UTF-16 units and four bytes. */
+export function fitsCharacters(text: string, max: number): boolean {
+  return text.length <= max || (text.length <= 2 * max && Array.from(text).length <= max);
 }
 
 /** False if there are control characters, or lone surrogates, which UTF-8 can't encode. */

@@ -99,6 +99,10 @@ export const itemCheckAnswer = answerOf({
     }),
   },
 });
+export const itemCountAnswer = answerOf({
+  profileId: text,
+  count: { type: 'integer', minimum: 0, description: 'Items on the list' },
+});
 export const sharedItemsAnswer = answerOf({ shareCode: text, profileId: text, items });
 export const shareAnswer = answerOf({ shareLink: text, code: text });
 

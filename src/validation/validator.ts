@@ -4,11 +4,13 @@ import { _, Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
 import {
   fitsBytes,
+  fitsCharacters,
   isBlank,
   isCustomerId,
   isId,
   isPlainText,
   isVisitorId,
+  MAX_HANDLE_CHARACTERS,
   MAX_ID_BYTES,
   trimmed,
 } from '../identity-rules.js';
@@ -36,7 +38,7 @@ const FORMATS: Record<string, Format> = {
   'order-id': { test: (text) => isId('Order', text), sentence: `${AN_ID}, ${NO_GID} than Order` },
   'product-handle': {
     test: (text) => isHandle(trimmed(text)),
-    sentence: `must be 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
+    sentence: `must be 1 to ${MAX_HANDLE_CHARACTERS} characters of UTF-8 without control characters`,
   },
   price: {
     test: (text) => PRICE.test(text),
@@ -143,7 +145,7 @@ export function sentenceOf(format: string): string {
 }
 
 function isHandle(text: string): boolean {
-  return text !== '' && fitsBytes(text, MAX_ID_BYTES) && isPlainText(text);
+  return text !== '' && fitsCharacters(text, MAX_HANDLE_CHARACTERS) && isPlainText(text);
 }
 
 function isDeeper(data: unknown, levels: number): boolean {

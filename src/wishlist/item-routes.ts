@@ -1,7 +1,13 @@
-// POST /item/add, /item/remove, /item/list and /item/check.
+// POST /item/add, /item/remove, /item/list, /item/check and /item/count.
 
 import { ServiceError } from '../errors.js';
-import { itemAddAnswer, itemCheckAnswer, itemListAnswer, itemRemoveAnswer } from '../http/answer-schemas.js';
+import {
+  itemAddAnswer,
+  itemCheckAnswer,
+  itemCountAnswer,
+  itemListAnswer,
+  itemRemoveAnswer,
+} from '../http/answer-schemas.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
 import { fitsBytes } from '../identity-rules.js';
@@ -149,6 +155,25 @@ export function itemOperations(services: ItemServices): Operation[] {
           items.check(location, products),
         );
         return JSON.stringify({ profileId, items: answer });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'countItems',
+        tag: 'Wishlist',
+        summary: 'Counts the items of the wishlist',
+        body: { schema: itemListBody, example: { identity: IDENTITY } },
+        answer: itemCountAnswer,
+      },
+      path: '/item/count',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      onlyReads: true,
+      read: readList,
+      async handle(_, { identity }) {
+        const { profileId, answer } = await visitors.peek(identity, (location) => items.count(location));
+        return JSON.stringify({ profileId, count: answer });
       },
     }),
   ];

@@ -12,7 +12,7 @@ import { type CheckedItem, checkItems, type ProductName } from './item-check.js'
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
 import type { ItemIndex } from './item-index.js';
 import { type ItemPage, readItemPage } from './item-pages.js';
-import { readItems } from './stored-items.js';
+import { countItems, readItems } from './stored-items.js';
 
 export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
@@ -147,6 +147,10 @@ export class Items {
 
   check(location: Location, products: readonly ProductName[]): Promise<readonly CheckedItem[] | string> {
     return checkItems(this.store, location, products);
+  }
+
+  count(location: Location): Promise<number | string> {
+    return countItems(this.store, location);
   }
 
   list(location: Location): Promise<readonly Item[] | string> {

@@ -1,10 +1,11 @@
-// Reads a profile's items in pages.
+// Reads a profile's items in pages, and counts them.
 
 import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist/readItems');
+const COUNT = loadScript<string | number>('wishlist/countItems');
 /** Approximate number of items. */
 const PAGE = 100;
 
@@ -20,14 +21,22 @@ export function readItemHeads(
   return scanItems(store, location, '1');
 }
 
+/** Costs the same for a list of any length. */
+export function countItems(store: Store, location: Location): Promise<number | string> {
+  return store.run(COUNT, touchedKeys(store, location), [location.session, location.linkId]);
+}
+
+function touchedKeys({ keys }: Store, { profileId }: Location): string[] {
+  return [keys.profile(profileId), keys.items(profileId)];
+}
+
 async function scanItems(
   store: Store,
   location: Location,
   headsOnly: '' | '1',
 ): Promise<ReadonlyMap<string, string> | string> {
-  const { keys } = store;
-  const { profileId, session, linkId } = location;
-  const touched = [keys.profile(profileId), keys.items(profileId)];
+  const { session, linkId } = location;
+  const touched = touchedKeys(store, location);
   const stored = new Map<string, string>();
   let cursor = '0';
   do {

@@ -12,6 +12,8 @@ import { runHere } from './in-process.js';
 import { apiKey, shopAt, sql, started } from './started.js';
 import { spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
+/** 255 characters, 1,020 bytes. */
+const LONG_HANDLE = '😀'.repeat(255);
 const HEADER = 'Customer ID,session_id,Product ID,variant_id,Handle,Title,Price,Created At';
 const MARCH = '2024-03-05T10:15:00.000Z';
 const ONE = '2024-03-01T00:00:00.000Z';
@@ -60,13 +62,13 @@ t.test('an old item is listed and counted at its date, once, and no receiver hea
   const file = csv(
     row('100', '1', MARCH),
     row('100', '2', '2024-04-01T12:00:00+02:00', '5'),
-    `,s-100,3,33,blue-hat,"Blue ""hat"",\nlarge",7.5,2024-03-06 08:00:00`,
+    `,s-100,3,33,${LONG_HANDLE},"Blue ""hat"",\nlarge",7.5,2024-03-06 08:00:00`,
   );
   t.match(await run(file), { code: 0, stdout: /3 rows of 2 visitors\.\n {2}3 {2}added\n/, stderr: '' });
   t.same(briefly(await shop.items({ customerId: '100' })), ['2 2024-04-01T10:00:00.000Z', `1 ${MARCH}`]);
   t.match(await shop.items({ sessionId: 's-100' }), [
     {
-      ...{ productId: '3', variantId: '33', productHandle: 'blue-hat', productTitle: 'Blue "hat", large' },
+      ...{ productId: '3', variantId: '33', productHandle: LONG_HANDLE, productTitle: 'Blue "hat", large' },
       ...{ price: '7.50', compareAt: null, quantity: 1, source: 'pdp' },
       addedAt: '2024-03-06T08:00:00.000Z',
     },

@@ -27,7 +27,7 @@ export async function startNginx(
   const own = await freePort();
   const conf = change(await readFile(CONF, 'utf8'))
     .replaceAll('listen 80;', `listen 127.0.0.1:${own};`)
-    .replace(/server 127\.0\.0\.1:8080 (.*);/, (_, options) =>
+    .replace(/server 127\.0\.0\.1:8080 (.*);/g, (_, options) =>
       [ports]
         .flat()
         .map((port) => `server 127.0.0.1:${port} ${options};`)

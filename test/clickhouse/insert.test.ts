@@ -87,6 +87,8 @@ t.test('no setting of the profile that matters holds for the insert', async (t) 
   ]);
 });
 
+/** 255 characters, 1,020 bytes. */
+const HANDLE = '😀'.repeat(255);
 t.test('the line of the service is what the table takes, column by column', async (t) => {
   await emptied();
   const names = { email: 'a@b.example', firstName: 'A', lastName: 'B' };
@@ -94,7 +96,7 @@ t.test('the line of the service is what the table takes, column by column', asyn
   const payload = {
     productId: 'gid://shopify/Product/12',
     variantId: null,
-    productHandle: 'red "shoe"',
+    productHandle: HANDLE,
     source: 'pdp',
     quantity: 2,
     price: '19.90',
@@ -118,7 +120,7 @@ t.test('the line of the service is what the table takes, column by column', asyn
     origin: 'item',
     product_id: '12',
     variant_id: '',
-    product_handle: 'red "shoe"',
+    product_handle: HANDLE,
     source: 'pdp',
     channel: '',
     share_code: '',

@@ -1,6 +1,8 @@
-// The real nginx with deploy/nginx.conf before two `serve`: one that hangs costs seconds and no read, and no write is repeated.
+// The real nginx with deploy/nginx.conf before two `serve`: one that hangs costs seconds and no read, no write is repeated, and
+// slow operations cost no visit.
 
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
@@ -10,6 +12,7 @@ import { startServes } from '../cli/rolling-restart.js';
 import { KEY } from '../faults/service.js';
 import { makeCertificate } from '../harness/certificates.js';
 import { ask } from '../harness/client.js';
+import { listen } from '../harness/listen.js';
 import { ITEM } from '../harness/shop.js';
 
 const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
@@ -19,7 +22,7 @@ const STRANGER = '127.0.0.2';
 
 t.test('nginx', needsNginx(), async (t) => {
   const ports = [await freePort(), await freePort()];
-  const parts = await startServes(t, ports);
+  const parts = await startServes(t, ports, { RECEIVERS_PRIVATE: 'allow' });
   const nginx = await startNginx(t, ports);
   const post = (path: string, body: object, more = {}) =>
     ask(nginx, 'POST', path, { body, headers: { ...headers, ...more } });
@@ -46,6 +49,27 @@ t.test('nginx', needsNginx(), async (t) => {
     t.ok(small.text.length * 4 < plain.text.length);
   });
 
+  await t.test('slow operations take no process away from visits, and none is sent again', async (t) => {
+    let deliveries = 0;
+    const silent = createServer(() => {
+      deliveries++;
+    });
+    const url = `http://127.0.0.1:${await listen(t, silent)}/`;
+    t.teardown(() => silent.closeAllConnections());
+    const made = await post('/receivers', { url, types: ['add'] });
+    const tests = Array.from({ length: 8 }, () => post(`/receivers/${made.json.id}/test`, {}));
+    let isOver = false;
+    const answers = Promise.all(tests).finally(() => {
+      isOver = true;
+    });
+    const visit = { identity: { sessionId: 's-slow' }, productHandle: 'red-shoe' };
+    const statuses = new Set<number>();
+    while (!isOver) statuses.add(await statusOf('POST', '/product/visit', visit));
+    t.same([...statuses], [200]);
+    for (const answer of await answers) t.match(answer, { status: 200, text: /"error":"no answer in 15 s"/ });
+    t.equal(deliveries, 8);
+  });
+
   await t.test('while one hangs the other answers what may be repeated, and nothing else is', async (t) => {
     const [frozen] = parts;
     process.kill(frozen?.pid as number, 'SIGSTOP');
@@ -56,7 +80,10 @@ t.test('nginx', needsNginx(), async (t) => {
     t.same([...new Set(visits)].sort(), [200, 504], 'a visit goes to one process, and may get no answer');
     const query = `?sessionId=s-1&productHandle=${ITEM.productHandle}`;
     const reads = Array.from({ length: 20 }, () => statusOf('GET', `/product/visit${query}`));
-    const lists = Array.from({ length: 20 }, () => statusOf('POST', '/item/list', { identity }));
+    const products = [{ productId: '1' }];
+    const lists = ['list', 'check', 'count'].flatMap((name) =>
+      Array.from({ length: 8 }, () => statusOf('POST', `/item/${name}`, { identity, products })),
+    );
     const puts = Array.from({ length: 4 }, () =>
       statusOf('PUT', '/settings', { autoRemoveAfterPurchase: true }),
     );
@@ -105,4 +132,14 @@ t.test('with the lines of TLS', needsNginx(), async (t) => {
     asked.on('error', reject).end();
   });
   t.equal(status, 200);
+});
+
+t.test('nginx passes on no cookie', needsNginx(), async (t) => {
+  const echo = createServer((req, res) => void res.end(JSON.stringify(req.headers)));
+  const nginx = await startNginx(t, await listen(t, echo));
+  const cookie = Array.from({ length: 5 }, (_, n) => `c${n}=${'x'.repeat(1_000)}`);
+  for (const path of ['/product/visit', '/item/list', '/receivers', '/metrics']) {
+    const { status, json } = await ask(nginx, 'GET', path, { headers: { cookie } });
+    t.match([status, json.host, json.cookie], [200, '127.0.0.1', undefined], path);
+  }
 });

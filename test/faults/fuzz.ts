@@ -104,6 +104,7 @@ function draftOf(random: Random): Draft {
     ['POST /item/add', itemOf(identity)],
     ['POST /item/remove', removal],
     ['POST /item/list', { identity }],
+    ['POST /item/count', { identity }],
     ['POST /share', { identity, channel: 'Link' }],
     ['GET /share/AAAAAAAAAAAAAAAA/items'],
     ['POST /profile/guest', identity],

@@ -386,7 +386,7 @@ t.test('several flushers on a cluster', async (t) => {
     for (let round = 0; round < 3; round++) {
       const visits = Array.from({ length: 100 }, (_, i) => ({
         identity: { sessionId: `s${i}`, device: `back\\slash ${round % 2}` },
-        productHandle: i === 0 ? '\\'.repeat(255) : `ü"'\\N${i % 7}`,
+        productHandle: ['\\'.repeat(255), '😀'.repeat(255)][i] ?? `ü"'\\N${i % 7}`,
       }));
       const { json } = await app.post('/product/visit/batch', { visits }, TRUSTED);
       for (const [i, { profileId }] of json.results.entries()) {

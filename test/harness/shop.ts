@@ -23,6 +23,7 @@ export interface Shop {
   remove(identity: object, changes?: object): Promise<Json>;
   /** The wishlist's items, newest first. */
   items(identity: object): Promise<Json[]>;
+  itemCount(identity: object): Promise<Json>;
   share(identity: object, channel?: string): Promise<{ readonly code: string; readonly shareLink: string }>;
   event(identity: object, type?: string, payload?: object): Promise<Json>;
   login(identity: { readonly customerId: string; readonly sessionId: string }): Promise<Json>;
@@ -61,6 +62,7 @@ export function shopClient(send: Send, headers: Headers): Shop {
     remove: (identity, changes = {}) =>
       post('/item/remove', { identity, productId: ITEM.productId, ...changes }),
     items: async (identity) => (await post('/item/list', { identity })).items,
+    itemCount: (identity) => post('/item/count', { identity }),
     share: (identity, channel = 'Link') => post('/share', { identity, channel }),
     event: (identity, type = 'add', payload = {}) => post('/event', { identity, type, payload }),
     login: (identity) => post('/profile/merge', { identity }),

@@ -56,7 +56,9 @@ const CALLERS: Readonly<
 function about(path: string): 0 | 1 | 2 | undefined {
   if (path === PATH || path === '/product/visit/list') return 0;
   if (/^\/((profile|receivers|products)(\/|$)|product\/visit\/batch$|settings$)/.test(path)) return 2;
-  return /^\/(event|item\/(add|remove|list|check)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
+  return /^\/(event|item\/(add|remove|list|check|count)|share(\/\{code\}\/items)?)$/.test(path)
+    ? 1
+    : undefined;
 }
 const PUBLIC_PATHS =
   /^\/(docs|openapi.json|beacon.js|wishlist.js|healthz|readyz|metrics|wishlist\/share\/{code}|webhook\/.*)?$/;

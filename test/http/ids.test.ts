@@ -7,6 +7,7 @@ import t from 'tap';
 import { parseQuery } from '../../src/http/query.js';
 import { isVisitorId, normaliseId } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { productOf } from '../extras/alerts/fixtures.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { SECRET, signed } from '../harness/app-proxy.js';
 import type { Headers } from '../harness/client.js';
@@ -53,7 +54,7 @@ t.test('integer, text and gid of a product and its variant are one item, which h
     await add(identity, expected);
   }
 });
-t.test('ids and handles have up to 255 bytes after trimming, and differ by the last', async (t) => {
+t.test('ids have up to 255 bytes after trimming, and differ by the last', async (t) => {
   const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
   for (const name of full) {
     t.match(await visit({ sessionId: name }, name), { count: 1, productHandle: name });
@@ -65,6 +66,42 @@ t.test('ids and handles have up to 255 bytes after trimming, and differ by the l
   for (const end of ['a', 'b'])
     t.match(await visit({ sessionId: 'x'.repeat(254) + end }, 'long'), { count: 1 });
 });
+t.test(
+  'a product handle of 255 characters, 1,020 bytes, is taken and given back by every operation',
+  async (t) => {
+    const handles = ['a', 'b'].map((end) => `${'😀'.repeat(254)}${end}`).concat('😀'.repeat(255));
+    const handle = handles[2] as string;
+    const identity = { sessionId: 'astral' };
+    for (const [n, one] of handles.entries()) {
+      const visits = Array.from({ length: n + 1 }, () => ({ identity, productHandle: ` ${one} ` }));
+      const { results } = await post('/product/visit/batch?count=true', { visits });
+      const counts = results.map(({ count }: { count: number }) => count).sort();
+      t.same(counts, [1, 2, 3].slice(0, n + 1));
+      t.ok(results.every(({ productHandle }: { productHandle: string }) => productHandle === one));
+    }
+    const { counts } = await post('/product/visit/list', { identity, productHandles: handles });
+    t.same(
+      Object.entries(counts),
+      handles.map((one, n) => [one, n + 1]),
+    );
+    t.match(await visit(identity, handle), { productHandle: handle, count: 4 });
+    t.equal(await app.shop.count(identity, handle), 4);
+    t.match(await app.shop.reset(identity, handles[0]), { productHandle: handles[0] });
+    const other = withQuery('/product/visit', { ...identity, productHandle: handles[1] as string });
+    t.match(await app.del(other, undefined, TRUSTED), { status: 200, json: { productHandle: handles[1] } });
+
+    await add(identity, { productHandle: handle });
+    t.match(await items(identity), [{ productHandle: handle }]);
+    const kept = await exported(identity);
+    t.same([kept.visits, kept.items[0].productHandle], [{ [handle]: 4 }, handle]);
+    const { code } = await app.shop.share(identity);
+    t.match((await app.get(`/share/${code}/items`, TRUSTED)).json, { items: [{ productHandle: handle }] });
+    t.match((await app.get(`/wishlist/share/${code}`)).text, `/products/${encodeURIComponent(handle)}`);
+    t.match(await app.events(identity), [{ type: 'add', product_handle: handle }, { type: 'share' }]);
+    const product = { ...productOf('1', { price: '1.00' }), productHandle: handle };
+    t.equal((await app.send('PUT', '/products', product, TRUSTED)).status, 200);
+  },
+);
 t.test('unknown parameters of a query are ignored', async (t) => {
   const body = { identity: { sessionId: 'more' }, productHandle: 'x' };
   t.match(await post('/product/visit?count=true&utm_source=x&utm=%FF', body), { count: 1 });

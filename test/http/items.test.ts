@@ -1,4 +1,5 @@
-// The operations of /item: what each answers, keeps and records; and POST /item/check: which products of a page are saved.
+// The operations of /item: what each answers, keeps and records; POST /item/check: which products of a page are saved; and
+// POST /item/count.
 
 import t from 'tap';
 import { type ItemPayload, REQUIRED_FIELDS } from '../../src/wishlist/item-fields.js';
@@ -283,7 +284,7 @@ eachRedis(t, async (t, redis) => {
         Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(text)?.[1] ?? 0);
       return texts.reduce((sum, text) => sum + of(text), 0);
     };
-    const allCalls = () => Promise.all(['hmget', 'hscan', 'hkeys'].map(calls));
+    const allCalls = () => Promise.all(['hmget', 'hscan', 'hkeys', 'hlen'].map(calls));
     const spent = async (work: () => Promise<void>) => {
       const before = await allCalls();
       await work();
@@ -295,7 +296,7 @@ eachRedis(t, async (t, redis) => {
       const isThere = found.map(({ itemId }) => itemId !== null);
       t.same([isThere.indexOf(false), isThere.lastIndexOf(true)], [100, 99]);
     });
-    t.same(cost, [2, 0, 0], 'one HMGET for the profile, one for the items, no scan');
+    t.same(cost, [2, 0, 0, 0], 'one HMGET for the profile, one for the items, no scan');
     const [, pages, wholes] = await spent(async () => {
       t.match(await check(guest, [{ productId: 'p-5' }, { productId: 'p-700' }]), [
         { productId: 'p-5', variantId: 'v', itemId: /./ },
@@ -304,5 +305,38 @@ eachRedis(t, async (t, redis) => {
     });
     t.ok((pages as number) > 1, 'pages');
     t.equal(wholes, 0);
+    const ofCount = await spent(async () => {
+      t.match(await app.shop.itemCount(guest), { count: 700 });
+    });
+    t.same(ofCount, [1, 0, 0, 1], 'to count them costs one HMGET for the profile and one HLEN');
+  });
+
+  t.test('POST /item/count counts the items of guests, customers and their sessions', async (t) => {
+    const [guest, customer, session] = [
+      { sessionId: 'counted' },
+      { customerId: '90' },
+      { sessionId: 'counted-90' },
+    ];
+    await add(guest, '1', '11');
+    await add(guest, '1', '12');
+    const { profileId } = await app.shop.add(customer, { productId: '2' });
+    t.match(await app.shop.itemCount(guest), { count: 2 });
+    await app.shop.remove(guest, { productId: '1', variantId: '12' });
+    t.match(await app.shop.itemCount(guest), { count: 1 });
+    await app.shop.login({ ...customer, ...session });
+    await app.shop.login({ ...customer, ...guest });
+    for (const who of [customer, session, guest, { ...customer, ...session }])
+      t.same(await app.shop.itemCount(who), { profileId, count: 2 }, JSON.stringify(who));
+  });
+
+  t.test('POST /item/count creates and links nothing', async (t) => {
+    const [session, customer] = [{ sessionId: 'not-counted' }, { customerId: '91' }];
+    const before = await app.dump();
+    const counted = await app.shop.itemCount(session);
+    t.match(counted, { count: 0 });
+    t.match(await app.shop.itemCount(customer), { count: 0 });
+    t.match(await app.shop.itemCount({ ...customer, ...session }), { count: 0 });
+    t.same(await app.dump(), before);
+    t.match(await app.shop.add(session), { profileId: counted.profileId });
   });
 });

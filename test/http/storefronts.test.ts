@@ -99,7 +99,8 @@ eachRedis(t, async (t, redis) => {
     t.equal((await postProxied(open, '/event', LOGGED_OUT, event)).status, 200);
     t.match(await open.events(identity), [{ type: 'share' }]);
     const before = await open.dump();
-    t.match(await open.post('/item/list', { identity }, BROWSER), BELONGS);
+    for (const path of ['/item/list', '/item/count'])
+      t.match(await open.post(path, { identity }, BROWSER), BELONGS, path);
     t.match(await open.post('/event', event, BROWSER), BELONGS);
     t.same(await open.dump(), before);
   });

@@ -116,6 +116,7 @@ eachRedis(t, async (t, redis) => {
       'count of a member': app.get(withQuery(PATH, ids({ customerId: '7' })), TRUSTED),
       counts: app.post(`${PATH}/list`, { identity, productHandles: ['x'] }),
       items: app.post('/item/list', { identity }, TRUSTED),
+      'count of items': app.post('/item/count', { identity }, TRUSTED),
       'items of a member': app.post('/item/list', { identity: { customerId: '7' } }, TRUSTED),
       'items of a share': app.get(`/share/${code}/items`, TRUSTED),
       'share page': app.get(`/wishlist/share/${code}`),

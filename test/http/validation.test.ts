@@ -42,7 +42,7 @@ const REFUSED: Readonly<Record<string, Values>> = {
     '/identity/email': [...WRONG_FACTS, `@${'x'.repeat(320)}`, 'nobody.example'],
     '/identity/firstName': [...WRONG_FACTS, 'x'.repeat(256)],
     '/identity/lastName': [...WRONG_FACTS, 'x'.repeat(256)],
-    '/productHandle': [...MISSING, ...NO_TEXT, ...CONTROLS, ...TOO_LONG],
+    '/productHandle': [...MISSING, ...NO_TEXT, ...CONTROLS, 'x'.repeat(256), '😀'.repeat(256)],
   },
   'POST /product/visit/list': {
     '/productHandles': [undefined, 'a', [], repeat(101, 'x')],
@@ -60,7 +60,7 @@ const REFUSED: Readonly<Record<string, Values>> = {
   'POST /item/add': {
     '/productId': [...MISSING, ...NO_ITEM_TEXT, ...LINES, 'x'.repeat(256), 0, -1.5, 2 ** 53],
     '/variantId': [2002.5, 'x'.repeat(256), 'a\u007fb', 2 ** 53, 'gid://shopify/Product/1'],
-    '/productHandle': [...MISSING, ...NO_ITEM_TEXT, ...LINES, 'é'.repeat(128)],
+    '/productHandle': [...MISSING, ...NO_ITEM_TEXT, ...LINES, 'x'.repeat(256), '😀'.repeat(256), '\ud83d'],
     '/productTitle': [...MISSING, ...NO_ITEM_TEXT, 'x'.repeat(1_025)],
     '/variantTitle': [42, 'x'.repeat(1_025)],
     '/image': [...NO_ITEM_TEXT, ...LINES, 'x'.repeat(2_049)],
@@ -90,7 +90,7 @@ const REFUSED: Readonly<Record<string, Values>> = {
 const ITEM_TAKEN: Readonly<Record<`/${keyof GivenItem}`, readonly unknown[]>> = {
   '/productId': ['x'.repeat(255), `gid://shopify/Product/${'9'.repeat(255)}`],
   '/variantId': ['x'.repeat(255), null],
-  '/productHandle': ['é'.repeat(127)],
+  '/productHandle': ['x'.repeat(255), '😀'.repeat(255)],
   '/productTitle': ['x', 'x'.repeat(1_024)],
   '/variantTitle': ['x'.repeat(1_024), null],
   '/image': ['x'.repeat(2_048), null],

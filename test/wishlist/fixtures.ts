@@ -133,6 +133,7 @@ export async function startServer(
       record: async () => {},
       onError: (error) => t.fail(error.message),
       onFuture: () => {},
+      onAlert: () => {},
     });
   const server: Server = {
     ...parts,

@@ -3,8 +3,8 @@
 import type { Core, Extra } from '../../app/extra.js';
 import { encodeProduct } from '../../events/row.js';
 import { ALERT_TYPES } from './alert.js';
-import { productMetrics, webhookCounters } from './metrics.js';
-import { Products } from './products.js';
+import { alertCounter, productMetrics, webhookCounters } from './metrics.js';
+import { Products, type ProductsSpec } from './products.js';
 import { productLeftOut, productOperations } from './routes.js';
 import { openSubscribers, type Subscribers } from './subscribers.js';
 
@@ -16,7 +16,8 @@ export const alerts: Extra = (host) => {
       const { log, requests, recorded, webhooks } = core;
       const counters = webhookCounters(core.registry);
       for (const type of ALERT_TYPES) recorded(type, 0);
-      const products = subscribers && openProducts(core, subscribers, counters.ofFuture);
+      const reported = { onFuture: counters.ofFuture, onAlert: alertCounter(core.registry) };
+      const products = subscribers && openProducts(core, subscribers, reported);
       return {
         operations: productOperations(products, requests, webhooks, productLeftOut(counters.leftOut, log)),
         metrics: (registry) => productMetrics(registry, products),
@@ -25,11 +26,15 @@ export const alerts: Extra = (host) => {
   };
 };
 
-function openProducts(core: Core, subscribers: Subscribers, onFuture: () => void): Products {
+function openProducts(
+  core: Core,
+  subscribers: Subscribers,
+  reported: Pick<ProductsSpec, 'onFuture' | 'onAlert'>,
+): Products {
   const { config, store, wishlists, identity, appends, onFailed, onClose, timing } = core;
   const shopCurrency = config.SHOP_CURRENCY || null;
   const products = new Products({
-    ...{ store, wishlists, subscribers, shopCurrency, onFuture, scanMs: timing.productScanMs },
+    ...{ store, wishlists, subscribers, shopCurrency, ...reported, scanMs: timing.productScanMs },
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     // A product has no profile, so its row goes to the stream of the first bucket.
     record: (product, version) =>

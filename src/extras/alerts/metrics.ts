@@ -1,6 +1,7 @@
 // Metrics of product alerts, read at each scrape. If Redis fails, none are shown.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { ALERT_TYPES, type AlertType } from './alert.js';
 import type { Products } from './products.js';
 import { PRODUCT_LEFT_OUT, type ProductLeftOut } from './routes.js';
 
@@ -22,6 +23,17 @@ export function productMetrics(registry: Registry, products: Products | undefine
       oldest.set(open.oldestMs / 1000);
     }
   };
+}
+
+export function alertCounter(registry: Registry): (type: AlertType) => void {
+  const sent = new Counter({
+    name: 'wishmeter_alerts_total',
+    help: 'Alerts to subscribers of changed products: price drops (`priceDrop`) and restocks (`backInStock`)',
+    labelNames: ['type'] as const,
+    registers: [registry],
+  });
+  for (const type of ALERT_TYPES) sent.inc({ type }, 0);
+  return (type) => sent.inc({ type });
 }
 
 export function webhookCounters(registry: Registry) {

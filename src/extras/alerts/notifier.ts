@@ -2,6 +2,7 @@
 // because an item has the reported state and changes by compare-and-set.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import pLimit from 'p-limit';
 import { ServiceError } from '../../errors.js';
 import { isRedirect, ownLocation } from '../../redis/location.js';
 import type { Store } from '../../redis/store.js';
@@ -25,8 +26,6 @@ const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
 const ROUNDS = 16;
 
-export type Counts = Record<AlertType, number>;
-
 export interface Change {
   readonly product: Product;
   readonly version: number;
@@ -40,6 +39,8 @@ export interface NotifierSpec {
   /** Follows merges. */
   readonly presentOf: (profileId: string) => Promise<string>;
   readonly shopCurrency: string | null;
+  /** Called after each alert. */
+  readonly onAlert: (type: AlertType) => void;
   /** Called before each subscriber's item is read. Tests stop the process here. */
   readonly onSubscriber?: ((profileId: string) => Promise<void> | void) | undefined;
 }
@@ -50,32 +51,35 @@ interface ChangedItem {
 }
 
 export class Notifier {
+  /** One page at a time: concurrent products take turns, and together take no more from visits than a single one. */
+  readonly #turn = pLimit(1);
+
   constructor(private readonly spec: NotifierSpec) {}
 
-  async notify(change: Change, signal: AbortSignal): Promise<Counts> {
-    const counts: Counts = { priceDrop: 0, backInStock: 0 };
-    if (!change.product.isPublished && change.since === 0) return counts;
+  async notify(change: Change, signal: AbortSignal): Promise<void> {
+    if (!change.product.isPublished && change.since === 0) return;
     let failed: unknown;
-    for (const [field, variants] of variantsByField(change.product)) {
-      let pauseMs = 0;
+    for (const [field, variants] of variantsByField(change.product))
       for await (const profiles of this.spec.subscribers.pages(field)) {
         signal.throwIfAborted();
-        if (pauseMs > 0) await sleep(pauseMs);
-        const began = performance.now();
-        const settled = await Promise.allSettled(
-          profiles.map((profileId) => this.#notifyOne(profileId, { field, variants }, change, counts)),
-        );
+        const settled = await this.#turn(() => this.#notifyPage(profiles, { field, variants }, change));
         // After a failure the other subscribers are notified, and the product stays in the journal.
         for (const one of settled) if (one.status === 'rejected') failed ??= one.reason;
         if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
-        pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
       }
-    }
     if (failed !== undefined) throw failed;
-    return counts;
   }
 
-  async #notifyOne(noted: string, changed: ChangedItem, change: Change, counts: Counts): Promise<void> {
+  async #notifyPage(profiles: readonly string[], changed: ChangedItem, change: Change) {
+    const began = performance.now();
+    const settled = await Promise.allSettled(
+      profiles.map((profileId) => this.#notifyOne(profileId, changed, change)),
+    );
+    await sleep(Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS));
+    return settled;
+  }
+
+  async #notifyOne(noted: string, changed: ChangedItem, change: Change): Promise<void> {
     const { field } = changed;
     const { store, presentOf, subscribers, onSubscriber } = this.spec;
     let profileId = noted;
@@ -83,7 +87,7 @@ export class Notifier {
       await onSubscriber?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
       if (stored !== null) {
-        if (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change, counts)) return;
+        if (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change)) return;
         continue;
       }
       const present = await presentOf(profileId);
@@ -100,7 +104,6 @@ export class Notifier {
     wish: Wish & { readonly profileId: string },
     { field, variants }: ChangedItem,
     { product, version, since }: Change,
-    counts: Counts,
   ): Promise<boolean> {
     const { profileId } = wish;
     const [creationLine, , content] = wish.stored.split('\n');
@@ -116,7 +119,7 @@ export class Notifier {
       const asked = { kind: 'notify', field, item, secondLine, event } as const;
       const answer = await wishlists.make(ownLocation(profileId), asked);
       if (answer === OTHER_ITEM || isRedirect(answer)) return false;
-      if (type !== undefined) counts[type]++;
+      if (type !== undefined) this.spec.onAlert(type);
       item = `${creationLine}\n${secondLine}\n${content}`;
     }
     return true;

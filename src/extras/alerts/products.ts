@@ -1,19 +1,25 @@
-// Product updates and their alerts. An update stays in the journal until all its alerts are sent. If a process dies,
-// another one finishes an entry that it finds in two consecutive scans. A product's newest version wins. The version is
-// Shopify's `updated_at`, or else the time of arrival.
+// Product updates and their alerts, which are sent in the background. An update stays in the journal until all its
+// alerts are sent. If a process dies, another one finishes an entry that it finds in two consecutive scans. A product's
+// newest version wins. The version is Shopify's `updated_at`, or else the time of arrival.
 
 import { backoffMs, pause } from '../../backoff.js';
+import { ServiceError } from '../../errors.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
 import type { Product } from './alert.js';
-import { type Change, type Counts, Notifier, type NotifierSpec } from './notifier.js';
+import { type Change, Notifier, type NotifierSpec } from './notifier.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
 /** Milliseconds that a version is remembered, longer than Shopify repeats a webhook. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
-const PAGE = 100;
-const MOST = 1_000;
+/** Entries have up to 512 KiB. */
+const PAGE = 16;
+const MAX_SCANNED = 1_000;
 const SCAN_MS = 30_000;
+/** Products whose ids this process keeps, to send their alerts. A later scan finds the rest. */
+const MAX_WANTED = 10_000;
+/** Products whose alerts are sent at the same time, in turns of a page of subscribers. */
+const MAX_CONCURRENT = 16;
 
 export interface ProductsSpec extends NotifierSpec {
   /** Records the product's row. Called before the alerts are sent, and again if they are retried. */
@@ -29,11 +35,12 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #notifier: Notifier;
   readonly #closing = new AbortController();
-  /** Ids of products whose alerts this process sends, at most MOST. A later scan finds the rest. */
   readonly #wanted = new Set<string>();
+  /** Products that a worker is sending, or waits to send again. */
+  readonly #busy = new Set<string>();
+  readonly #workers = new Set<Promise<void>>();
   /** `<version> <product id>` of journaled updates -> when a scan first found them, by `performance.now()`. */
   #seen: ReadonlyMap<string, number> = new Map();
-  #running: Promise<void> | undefined;
 
   constructor(spec: ProductsSpec) {
     this.#store = spec.store;
@@ -41,21 +48,27 @@ export class Products {
     this.#notifier = new Notifier(spec);
   }
 
-  /**
-   * Journals the update and sends its alerts. Idempotent. If it fails after journaling, the alerts are sent later.
-   * @throws ServiceError `overloaded`
-   */
-  async put(product: Product): Promise<Counts> {
-    const [version = 0, since = 0] = await this.#write(product, '');
-    return this.#notify({ product, version, since });
-  }
-
-  /** Journals the update. Its alerts are sent later. @param updatedAt milliseconds since 1970 */
-  async take(product: Product, updatedAt: number | undefined): Promise<void> {
-    const [version] = await this.#write(product, updatedAt ?? '');
+  /** Journals the update. Its alerts are sent later. @param updatedAt milliseconds since 1970; undefined means now */
+  async take(product: Product, updatedAt?: number): Promise<void> {
+    const version = await this.journal(product, updatedAt);
     if (version === undefined) return;
     if (updatedAt !== undefined && version < updatedAt) this.#spec.onFuture();
     this.#want(product.productId);
+  }
+
+  /** @returns the update's version; undefined if there is a newer one */
+  async journal(product: Product, updatedAt?: number): Promise<number | undefined> {
+    return (await this.#run(product.productId, updatedAt ?? '', JSON.stringify(product)))[0];
+  }
+
+  /** Sends the alerts of a journaled product, if there is one. Idempotent. */
+  async send(productId: string): Promise<void> {
+    const change = await this.#read(productId);
+    if (change === undefined) return;
+    const { product, version } = change;
+    await this.#spec.record(product, version);
+    await this.#notifier.notify(change, this.#closing.signal);
+    await this.#run(productId, version, '');
   }
 
   /** @returns the number of journaled products, and how long this process has seen the oldest one */
@@ -75,7 +88,7 @@ export class Products {
     return async () => {
       clearInterval(timer);
       this.#closing.abort();
-      await this.#running;
+      await Promise.all(this.#workers);
     };
   }
 
@@ -91,46 +104,44 @@ export class Products {
       if (page.length === 0) continue;
       const versions = await this.#store.call((client) => client.zmscore(productVersions, ...page));
       for (const [at, id] of page.entries()) open.set(`${versions[at]} ${id}`, id);
-    } while (cursor !== '0' && open.size < MOST);
+    } while (cursor !== '0' && open.size < MAX_SCANNED);
     const [seen, now] = [this.#seen, performance.now()];
     for (const [name, id] of open) if (seen.has(name)) this.#want(id);
     this.#seen = new Map(Array.from(open.keys(), (name) => [name, seen.get(name) ?? now]));
   }
 
   #want(productId: string): void {
-    if (this.#wanted.size < MOST) this.#wanted.add(productId);
-    this.#running ??= this.#work();
+    if (this.#wanted.size < MAX_WANTED) this.#wanted.add(productId);
+    if (this.#workers.size === MAX_CONCURRENT) return;
+    const worker = this.#work().finally(() => this.#workers.delete(worker));
+    this.#workers.add(worker);
   }
 
   async #work(): Promise<void> {
     const { signal } = this.#closing;
     let failures = 0;
-    // The caller must set `#running` before this function clears it.
-    await undefined;
-    for (let [id] = this.#wanted; id !== undefined && !signal.aborted; [id] = this.#wanted) {
+    for (let id = this.#next(); id !== undefined && !signal.aborted; id = this.#next()) {
       this.#wanted.delete(id);
+      this.#busy.add(id);
       try {
-        const change = await this.#read(id);
-        if (change !== undefined) await this.#notify(change);
+        await this.send(id);
         failures = 0;
       } catch (error) {
-        this.#wanted.add(id);
         if (!signal.aborted) this.#spec.onError(error as Error);
-        await pause(backoffMs(++failures), signal);
+        // Any other error would come again: the next scan is soon enough.
+        if (error instanceof ServiceError) {
+          await pause(backoffMs(++failures), signal);
+          this.#wanted.add(id);
+        }
       }
+      this.#busy.delete(id);
     }
-    this.#running = undefined;
   }
 
-  async #notify(change: Change): Promise<Counts> {
-    await this.#spec.record(change.product, change.version);
-    const counts = await this.#notifier.notify(change, this.#closing.signal);
-    await this.#run(change.product.productId, change.version, '');
-    return counts;
-  }
-
-  #write(product: Product, version: number | '') {
-    return this.#run(product.productId, version, JSON.stringify(product));
+  /** A busy product that has changed again is left to the worker that has it. */
+  #next(): string | undefined {
+    for (const id of this.#wanted) if (!this.#busy.has(id)) return id;
+    return undefined;
   }
 
   #run(productId: string, version: number | '', text: string) {

@@ -18,14 +18,7 @@ const MAX_PRODUCT = 512 * 1024;
 const TOPICS = new Set(['', 'products/update', 'products/create']);
 export const PRODUCT_LEFT_OUT = ['topic', 'body'] as const;
 export type ProductLeftOut = (typeof PRODUCT_LEFT_OUT)[number];
-const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
-
-const alerts = {
-  type: 'integer',
-  minimum: 0,
-  description: 'Subscribers that this request notified',
-} as const;
-const productAnswer = answerOf({ productId: id, priceDrops: alerts, backInStock: alerts });
+const productAnswer = answerOf({ productId: id });
 
 const EXAMPLE = {
   productId: 'gid://shopify/Product/1001',
@@ -65,7 +58,7 @@ export function productOperations(
       doc: {
         id: 'putProduct',
         tag: 'Products',
-        summary: "Sets a product's prices and stock, and alerts visitors who saved it",
+        summary: "Sets a product's prices and stock; alerts to visitors who saved it follow",
         body: { schema: productBody, example: EXAMPLE },
         answer: productAnswer,
       },
@@ -76,8 +69,8 @@ export function productOperations(
       read: readProduct,
       handle(input, request) {
         return once(requests, request, { operation: 'putProduct', input }, async () => {
-          const { priceDrop, backInStock } = (await products?.put(input)) ?? NO_ALERTS;
-          return JSON.stringify({ productId: input.productId, priceDrops: priceDrop, backInStock });
+          await products?.take(input);
+          return JSON.stringify({ productId: input.productId });
         });
       },
     }),

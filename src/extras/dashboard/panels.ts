@@ -3,6 +3,7 @@
 // The panel of a question contains the SELECT of its view, because ClickHouse plans a parameterized view twice.
 
 import { definitionOf } from '../../clickhouse/views.js';
+import { fitsCharacters, MAX_HANDLE_CHARACTERS } from '../../identity-rules.js';
 import { largestOf, summed } from './largest.js';
 
 export interface Panel {
@@ -186,11 +187,9 @@ function lastDayOver(to: string, timeZone: string): string {
   return to < yesterday ? to : yesterday;
 }
 
-const PARAMETER_BYTES = 255;
-
 export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
   const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
-  return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)
+  return values.every(([, text]) => text !== '' && fitsCharacters(text, MAX_HANDLE_CHARACTERS))
     ? Object.fromEntries(values)
     : undefined;
 }

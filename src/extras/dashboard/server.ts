@@ -8,6 +8,7 @@ import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../../errors.js';
 import { HTML, ownPagePolicy } from '../../http/own-pages.js';
+import { MAX_HANDLE_CHARACTERS } from '../../identity-rules.js';
 import type { Receivers } from '../receivers/receivers.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
@@ -177,7 +178,7 @@ class Requests {
     const parameters = readParameters(panel, query);
     if (parameters === undefined)
       return send(response, 400, {
-        error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to 255 bytes.`,
+        error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to ${MAX_HANDLE_CHARACTERS} characters.`,
       });
     const sql = statementOf(
       panel,

@@ -24,7 +24,7 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
     onClose(() => store.close());
     const subscribers = openSubscribers({ store, config, onClose });
     const { locator } = openIdentityOnly(store, config, onClose, subscribers);
-    const deliverer = startDeliverer({ store, locator, receivers: new Receivers(store, config), log });
+    const deliverer = startDeliverer({ store, locator, receivers: new Receivers(store, config, log), log });
     onClose(() => deliverer.close());
     return {};
   });
@@ -40,5 +40,5 @@ export async function openReceivers(
   { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},
 ) {
   const store = await openKnownStore(config, name, log, { urls, timeoutMs });
-  return { store, receivers: new Receivers(store, config), close: async () => store.close() };
+  return { store, receivers: new Receivers(store, config, log), close: async () => store.close() };
 }

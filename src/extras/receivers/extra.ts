@@ -6,9 +6,9 @@ import { Receivers } from './receivers.js';
 import { receiverOperations } from './routes.js';
 import { WEBHOOKS } from './webhook-docs.js';
 
-export const receivers: Extra = ({ store, config }) => ({
+export const receivers: Extra = ({ store, config, log }) => ({
   plug({ requests }) {
-    const all = new Receivers(store, config);
+    const all = new Receivers(store, config, log);
     return {
       operations: receiverOperations(all, requests),
       metrics: (registry) => receiverMetrics(registry, all, config.RECEIVERS_HIGH_WATER),

@@ -1,6 +1,6 @@
 // Queues a flushed batch's events for receivers before the batch leaves its stream. After a crash they are queued
 // again, with the same ids. Imported items are left out, because they are old. Without receivers, a batch costs one
-// HVALS.
+// HGETALL.
 
 import type { Logger } from 'pino';
 import type { HandOver } from '../../app/extra.js';
@@ -10,15 +10,16 @@ import type { Keys } from '../../redis/keys.js';
 import { together } from '../../together.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
-import { readReceivers } from './receivers.js';
+import { logUnreadable, readReceiverIds, readReceivers } from './receivers.js';
 
 export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
   const queueOf = (receiver: string) => new DeliveryQueue(redis, keys, receiver, highWater);
   /** Receivers that have a batch: a hand-over is repeated until all have it. */
   const given = new WeakMap<Buffer, Set<string>>();
+  const onUnreadable = logUnreadable(log);
   return {
     async handOver(batch, refused) {
-      const receivers = await readReceivers(redis, keys);
+      const receivers = await readReceivers(redis, keys, onUnreadable);
       if (receivers.length === 0) return;
       const left = new Set(refused.map(({ line }) => line.toString()));
       const lines = batch
@@ -40,7 +41,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
       await together(receivers.filter(({ id }) => !having.has(id)).map(give));
     },
     async erase(erased) {
-      for (const { id } of await readReceivers(redis, keys)) await queueOf(id).erase(erased);
+      for (const id of await readReceiverIds(redis, keys)) await queueOf(id).erase(erased);
     },
   };
 }

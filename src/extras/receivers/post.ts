@@ -3,6 +3,7 @@
 import { once } from 'node:events';
 import * as http from 'node:http';
 import * as https from 'node:https';
+import { finished } from 'node:stream/promises';
 import type { Addresses } from './address.js';
 
 export const ANSWER_MS = 15_000;
@@ -19,7 +20,7 @@ export interface Outcome {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** Never rejects. */
+/** Resolves once the connection is free or cut: callers limit how many are held. Never rejects. */
 export async function post(
   { addresses, url }: { readonly addresses: Addresses; readonly url: string },
   headers: Readonly<Record<string, string>>,
@@ -42,7 +43,7 @@ export async function post(
     sent.end(body);
     const [answer] = (await once(sent, 'response')) as [http.IncomingMessage];
     sent.on('error', () => {});
-    discard(answer);
+    await discard(answer);
     const status = answer.statusCode ?? 0;
     return { status, why: `answered ${status}`, retryAfterMs: readRetryAfter(answer) };
   } catch (error) {
@@ -59,12 +60,14 @@ function readRetryAfter({ headers }: http.IncomingMessage): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** Reads and drops a short body, so that the connection can be reused. Disconnects if the body is long. */
-function discard(answer: http.IncomingMessage): void {
+/** Reads and drops a short body, so that the connection can be reused. Disconnects if the body is long, or late. */
+async function discard(answer: http.IncomingMessage): Promise<void> {
   let bytes = 0;
-  answer.on('error', () => {});
   answer.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > MAX_ANSWER) answer.destroy();
+  });
+  await finished(answer).catch(() => {
+    // The status counts, and it has arrived.
   });
 }

@@ -11,8 +11,9 @@ const TAKE = loadScript<[id: string, attempts: number, line: string][]>('extras/
 const RESOLVE = loadScript<number>('extras/receivers/resolveDelivery');
 
 const PAGE = 100;
-/** Lines per script call; 500 block Redis for a few milliseconds. */
+/** Lines and characters per script call, which blocks Redis for a few milliseconds. */
 const ADD_PER_CALL = 500;
+const ADD_SIZE = 256 * 1024;
 /** Counts are kept by steps of five minutes: an hour is twelve, plus the current one. */
 const STEP_MS = 5 * 60_000;
 const STEPS = 13;
@@ -50,8 +51,10 @@ export class DeliveryQueue {
   async add(lines: readonly string[]): Promise<number> {
     const { queue, due, state } = this.#keys;
     let dead = 0;
-    for (let i = 0; i < lines.length; i += ADD_PER_CALL) {
-      const args = [this.highWater, ...lines.slice(i, i + ADD_PER_CALL)];
+    for (let from = 0, to = 0; from < lines.length; from = to) {
+      for (let size = 0; to < lines.length && to - from < ADD_PER_CALL && size < ADD_SIZE; to++)
+        size += (lines[to] as string).length;
+      const args = [this.highWater, ...lines.slice(from, to)];
       dead += await runScript(this.redis, ADD, [queue, due, state], args);
     }
     // A concurrent removal of the receiver may have missed these lines.

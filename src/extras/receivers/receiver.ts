@@ -1,6 +1,8 @@
 // A receiver: URL, delivery types, and the secrets that sign deliveries.
 
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
+import { boolean, text } from '../../field-schemas.js';
+import { issueFinder } from '../../validation/validator.js';
 
 /** `test` is sent only on request. */
 export const DELIVERY_TYPES = [
@@ -30,6 +32,33 @@ export interface Receiver {
   readonly secret: string;
   /** Earlier secrets, latest first. Each also signs until `until`, in milliseconds since 1970. */
   readonly previous: readonly { readonly secret: string; readonly until: number }[];
+}
+
+/** Only what this version reads. */
+const findIssues = issueFinder({
+  type: 'object',
+  required: ['id', 'url', 'types', 'includePersonal', 'isEnabled', 'createdAt', 'secret', 'previous'],
+  properties: {
+    ...{ id: text, url: text, createdAt: text, secret: text, includePersonal: boolean, isEnabled: boolean },
+    types: { type: 'array', items: text },
+    previous: {
+      type: 'array',
+      items: {
+        ...{ type: 'object', required: ['secret', 'until'] },
+        properties: { secret: text, until: { type: 'number' } },
+      },
+    },
+  },
+});
+
+/** @returns undefined if this version can't read it */
+export function parseReceiver(kept: string): Receiver | undefined {
+  try {
+    const receiver: Receiver = JSON.parse(kept);
+    return findIssues(receiver).length === 0 && URL.canParse(receiver.url) ? receiver : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export type NewReceiver = Pick<Receiver, 'url' | 'types' | 'includePersonal'>;

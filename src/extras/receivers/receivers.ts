@@ -1,7 +1,10 @@
-// The receivers of a deployment, in one hash, changed by compare-and-set.
+// The receivers of a deployment, in one hash, changed by compare-and-set. One that can't be read (a newer version may have
+// written it) is left out alone, and logged.
 
+import type { Logger } from 'pino';
 import type { Config } from '../../config.js';
 import { ServiceError } from '../../errors.js';
+import { eachOnce } from '../../http/left-out.js';
 import type { RedisClient } from '../../redis/client.js';
 import { changeField } from '../../redis/hash.js';
 import type { Keys } from '../../redis/keys.js';
@@ -15,6 +18,7 @@ import {
   changeReceiver,
   createReceiver,
   type NewReceiver,
+  parseReceiver,
   type Receiver,
   type ReceiverChange,
   signedHeaders,
@@ -25,38 +29,68 @@ const MAX_RECEIVERS = 20;
 /** Each failed round means a concurrent change. */
 const ROUNDS = 16;
 const UNKNOWN = 'There is no receiver of this id.';
+const UNREADABLE = "This receiver can't be read: another version of wishmeter wrote it. It can be removed.";
+
+type OnUnreadable = (id: string) => void;
 
 /** Oldest first. */
-export async function readReceivers(redis: RedisClient, keys: Keys): Promise<Receiver[]> {
-  const all = (await redis.hvals(keys.receivers)).map(parse);
+export async function readReceivers(
+  redis: RedisClient,
+  keys: Keys,
+  onUnreadable: OnUnreadable,
+): Promise<Receiver[]> {
+  const all: Receiver[] = [];
+  for (const [id, kept] of Object.entries(await redis.hgetall(keys.receivers))) {
+    const receiver = parseReceiver(kept);
+    if (receiver === undefined) onUnreadable(id);
+    else all.push(receiver);
+  }
   return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
+}
+
+/** Also of receivers that can't be read. */
+export function readReceiverIds(redis: RedisClient, keys: Keys): Promise<string[]> {
+  return redis.hkeys(keys.receivers);
+}
+
+export function logUnreadable(log: Logger): OnUnreadable {
+  return eachOnce((receiver) =>
+    log.error(
+      { receiver },
+      "a receiver can't be read and is left out: another version of wishmeter wrote it",
+    ),
+  );
 }
 
 /** Methods throw ServiceError: `unavailable`, `not_found` for an id, `invalid_request` for a URL. */
 export class Receivers {
   readonly addresses: Addresses;
+  readonly #onUnreadable: OnUnreadable;
 
   constructor(
     private readonly store: Store,
     private readonly config: Pick<Config, 'RECEIVERS_PRIVATE' | 'RECEIVERS_HIGH_WATER'>,
+    log: Logger,
     resolve?: Resolve,
   ) {
+    this.#onUnreadable = logUnreadable(log);
     this.addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow', resolve);
   }
 
   list(): Promise<Receiver[]> {
-    return this.store.call((client) => readReceivers(client, this.store.keys));
+    return this.store.call((client) => readReceivers(client, this.store.keys, this.#onUnreadable));
   }
 
+  /** @returns undefined also if it can't be read */
   async find(id: string): Promise<Receiver | undefined> {
     const kept = await this.#kept(id);
-    return kept === null ? undefined : parse(kept);
+    return kept === null ? undefined : parseReceiver(kept);
   }
 
   async get(id: string): Promise<Receiver> {
-    const found = await this.find(id);
-    if (found === undefined) throw new ServiceError('not_found', UNKNOWN);
-    return found;
+    const kept = await this.#kept(id);
+    if (kept === null) throw new ServiceError('not_found', UNKNOWN);
+    return readable(kept);
   }
 
   /** Idempotent for the same `id`. @throws ServiceError `invalid_request` for too many receivers */
@@ -72,9 +106,9 @@ export class Receivers {
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
     if (change.isEnabled) await this.store.call(() => this.queue(id).forgive());
-    const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(parse(kept), change)));
+    const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(readable(kept), change)));
     if (changed === undefined) throw new ServiceError('not_found', UNKNOWN);
-    return parse(changed);
+    return readable(changed);
   }
 
   async remove(id: string): Promise<void> {
@@ -155,4 +189,9 @@ function describe(receiver: Receiver, status?: QueueStatus): object {
 
 const timeOf = (at = 0): string | null => (at === 0 ? null : new Date(at).toISOString());
 
-const parse = (kept: string): Receiver => JSON.parse(kept) as Receiver;
+/** @throws ServiceError `not_found` */
+function readable(kept: string): Receiver {
+  const receiver = parseReceiver(kept);
+  if (receiver === undefined) throw new ServiceError('not_found', UNREADABLE);
+  return receiver;
+}

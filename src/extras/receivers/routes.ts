@@ -88,7 +88,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       ...{ method: 'post', path: '/receivers/:id/test', ...WITHOUT_BODY, headers },
       doc: doc(
         'testReceiver',
-        'Sends a delivery of type `test`, and answers with the response',
+        'Sends a delivery of type `test`, and answers with the response; it counts in no status',
         receiverTestAnswer,
       ),
       handle(_, request) {

@@ -40,7 +40,12 @@ const buyIt: Act = (server, { guest }) => buy(server, guest);
 const logIn: Act = (server, { ids }) => server.visitors.link(ids);
 const eraseGuest: Act = (server, { ids }) => server.eraser.erase(identityName('s', ids.sessionId));
 const eraseCustomer: Act = (server, { ids }) => server.eraser.erase(identityName('c', ids.customerId));
-const putAt = async (server: Server, price: string) => await server.products?.put(product(price));
+/** As the service does in the background, but until all are told. */
+const putProduct = async ({ products }: Server, asked: ReturnType<typeof product>) => {
+  await products?.journal(asked);
+  await products?.send(asked.productId);
+};
+const putAt = (server: Server, price: string) => putProduct(server, product(price));
 const drop: Act = (server) => putAt(server, '0.50');
 const all =
   (...acts: readonly Act[]): Act =>
@@ -182,7 +187,7 @@ eachRedis(t, async (t, redis) => {
     ] as const) {
       await clear(redis, prefix);
       const { guest } = newVisitor();
-      const put = ({ products }: Server) => products?.put({ ...product(newer), isPublished });
+      const put = (one: Server) => putProduct(one, { ...product(newer), isPublished });
       await add(server, guest);
       server.onSubscriber = async () => {
         server.onSubscriber = async () => {};

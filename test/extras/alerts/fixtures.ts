@@ -1,10 +1,12 @@
 // Products as a shop's server puts them, the alerts that they cause, and the index of subscribers as Redis has it.
 
+import { ALERT_TYPES } from '../../../src/extras/alerts/alert.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { type TestApp, TRUSTED } from '../../harness/app.js';
 import { type Dump, dumpRedis } from '../../harness/dump.js';
 import { keyPattern } from '../../harness/key-pattern.js';
 import { type Row, rowsOf } from '../../harness/stream.js';
+import { until } from '../../harness/until.js';
 
 export const ALERTS = { PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR' };
 
@@ -28,12 +30,18 @@ export const productOf = (productId: string, ...variants: object[]) => ({
   variants: variants.map((one) => ({ inventoryAvailable: true, ...one })),
 });
 
-/** @returns how many were told of a price drop, and of a restock */
-export async function put(app: TestApp, productId: string, ...variants: object[]): Promise<[number, number]> {
-  const answer = await app.send('PUT', '/products', productOf(productId, ...variants), TRUSTED);
+/** Waits until all are told. @returns how many were told of a price drop, and of a restock */
+export const put = (app: TestApp, productId: string, ...variants: object[]) =>
+  putProduct(app, productOf(productId, ...variants));
+
+export async function putProduct(app: TestApp, body: object): Promise<[number, number]> {
+  const figures = () => Promise.all(ALERT_TYPES.map((type) => app.figure(`alerts_total{type="${type}"}`)));
+  const before = await figures();
+  const answer = await app.send('PUT', '/products', body, TRUSTED);
   if (answer.status !== 200) throw new Error(`PUT /products: ${answer.status} ${answer.text}`);
-  const { priceDrops, backInStock } = answer.json;
-  return [priceDrops, backInStock];
+  await until('all are told', async () => (await app.figure('products_open')) === 0);
+  const [drops = 0, restocks = 0] = (await figures()).map((sum = 0, i) => sum - (before[i] ?? 0));
+  return [drops, restocks];
 }
 
 export const putAt = (app: TestApp, productId: string, price: string, inventoryAvailable = true) =>

@@ -181,7 +181,11 @@ t.test(
 
 t.test('`replay` ends if its receiver is paused or removed while it waits for room', async (t) => {
   const { store, receivers, id, again } = await openReplay(t);
-  const small = new Receivers(store, { RECEIVERS_PRIVATE: 'allow', RECEIVERS_HIGH_WATER: 1_000 });
+  const small = new Receivers(
+    store,
+    { RECEIVERS_PRIVATE: 'allow', RECEIVERS_HIGH_WATER: 1_000 },
+    pino({ level: 'silent' }),
+  );
   const pausing = again(small);
   const paused = sleep(300).then(() => receivers.change(id, { isEnabled: false }));
   await t.rejects(pausing, { message: /is disabled/ });

@@ -237,6 +237,25 @@ t.test('an answer of 10 MB, or without an end, is a success, and only a little o
   t.match(await deliveries.status(), { delivered: 3, failures: 0 });
 });
 
+t.test(
+  'answers without an end hold no more than 16 connections, and each delivery is a success',
+  async (t) => {
+    const { deliveries, tool } = await openOne(t);
+    let [held, most] = [0, 0];
+    tool.answer = (res) => {
+      most = Math.max(most, ++held);
+      res.on('close', () => held--);
+      res.writeHead(200).write('x');
+    };
+    await deliveries.send(...Array(100).fill({}));
+    deliveries.deliverer({ answerMs: 200 });
+    await deliveries.settled();
+    t.match(await deliveries.status(), { delivered: 100, failures: 0 });
+    t.ok(most <= 2 * 16, `${most} connections; those that were just cut may be among them`);
+    await until('all are cut', () => held === 0);
+  },
+);
+
 t.test('410 disables a receiver; what waits for it is sent once it is resumed', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
   const { receivers } = deliveries;
@@ -360,9 +379,9 @@ t.test('nothing waits for a removed receiver, nor what is handed over in that mo
   const removing = new Proxy(store.client, {
     get(client, name) {
       const own = Reflect.get(client, name);
-      if (name !== 'hvals') return typeof own === 'function' ? own.bind(client) : own;
+      if (name !== 'hgetall') return typeof own === 'function' ? own.bind(client) : own;
       return async (key: string) => {
-        const read = await client.hvals(key);
+        const read = await client.hgetall(key);
         await receivers.remove(id);
         return read;
       };

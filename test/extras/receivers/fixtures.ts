@@ -63,12 +63,13 @@ let events = 0;
 /** Local addresses are allowed, and retries come soon. @param resolve other than the system's names */
 export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string, resolve?: Resolve) {
   const store = await openStore(t, redis, { keyPrefix: prefix });
+  const log = pino({ level: 'silent' });
   const receivers = new Receivers(
     store,
     { RECEIVERS_PRIVATE: 'allow', RECEIVERS_HIGH_WATER: HIGH_WATER },
+    log,
     resolve,
   );
-  const log = pino({ level: 'silent' });
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
   const { redirects } = openIdentityOnly(store, settings, (close) => t.teardown(close));

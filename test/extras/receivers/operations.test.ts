@@ -3,7 +3,7 @@
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
 import { changeReceiver, createReceiver, signedHeaders } from '../../../src/extras/receivers/receiver.js';
-import { startApp, TRUSTED } from '../../harness/app.js';
+import { type AppSettings, startApp, TRUSTED } from '../../harness/app.js';
 import { startTestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
 import { openDeliveries, startTool } from './fixtures.js';
@@ -11,11 +11,38 @@ import { openDeliveries, startTool } from './fixtures.js';
 const redis = await startTestRedis(t);
 const ALLOWED = { RECEIVERS_PRIVATE: 'allow' };
 const url = 'http://127.0.0.1:9/hook';
-const openOne = async (t: Test) => {
-  const app = await startApp(t, redis, { env: ALLOWED });
+const openOne = async (t: Test, settings: AppSettings = {}) => {
+  const app = await startApp(t, redis, { env: ALLOWED, ...settings });
   const [deliveries, tool] = [await openDeliveries(t, redis, app.prefix), await startTool(t)];
   return { app, deliveries, tool, id: (await deliveries.receiver(tool)).id };
 };
+t.test("a receiver that can't be read is left out alone and named; it can be removed", async (t) => {
+  const logged: string[] = [];
+  const { app, deliveries, tool, id } = await openOne(t, { onError: (line) => logged.push(line) });
+  const { client, keys } = deliveries.store;
+  const made = JSON.parse((await client.hget(keys.receivers, id)) as string);
+  const foreign = ['no JSON', 'null', '{}', { ...made, types: 'add' }, { ...made, url: '/hook' }].map(
+    (kept, n) => [`foreign-${n}`, typeof kept === 'string' ? kept : JSON.stringify(kept)] as const,
+  );
+  await client.hset(keys.receivers, ...foreign.flat());
+  t.match((await app.get('/receivers', TRUSTED)).json, { receivers: [{ id }] });
+  t.equal(await app.figure(`receiver_enabled{receiver="${id}"}`), 1);
+  await deliveries.send({});
+  deliveries.deliverer();
+  await until('the others get theirs', () => tool.delivered.length === 1);
+  for (const [one] of foreign) {
+    const path = `/receivers/${one}`;
+    for (const answer of [
+      await app.get(path, TRUSTED),
+      await app.send('PATCH', path, { isEnabled: true }, TRUSTED),
+      await app.post(`${path}/test`, undefined, TRUSTED),
+    ])
+      t.match(answer, { status: 404, json: { error: /can't be read/ } });
+    t.same(logged.filter((line) => line.includes(one)).length, 1, `${one} is named once`);
+    t.same((await app.del(path, undefined, TRUSTED)).json, { deleted: true });
+  }
+  t.equal(await client.hlen(keys.receivers), 1);
+});
 t.test('a receiver is made, read, changed and removed; its secret is shown when it is made', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const made = await app.post('/receivers', { url, types: ['add', 'add', 'purchase'] }, TRUSTED);
@@ -133,8 +160,12 @@ t.test('a test says what the receiver answered, or why there was no answer', asy
   t.same(await test(), { status: 302 });
   await app.send('PATCH', `/receivers/${id}`, { url: 'http://127.0.0.1:1/' }, TRUSTED);
   t.same(await test(), { error: 'ECONNREFUSED' });
-  // It is not one of the deliveries.
-  t.equal((await app.get(`/receivers/${id}`, TRUSTED)).json.lastError, null);
+  const { json } = await app.get(`/receivers/${id}`, TRUSTED);
+  t.match(
+    json,
+    { pending: 0, lastSuccessAt: null, lastFailureAt: null, lastError: null },
+    'it counts nowhere',
+  );
 });
 t.test('how a receiver stands: what waits, the last success and failure', async (t) => {
   const { app, deliveries, tool, id } = await openOne(t);
