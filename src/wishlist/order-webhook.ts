@@ -198,7 +198,8 @@ function discountIssues({ line_items: lines }: GivenOrder): Issue[] {
   return lines.flatMap((line, i) => {
     if (discountOf(line) <= amountOf(line.price) * BigInt(orderedOf(line))) return [];
     const field = line.discount_allocations?.length ? 'discount_allocations' : 'total_discount';
-    return [{ path: `/line_items/${i}/${field}`, message: 'must be at most price × quantity' }];
+    const path = `/line_items/${i}/${field}`;
+    return [{ in: 'body', path, message: 'must be at most price × quantity' }];
   });
 }
 
