@@ -263,8 +263,9 @@ t.test('keys', async (t) => {
     const before = await own.dump();
     const json = { code: 'invalid_request', issues: [{ in: 'header', path: 'Idempotency-Key' }] };
     for (const operation of refusing) {
-      const isPage = operation.path.includes('/wishlist/share/');
-      t.match(await send(operation), { status: 400, ...(isPage ? {} : { json }) }, operation.name);
+      const answer = await send(operation);
+      t.equal(answer.status, 400, operation.name);
+      if (!operation.path.includes('/wishlist/share/')) t.match(answer.json, json, operation.name);
     }
     t.same(await own.dump(), before);
     const ignoring = others.filter(({ ignoresKey }) => ignoresKey);
