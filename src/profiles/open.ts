@@ -1,5 +1,6 @@
 // Composes the parts of profiles.
 
+import type { Issue } from '../errors.js';
 import type { Append } from '../events/appender.js';
 import type { Identity } from '../identity-rules.js';
 import type { Batcher } from '../redis/batcher.js';
@@ -72,7 +73,7 @@ export function openIdentity(spec: IdentitySpec) {
     links,
     redirects,
     emails,
-    findNamed: (identity: Identity) => findNamed(redirects, emails, identity),
+    findNamed: (identity: Identity, where?: Issue['in']) => findNamed(redirects, emails, identity, where),
     eraser: new Eraser({
       ...{ store, links, redirects, emails, belongings },
       linked: linkedEraser,
