@@ -95,7 +95,7 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
   t.equal((await patient.rows()).length, 2, 'nor was an event');
 });
 eachRedis(t, async (t, redis) => {
-  t.test('at maxmemory reads are answered beside writes, and writes say why they are not', async (t) => {
+  t.test('at maxmemory reads are answered, also after a restart, and writes say why not', async (t) => {
     const app = await startApp(t, redis);
     const nodes = connectToEach(t, redis.urls);
     const setMaxMemory = (bytes: number) =>
@@ -111,7 +111,7 @@ eachRedis(t, async (t, redis) => {
     await app.shop.event(identity);
     await setMaxMemory(1);
     const ids = (who: object) => ({ ...who, productHandle: 'x' });
-    const reads = () => ({
+    const reads = (app: TestApp) => ({
       count: app.get(withQuery(PATH, ids(identity)), TRUSTED),
       'count of a member': app.get(withQuery(PATH, ids({ customerId: '7' })), TRUSTED),
       counts: app.post(`${PATH}/list`, { identity, productHandles: ['x'] }),
@@ -136,10 +136,18 @@ eachRedis(t, async (t, redis) => {
     };
     for (let round = 0; round < 3; round++) {
       const refused = writes();
-      for (const [what, answer] of Object.entries(reads())) t.equal((await answer).status, 200, what);
+      for (const [what, answer] of Object.entries(reads(app))) t.equal((await answer).status, 200, what);
       for (const answer of await Promise.all(refused)) t.match(answer, full);
     }
     t.ok(await app.figure('http_refused_total{code="overloaded",why="memory"}'));
+
+    const restarted = await startApp(t, redis, { prefix: app.prefix });
+    for (const [what, answer] of Object.entries(reads(restarted)))
+      t.equal((await answer).status, 200, `${what}, after a restart`);
+    t.match(await restarted.del('/profile', { identity }, TRUSTED), {
+      status: 200,
+      json: { erased: true },
+    });
   });
 });
 t.test('at maxmemory a batch with a reset in it is 503, whichever operation was refused', async (t) => {
