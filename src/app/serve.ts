@@ -12,6 +12,7 @@ import { PendingBytes } from '../http/pending-bytes.js';
 import { Server } from '../http/server.js';
 import { reportFailures } from '../http/task-metrics.js';
 import { loadUws } from '../http/uws.js';
+import { atMostOnceASecond } from '../metrics/exposition.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { VERSION } from '../version.js';
 import { coreOperations, openCore } from './core.js';
@@ -102,8 +103,13 @@ export function serve(
       ...docsOperations(config.BASE_PATH),
     ];
     const stats = openStats({ store, config, metrics, plugs, siblings });
+    const looked = atMostOnceASecond(() => store.check(), timing.now);
     const unprefixed = operatingOperations(
-      async () => (server.isStopping ? { why: 'the process is stopping' } : readinessOf(await store.check())),
+      async () => {
+        if (server.isStopping) return { why: 'the process is stopping' };
+        await looked();
+        return readinessOf(store.masters);
+      },
       stats,
       timing.now,
     );
