@@ -16,6 +16,7 @@ import { atMostOnceASecond } from '../metrics/exposition.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { VERSION } from '../version.js';
 import { coreOperations, openCore } from './core.js';
+import { warnOfEviction } from './eviction.js';
 import type { Extra, Host, Timing } from './extra.js';
 import { type Closeable, withClosers } from './opening.js';
 import { Outages } from './outages.js';
@@ -76,6 +77,7 @@ export function serve(
       ...{ config, log, metrics, uws, waiting, onClose },
     });
     onClose(() => store.close());
+    void warnOfEviction(store, log);
     const outages = new Outages(log, () => store.masters, timing.now);
     onClose(outages.watch());
 
