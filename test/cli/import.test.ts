@@ -286,6 +286,8 @@ t.test('a visitor with more rows than memory shall hold gets each item at its ea
     code: 1,
     stdout: /30,000 rows of 1 visitors[\s\S]* 5 {2}would be added\n +29,994 .*\n +1 {2}left/,
   });
+  const full = await wishmeter({ args: ['import', file], env: { ...env, TMPDIR: '/proc' } });
+  t.match(full, { code: 1, stderr: /^wishmeter: \/proc can't be written \(ENOENT\): set TMPDIR [^\n]+\n$/ });
   const { code, stdout } = await run(csv(...rows, row('651', '1')));
   t.match({ code, stdout }, { code: 1, stdout: /30,001 rows of 2 visitors[\s\S]* 6 {2}added\n +29,994 / });
   const items = await shop.items({ customerId: '650' });

@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { StartupError } from '../../errors.js';
 
 /** Number of parts. Those of a file of 10 GB have 40 MB each. */
 const PARTS = 256;
@@ -31,14 +32,22 @@ export class Spool {
 
   constructor(private readonly folder = tmpdir()) {}
 
+  /** @throws StartupError if there is no room in the folder */
   async add(key: string, line: string): Promise<void> {
     const part = this.#parts[Number.parseInt(hash('md5', key).slice(0, 4), 16) % PARTS] as Part;
     part.held.push(line);
     part.heldSize += line.length;
     part.size += line.length;
     if (part.heldSize < HELD) return;
-    part.file ??= await nameless(this.folder);
-    await part.file.appendFile(`${part.held.join('\n')}\n`);
+    try {
+      part.file ??= await nameless(this.folder);
+      await part.file.appendFile(`${part.held.join('\n')}\n`);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      throw new StartupError(
+        `${this.folder} can't be written (${code}): set TMPDIR to a folder with more room.`,
+      );
+    }
     [part.held, part.heldSize] = [[], 0];
   }
 
