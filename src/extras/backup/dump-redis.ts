@@ -13,7 +13,7 @@ import { mastersOf, type RedisClient, slotsOf } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { isNoScript, loadScript } from '../../redis/scripts.js';
 import { together } from '../../together.js';
-import { Spool } from '../import/spool.js';
+import { Spool, type SpoolPart } from '../import/spool.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
 import { kindOf } from './key-kinds.js';
 import { writeDumpOf, writeRecord } from './key-records.js';
@@ -87,9 +87,9 @@ class Dump {
     }
     const sources = new Set<string>();
     for (const key of pending) await this.#addMerging(key, sources);
-    for await (const names of spool.parts()) {
+    for await (const part of spool.parts()) {
       const byProfile = new Map<string, string[]>();
-      for (const key of new Set(names)) {
+      for (const key of await namesIn(part)) {
         const profileId = this.#kindOf(key)?.profileId as string;
         const found = byProfile.get(profileId);
         if (found) found.push(key);
@@ -136,8 +136,8 @@ class Dump {
       const kind = this.#kindOf(key);
       if (kind !== undefined && kind.profileId === undefined) await spool.add(key, key);
     }
-    for await (const names of spool.parts())
-      await this.#each(new Set(names), async (key) =>
+    for await (const part of spool.parts())
+      await this.#each(await namesIn(part), async (key) =>
         this.#write(this.parts.file, [key], await this.#read([key])),
       );
   }
@@ -200,4 +200,11 @@ class Dump {
 async function earliestTime(client: RedisClient): Promise<number> {
   const times = await Promise.all(mastersOf(client).map((node) => node.time()));
   return Math.min(...times.map(([seconds]) => Number(seconds) * 1_000));
+}
+
+/** SCAN may return a key twice. */
+async function namesIn(part: SpoolPart): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
+  for await (const name of part.lines()) names.add(name);
+  return names;
 }
