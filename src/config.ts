@@ -96,7 +96,7 @@ const OCCASIONAL = {
   ALLOWED_ORIGINS: setting(
     list(
       isOrigin,
-      'must be origins like https://shop.example: scheme, host, and port if it is not the default',
+      'must be origins like https://shop.example: scheme, host, and port if it is not the default; * stands for nothing',
     ),
     'origins, like `https://shop.example`, whose pages may call with a publishable key and read answers',
   ),

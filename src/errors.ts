@@ -1,7 +1,10 @@
 // Errors with a sentence for people. This file imports nothing, so that every layer can throw them.
 
-/** `path` is a JSON pointer into the body or the query. */
+export const ISSUE_PLACES = ['body', 'query', 'header'] as const;
+
+/** `path` is a JSON pointer into the body or the query, or the header's name. */
 export interface Issue {
+  readonly in: (typeof ISSUE_PLACES)[number];
   readonly path: string;
   readonly message: string;
 }
@@ -78,6 +81,17 @@ export class ServiceError extends Error {
     this.retryAfterS = options?.retryAfterS ?? 1;
     this.overload = options?.overload;
   }
+}
+
+/** Lists the fault with those that `read` throws. */
+export function withOthers(fault: Issue, read: () => unknown): ServiceError {
+  const all = [fault];
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof ServiceError && error.issues !== undefined) all.push(...error.issues);
+  }
+  return new ServiceError('invalid_request', undefined, all);
 }
 
 const OVERLOADS: Partial<Record<Overload, string>> = {

@@ -66,6 +66,8 @@ async function main([first, ...args]: readonly string[]): Promise<number> {
 
 async function run<Name extends CommandName>(name: Name, given: Arguments<Name>): Promise<number> {
   const program = await createProgram(name, given);
+  // uWebSockets.js reads this when it is loaded. Its 4 KiB are less than the cookies of some shops.
+  process.env['UWS_HTTP_MAX_HEADERS_SIZE'] ||= '16384';
   const command = await COMMANDS[name]();
   return await command(program);
 }

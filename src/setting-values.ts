@@ -53,12 +53,12 @@ export function isUrl(...schemes: readonly string[]) {
   return (value: string): boolean => {
     if (!URL.canParse(value)) return false;
     const { protocol, hostname } = new URL(value);
-    return schemes.includes(protocol) && /^[^,]+$/.test(hostname);
+    return schemes.includes(protocol) && /^[^,*]+$/.test(hostname);
   };
 }
 
 const isWeb = isUrl('http:', 'https:');
-export const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
+export const isOrigin = (value: string): boolean => isWeb(value) && new URL(value).origin === value;
 /** `*.` stands for all subdomains. */
 export const isHost = (value: string): boolean =>
   /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/.test(value);

@@ -117,7 +117,10 @@ const VALUES: Readonly<Record<string, Values>> = {
       'https://shop.example': ['https://shop.example'],
       'http://localhost:3000,https://b.example': ['http://localhost:3000', 'https://b.example'],
     },
-    wrong: ['*', 'null', 'https://shop.example:443', 'https://a.example,https://a.example/x', 'file:///x'],
+    wrong: [
+      ...['*', 'null', 'https://shop.example:443', 'https://a.example,https://a.example/x', 'file:///x'],
+      ...['https://*.shop.example', 'https://*', 'https://shop.*', 'ftp://shop.example'],
+    ],
   },
   SHOPIFY_SECRET: {
     right: {
@@ -158,7 +161,10 @@ const VALUES: Readonly<Record<string, Values>> = {
       'https://shop.example': 'https://shop.example',
       'https://shop.example/de/': 'https://shop.example/de',
     },
-    wrong: ['shop.example', 'ftp://shop.example', 'https://', 'https://a.example?x=1', 'https://a.example#x'],
+    wrong: [
+      ...['shop.example', 'ftp://shop.example', 'https://', 'https://a.example?x=1', 'https://a.example#x'],
+      'https://*.shop.example',
+    ],
   },
   SHOP_NAME: {
     right: ['Red Shoes', 'Ünïcode & <b>', '靴'.repeat(100)],

@@ -25,7 +25,7 @@ t.test('an error is one sentence for people, with its code and its issues', asyn
   for (const { sentence } of Object.values(ERRORS)) t.match(sentence, /^[A-Z][^\n]*\w\.$/);
   const { sentence } = ERRORS.not_found;
   t.match(new ServiceError('not_found'), { code: 'not_found', message: sentence, issues: undefined });
-  const issues = [{ path: '/a', message: 'is wrong' }];
+  const issues = [{ in: 'body', path: '/a', message: 'is wrong' }] as const;
   t.match(new ServiceError('invalid_request', 'So it is.', issues), { message: 'So it is.', issues });
   t.match(new Error('a fault of ours').stack, /\n {4}at /, 'errors after it still say where they are from');
 });

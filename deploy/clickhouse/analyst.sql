@@ -1,13 +1,15 @@
 -- The role wishmeter_reader and its user analyst. Run once, as an administrator, with another password and bounds that fit your server.
--- readonly = 2 lets a tool send settings with each statement, within these bounds; with readonly = 1 common tools can't connect.
--- MIN 1 is there because 0 means no limit.
--- Without grants on SOURCES the user reaches no files and no network, except what the administrator has set up. To enforce grants on
--- system tables and table engines, too, set select_from_system_db_requires_grant and table_engines_require_grant in the server's
--- access_control_improvements.
+-- readonly = 2 lets a tool send settings with each statement; one beyond these bounds is refused. With readonly = 1 common tools
+-- can't connect. MIN 1 is there because 0 means no limit. Untracked memory doesn't count for max_memory_usage.
+-- Without grants on SOURCES the user reaches no files and no network, except what the administrator has set up. access.xml makes grants
+-- on `system` count: databases, tables, columns, settings, functions and their like are always shown, and system.parts by the grant
+-- below; errors, running statements, threads and disks are not. ClickHouse's own config.xml has the same lines.
 CREATE ROLE wishmeter_reader SETTINGS readonly = 2,
   max_execution_time = 60 MIN 1 MAX 300,
   max_memory_usage = 4000000000 MIN 1 MAX 4000000000,
   max_memory_usage_for_user = 8000000000 MIN 1 MAX 8000000000,
+  max_untracked_memory = 4194304 MIN 1 MAX 4194304,
+  max_temporary_data_on_disk_size_for_user = 8000000000 MIN 1 MAX 8000000000,
   max_concurrent_queries_for_user = 10 MIN 1 MAX 10;
 GRANT SELECT ON wishmeter.products TO wishmeter_reader;
 GRANT SELECT ON wishmeter.product_variants TO wishmeter_reader;
@@ -62,5 +64,6 @@ GRANT SELECT ON wishmeter.products_stored TO wishmeter_reader;
 GRANT SELECT ON wishmeter.steps_stored TO wishmeter_reader;
 GRANT SELECT ON wishmeter.purchases_stored TO wishmeter_reader;
 GRANT SELECT ON wishmeter.kept_settings TO wishmeter_reader;
+GRANT SELECT(database, table, name, active, rows, bytes_on_disk, data_compressed_bytes, data_uncompressed_bytes) ON system.parts TO wishmeter_reader;
 CREATE USER analyst IDENTIFIED WITH sha256_password BY 'replace-me';
 GRANT wishmeter_reader TO analyst;

@@ -3,6 +3,7 @@
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
 import { eventOperations } from '../events/routes.js';
+import { imageAddress } from '../http/html.js';
 import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
@@ -27,6 +28,7 @@ import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { shareOperations } from '../wishlist/share-routes.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
+import { imageRuleOf } from './image-rule.js';
 
 export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex | undefined): Core {
   const { config, store, timing, onClose, onFailed } = host;
@@ -105,7 +107,10 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     visitBatchOperation(visitors),
     ...eventOperations(visitors, profiles, requests),
     ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
-    ...shareOperations({ visitors, profiles, shares, items, opens, requests }),
+    ...shareOperations({
+      ...{ visitors, profiles, shares, items, opens, requests },
+      imageOf: (address) => imageAddress(address, imageRuleOf(config)),
+    }),
     ...profileOperations({ ...identity, requests }),
     ...settingsOperations(settings, requests),
     purchaseOperation(

@@ -13,9 +13,11 @@ import { Server } from '../http/server.js';
 import { reportFailures } from '../http/task-metrics.js';
 import { loadUws } from '../http/uws.js';
 import { WebhookGate } from '../http/webhook.js';
+import { atMostOnceASecond } from '../metrics/exposition.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { VERSION } from '../version.js';
 import { coreOperations, openCore } from './core.js';
+import { warnOfEviction } from './eviction.js';
 import type { Extra, Host, Timing } from './extra.js';
 import { type Closeable, withClosers } from './opening.js';
 import { Outages } from './outages.js';
@@ -76,6 +78,7 @@ export function serve(
       ...{ config, log, metrics, uws, waiting, onClose },
     });
     onClose(() => store.close());
+    void warnOfEviction(store, log);
     const outages = new Outages(log, () => store.masters, timing.now);
     onClose(outages.watch());
 
@@ -108,8 +111,13 @@ export function serve(
       ...docsOperations(config.BASE_PATH),
     ];
     const stats = openStats({ store, config, metrics, plugs, siblings });
+    const looked = atMostOnceASecond(() => store.check(), timing.now);
     const unprefixed = operatingOperations(
-      async () => (server.isStopping ? { why: 'the process is stopping' } : readinessOf(await store.check())),
+      async () => {
+        if (server.isStopping) return { why: 'the process is stopping' };
+        await looked();
+        return readinessOf(store.masters);
+      },
       stats,
       timing.now,
     );

@@ -7,6 +7,7 @@ import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import { evictionMetrics } from './eviction.js';
 import type { Plug } from './extra.js';
 import type { ServeConfig } from './settings.js';
 
@@ -59,6 +60,7 @@ export function openStats({ store, config, metrics, plugs, siblings }: Sources) 
       () => store.check(),
       () => store.call((client) => client.hlen(store.keys.erasures)),
     ),
+    evictionMetrics(ofRedis, store),
     ...plugs.flatMap((plug) => plug.metrics?.(ofRedis) ?? []),
   ];
   const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());

@@ -9,6 +9,12 @@ import {
 /** Time for a request, long enough to insert INSERT_BYTES. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
+/** Writes money in JSON as items have it: text with two decimals. As numbers, large amounts would lose digits. */
+export const MONEY_AS_TEXT = {
+  output_format_json_quote_decimals: 1,
+  output_format_decimal_trailing_zeros: 1,
+} as const;
+
 export function createClickHouse(
   url: string,
   database?: string,

@@ -2,7 +2,7 @@
 // would sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
-import { createClickHouse } from './client.js';
+import { createClickHouse, MONEY_AS_TEXT } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import {
   customerParams,
@@ -160,8 +160,12 @@ async function* readPage(
     format: 'JSONEachRow',
     query_params: { profiles, ...customerParams(customers) },
     abort_signal: beginning,
-    // Otherwise an error after the first rows would look like a row.
-    clickhouse_settings: { date_time_output_format: 'iso', http_write_exception_in_output_format: 0 },
+    clickhouse_settings: {
+      ...MONEY_AS_TEXT,
+      date_time_output_format: 'iso',
+      // Otherwise an error after the first rows would look like a row.
+      http_write_exception_in_output_format: 0,
+    },
   });
   const close = () => answer.close();
   signal.addEventListener('abort', close);

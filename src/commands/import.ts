@@ -1,7 +1,6 @@
 // `wishmeter import <file>`: imports wishlists into a running service; see docs/import.md.
 
-import { createReadStream } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { ServiceError, StartupError } from '../errors.js';
 import { NO_CUSTOMERS, readEmails } from '../extras/import/emails.js';
 import { type ImportCounts, importWishlists } from '../extras/import/importer.js';
@@ -57,12 +56,27 @@ export async function importItems(program: Program<'import'>): Promise<number> {
 
 async function inputOf({ stdin }: Pick<Program<'import'>, 'stdin'>, file: string): Promise<Input> {
   if (file === '-') return { name: 'Standard input', chunks: stdin };
-  try {
-    await (await open(file)).close();
-  } catch (error) {
-    throw new StartupError(`${file} can't be read: ${(error as NodeJS.ErrnoException).code}.`);
+  // Opened here, so that a missing file is named before anything else happens.
+  const handle = await open(file).catch((error) => {
+    throw unreadable(file, error);
+  });
+  if ((await handle.stat()).isDirectory()) {
+    await handle.close();
+    throw new StartupError(`${file} is a folder: name a file.`);
   }
-  return { name: file, chunks: createReadStream(file, { highWaterMark: 256 * 1024 }) };
+  return { name: file, chunks: chunksOf(file, handle) };
+}
+
+async function* chunksOf(file: string, handle: FileHandle): AsyncGenerator<Buffer> {
+  try {
+    yield* handle.createReadStream({ highWaterMark: 256 * 1024 });
+  } catch (error) {
+    throw unreadable(file, error as NodeJS.ErrnoException);
+  }
+}
+
+function unreadable(file: string, { code }: NodeJS.ErrnoException): StartupError {
+  return new StartupError(`${file} can't be read: ${code}.`);
 }
 
 function report(name: string, counts: ImportCounts, isDry: boolean, isStopped: boolean): string {

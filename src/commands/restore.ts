@@ -2,7 +2,7 @@
 
 import { StartupError } from '../errors.js';
 import { totalOf } from '../extras/backup/manifest.js';
-import { restore as restoreInto } from '../extras/backup/restore.js';
+import { type RestoreSpec, restore as restoreInto } from '../extras/backup/restore.js';
 import { startClickHouse } from '../extras/embedded/clickhouse/start.js';
 import { startRedis } from '../extras/embedded/redis.js';
 import { oneFolder, withDatabases } from './both-databases.js';
@@ -25,6 +25,7 @@ export async function restore(program: Program<'restore'>): Promise<number> {
       const spec = { folder, only, cluster: config.CLICKHOUSE_CLUSTER, onProgress: progress.show };
       const { manifest, keys, ended } = await restoreInto(databases, spec);
       progress.end();
+      stdout.write(`Restored into ${databasesIn(config, only)}.\n`);
       const rows = only === 'redis' ? 0 : totalOf(manifest.clickhouse.rows);
       stdout.write(
         `As of ${manifest.beganAt}: ${keys} keys and ${rows} rows, each found. ${ended} keys have ended since.\n`,
@@ -36,7 +37,21 @@ export async function restore(program: Program<'restore'>): Promise<number> {
   return 0;
 }
 
-function onlyOf({ only }: Program<'restore'>['options']): 'redis' | 'clickhouse' | undefined {
+/** Without credentials. */
+function databasesIn(config: Program<'restore'>['config'], only: RestoreSpec['only']): string {
+  const { REDIS_URL, CLICKHOUSE_URL, CLICKHOUSE_DATABASE, KEY_PREFIX, DATA_DIR } = config;
+  const nodes = REDIS_URL.map((url) => new URL(url)).map(
+    ({ host, pathname, searchParams }) => searchParams.get('path') ?? host + pathname.replace(/^\/$/, ''),
+  );
+  const redis = nodes.length > 0 ? nodes.join(', ') : redisFolder(DATA_DIR);
+  const clickhouse = CLICKHOUSE_URL ? new URL(CLICKHOUSE_URL).host : clickhouseFolder(DATA_DIR);
+  return [
+    ...(only === 'clickhouse' ? [] : [`Redis ${redis}, keys ${KEY_PREFIX}:*`]),
+    ...(only === 'redis' ? [] : [`ClickHouse ${clickhouse}, database ${CLICKHOUSE_DATABASE}`]),
+  ].join('; ');
+}
+
+function onlyOf({ only }: Program<'restore'>['options']): RestoreSpec['only'] {
   if (only === undefined || only === 'redis' || only === 'clickhouse') return only;
   throw new UsageError('--only is redis or clickhouse.');
 }

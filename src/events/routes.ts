@@ -74,7 +74,7 @@ class RequestedEvent extends EventRequest {
     this.#payloadJson = JSON.stringify(payload);
     if (fitsBytes(this.#payloadJson, MAX_PAYLOAD)) return;
     throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`, [
-      { path: '/payload', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` },
+      { in: 'body', path: '/payload', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` },
     ]);
   }
 

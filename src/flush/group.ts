@@ -10,6 +10,7 @@ import { type Batch, type Bounds, collectBatch, PAGE_BYTES, type StreamEntry } f
 
 const CLAIM = loadScript<number>('flush/claimEntries');
 const ACK = loadScript<number>('flush/ackEntries');
+const CREATE = loadScript<0 | 1>('flush/createGroup');
 
 const GROUP = 'flush';
 /** Entries that were idle for so long are claimed. With the scans, those of a dead flusher wait 15 s at most. */
@@ -120,9 +121,8 @@ export class StreamGroup {
   async #readNew(consumer: string, count: number): Promise<StreamEntry[]> {
     const found = await unlessNoGroup(this.#readGroup(consumer, count, '>'));
     if (found !== undefined) return found;
-    // Without MKSTREAM: a Redis that lost its data must not be written to.
-    const made = await this.#spec.redis.xgroup('CREATE', this.#stream, GROUP, '0').catch(() => undefined);
-    return made === 'OK' ? this.#readGroup(consumer, count, '>') : [];
+    const made = await runScript(this.#spec.redis, CREATE, [this.#stream], [GROUP]);
+    return made === 1 ? this.#readGroup(consumer, count, '>') : [];
   }
 
   async #readGroup(consumer: string, count: number, after: string): Promise<StreamEntry[]> {

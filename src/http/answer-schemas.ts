@@ -1,11 +1,16 @@
 // JSON Schemas of answers. They allow other fields, because fields may be added at any time.
 
-import { ERRORS } from '../errors.js';
+import { ERRORS, ISSUE_PLACES } from '../errors.js';
 import { answerOf, boolean, count, id, idOrNull, text, textOrNull, word } from '../field-schemas.js';
 import { item } from '../wishlist/item-fields.js';
 import { LEFT_OUT } from './left-out.js';
 
 const errorCode = word(Object.keys(ERRORS));
+const issue = answerOf({
+  in: word(ISSUE_PLACES),
+  path: { ...text, description: 'A JSON pointer, or the name of the header' },
+  message: text,
+});
 
 export const profileAnswer = answerOf({ profileId: text });
 
@@ -64,7 +69,7 @@ export const errorAnswer = {
     issues: {
       type: 'array',
       description: 'Every field at fault',
-      items: answerOf({ path: text, message: text }),
+      items: issue,
     },
   },
 } as const;
@@ -131,7 +136,7 @@ export const purchaseAnswer = {
     issues: {
       type: 'array',
       description: 'Fields of a signed order that are wrong: without their line, or without the field',
-      items: answerOf({ path: text, message: text }),
+      items: issue,
     },
   },
 } as const;

@@ -17,6 +17,7 @@ export const LARGE_BYTES = 16 * 1024;
 // One writeHeader writes all common headers. uWebSockets.js doesn't check values: never add a caller's value unchecked.
 const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
 const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
+const NO_TYPE = 'nosniff\r\nx-request-id: ';
 
 const REQUEST_HEADERS = 'Content-Type, X-API-Key, Idempotency-Key, X-Request-Id';
 const EXPOSED_HEADERS = 'X-Request-Id, Retry-After';
@@ -71,7 +72,8 @@ export function writeAnswer(
   } else {
     const { status, type, headers } = answer;
     if (status !== undefined) res.writeStatus(status);
-    res.writeHeader('content-type', (type === undefined ? JSON_TYPE : type + ANY_TYPE) + to.id);
+    if (answer.body === undefined) res.writeHeader('x-content-type-options', NO_TYPE + to.id);
+    else res.writeHeader('content-type', (type === undefined ? JSON_TYPE : type + ANY_TYPE) + to.id);
     for (const name in headers) res.writeHeader(name, headers[name] as string);
     body = answer.body;
   }

@@ -22,12 +22,18 @@ const LEAST_CAPACITY = 512;
 /** Limit of all unfinished bodies together. Beyond it, the oldest ones are refused. */
 const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
 const BODY_TIMEOUT_MS = 10_000;
+/**
+ * uWebSockets.js reads a chunk extension like `;a` as digits of the chunk's size, and then waits for more than there is:
+ * what it takes for the chunk ends with the end of the body.
+ */
+const LAST_CHUNK = '\r\n0\r\n\r\n';
 const SWEEP_MS = 500;
 /** uWebSockets.js counts in steps of 4 s, so its time-out of 10 s may come after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
 /** At most one of these is called for each body: none if the caller ends the reading. */
 export interface BodyCallbacks {
+  readonly head: Pick<Head, 'isChunked'>;
   bodyComplete(body: Buffer): void;
   bodyUnread(error: ServiceError): void;
   tooManyChunks(): void;
@@ -82,7 +88,15 @@ export class Reading {
       const gathered = this.#buffer();
       gathered.set(new Uint8Array(chunk), start);
       if (isLast) this.#complete(gathered.subarray(0, this.#size));
+      else if (this.callbacks.head.isChunked && this.#endsWithLastChunk(gathered))
+        this.refuse(hasExtension());
     }
+  }
+
+  #endsWithLastChunk(gathered: Buffer): boolean {
+    return (
+      gathered.toString('latin1', Math.max(this.#size - LAST_CHUNK.length, 0), this.#size) === LAST_CHUNK
+    );
   }
 
   #buffer(): Buffer {
@@ -139,6 +153,13 @@ function admitMediaType(contentType: string, takesText: boolean | undefined): vo
 
 function tooLarge(maxBody: number): ServiceError {
   return new ServiceError('payload_too_large', `The body is larger than ${maxBody} bytes.`);
+}
+
+function hasExtension(): ServiceError {
+  return new ServiceError(
+    'invalid_request',
+    'A body with chunk extensions is not read: send it without them.',
+  );
 }
 
 export class BodyReader {

@@ -5,6 +5,7 @@ import type { ErrorCode, Overload } from '../errors.js';
 import type { Access } from './access.js';
 import type { BodyReader } from './body.js';
 import type { Head } from './head.js';
+import type { KeyUse } from './idempotency.js';
 import type { RateLimits } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import type { TickWatch } from './load-shedding.js';
@@ -28,6 +29,9 @@ export interface ExchangeContext {
 
 export interface Route {
   readonly operation?: Operation;
+  readonly keyUse?: KeyUse;
+  /** The operation's headers, and the Idempotency-Key of one that refuses it. */
+  readonly headers?: readonly string[] | undefined;
   readonly hasParameter?: boolean;
   readonly allow?: string;
   readonly isHead?: boolean;

@@ -10,7 +10,7 @@
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global is a slow getter
-import { overloaded, ServiceError } from '../errors.js';
+import { overloaded, ServiceError, withOthers } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { TickQueue } from '../tick.js';
 import { parseJson } from '../validation/json.js';
@@ -20,6 +20,7 @@ import { errorAnswer, LARGE_BYTES, largeBytes, type Recipient, streamIn, writeAn
 import { admitBody, type BodyCallbacks, type Reading } from './body.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
+import { keyFault } from './idempotency.js';
 import type { Answer, Operation, Request } from './operation.js';
 import type { PendingAnswer } from './pending-bytes.js';
 import { parseQuery, type Query } from './query.js';
@@ -65,7 +66,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
 
   constructor(context: ExchangeContext, route: Route, res: HttpResponse, req: HttpRequest) {
     context.openRequests++;
-    const head = readHead(req, route.operation?.headers);
+    const head = readHead(req, route.headers);
     this.#context = context;
     this.#route = route;
     this.#res = res;
@@ -172,6 +173,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   #carryOut(operation: Operation, body: unknown): void {
+    const fault = keyFault(this.#route.keyUse, this);
+    if (fault !== undefined) throw withOthers(fault, () => operation.read?.(body, this));
     const input = operation.read?.(body, this);
     const named = (input as { readonly identity?: NamedIdentity } | undefined)?.identity;
     if (named !== undefined) this.identity = this.actFor(named);

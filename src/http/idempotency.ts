@@ -1,10 +1,11 @@
-// The Idempotency-Key header, for all writes except webhooks, batches and PATCH /receivers/{id}.
+// The Idempotency-Key header. Writes take one, except PATCH. Webhooks and batches ignore it, because senders add one
+// without asking; reads and PATCH refuse it: their callers expect an effect that it doesn't have.
 
 import { hash } from 'node:crypto';
-import { ServiceError } from '../errors.js';
+import type { Issue } from '../errors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
-import type { Request } from './operation.js';
+import type { Operation, Request } from './operation.js';
 
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
@@ -25,6 +26,21 @@ export function hasKey(request: Request): boolean {
   return request.header(IDEMPOTENCY_KEY) !== '' || request.hasEmptyHeader(IDEMPOTENCY_KEY);
 }
 
+export type KeyUse = 'taken' | 'ignored' | 'refused';
+
+export function keyUseOf({ accessGroup, headers, ignoresKey }: Operation): KeyUse {
+  if (headers?.includes(IDEMPOTENCY_KEY)) return 'taken';
+  return accessGroup === 'delivery' || ignoresKey ? 'ignored' : 'refused';
+}
+
+export function keyFault(use: KeyUse | undefined, request: Request): Issue | undefined {
+  if (use === 'ignored' || !hasKey(request)) return undefined;
+  const key = request.header(IDEMPOTENCY_KEY);
+  if (use === 'taken' && key !== '' && fitsBytes(key, MAX_BYTES)) return undefined;
+  const message = use === 'taken' ? `must have 1 to ${MAX_BYTES} bytes` : 'is not for this operation';
+  return { in: 'header', path: 'Idempotency-Key', message };
+}
+
 export async function once(
   requests: RequestStore,
   request: Request,
@@ -41,11 +57,6 @@ export async function onceUnderKey(
   act: (operation: KeyedOperation) => Promise<string>,
 ): Promise<string> {
   const key = request.header(IDEMPOTENCY_KEY);
-  if (key === '' || !fitsBytes(key, MAX_BYTES)) {
-    throw new ServiceError('invalid_request', undefined, [
-      { path: 'Idempotency-Key', message: `must have 1 to ${MAX_BYTES} bytes` },
-    ]);
-  }
   const { kind, account } = request.caller;
   // A session comes before a customer in the scope, so that a login doesn't change it.
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;

@@ -4,8 +4,10 @@ import { ERRORS, type ErrorCode } from '../errors.js';
 import { VERSION } from '../version.js';
 import { isGuarded } from './access.js';
 import { errorAnswer } from './answer-schemas.js';
+import { keyUseOf } from './idempotency.js';
 import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
+import { CACHED, FILE_HEADERS, fileUnchanged, staticFile } from './static-file.js';
 
 const SECURITY_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer', description: 'A secret key of a server' },
@@ -54,7 +56,7 @@ const CALLERS: Record<Operation['accessGroup'], string> = {
   delivery: 'Shopify calls it with its signature. Servers with a secret key may call it, too.',
 };
 
-const IDEMPOTENCY_KEY = {
+const KEY_PARAMETER = {
   name: 'Idempotency-Key',
   in: 'header',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
@@ -102,22 +104,25 @@ export function openApiOperation(
   unprefixed: readonly Operation[],
   webhooks: Readonly<Record<string, object>>,
 ): Operation {
-  let document: string | undefined;
   const operation: Operation = {
     method: 'get',
     path: '/openapi.json',
     accessGroup: 'open',
     maxBody: 0,
+    headers: FILE_HEADERS,
     doc: {
       id: 'getDocument',
       tag: 'Operating',
       summary: 'This document',
       answer: { type: 'object', additionalProperties: true },
+      answerHeaders: CACHED,
+      pages: fileUnchanged,
     },
-    handle() {
-      document ??= openApi(basePath, [...operations, operation], unprefixed, webhooks);
-      return document;
-    },
+    handle: staticFile(
+      'application/json',
+      () => Buffer.from(openApi(basePath, [...operations, operation], unprefixed, webhooks)),
+      { 'cache-control': 'no-cache' },
+    ),
   };
   return operation;
 }
@@ -141,7 +146,7 @@ function openApi(
       title: 'wishmeter',
       version: VERSION,
       description:
-        'Counts product visits and records wishlist events for shop storefronts. Every path with GET takes HEAD, too.',
+        'Counts product visits and records wishlist events for shop storefronts. Every path with GET takes HEAD, too. Operations without a parameter `Idempotency-Key` refuse that header (400), except webhooks and batches, which ignore it.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
@@ -157,7 +162,8 @@ function openApi(
 }
 
 function describe(operation: Operation): object {
-  const { doc, headers, path, accessGroup } = operation;
+  const { doc, path, accessGroup } = operation;
+  const keyUse = keyUseOf(operation);
   const parameters = [
     ...Array.from(path.matchAll(/:(\w+)/g), ([, name]) => ({
       name,
@@ -172,13 +178,13 @@ function describe(operation: Operation): object {
       schema: publish(schema),
       ...(doc.query?.example[name] === undefined ? {} : { example: doc.query.example[name] }),
     })),
-    ...(headers?.includes('idempotency-key') ? [IDEMPOTENCY_KEY] : []),
+    ...(keyUse === 'taken' ? [KEY_PARAMETER] : []),
   ];
   return {
     operationId: doc.id,
     tags: [doc.tag],
     summary: doc.summary,
-    description: CALLERS[accessGroup],
+    description: `${CALLERS[accessGroup]}${keyUse === 'ignored' ? ' An `Idempotency-Key` is ignored.' : ''}`,
     security: SECURITY[accessGroup],
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(doc.body === undefined
@@ -195,7 +201,7 @@ function describe(operation: Operation): object {
     responses: {
       200: {
         description: 'Done',
-        ...headersOf(),
+        ...headersOf(...(doc.answerHeaders ?? [])),
         ...(doc.answer === undefined
           ? {}
           : { content: { 'application/json': { schema: publish(doc.answer) } } }),
@@ -241,7 +247,8 @@ function refusals(operation: Operation): Record<string, object> {
   );
 }
 
-function codesOf({ accessGroup, maxBody, path, headers, doc }: Operation): ErrorCode[] {
+function codesOf(operation: Operation): ErrorCode[] {
+  const { accessGroup, maxBody, path, doc } = operation;
   const codes: ErrorCode[] = ['invalid_request', 'internal'];
   if (maxBody > 0)
     codes.push('invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type');
@@ -251,6 +258,6 @@ function codesOf({ accessGroup, maxBody, path, headers, doc }: Operation): Error
   if (accessGroup === 'share-page') codes.push('forbidden');
   if (accessGroup === 'wishlist') codes.push('session_belongs_to_customer');
   if (path.includes(':')) codes.push('not_found');
-  if (headers?.includes('idempotency-key')) codes.push('idempotency_key_reused');
+  if (keyUseOf(operation) === 'taken') codes.push('idempotency_key_reused');
   return [...codes, ...(doc.refusals ?? [])];
 }

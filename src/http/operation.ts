@@ -36,6 +36,8 @@ export interface Operation<Input = unknown> {
   readonly wantsBytes?: true;
   readonly onlyReads?: true;
   readonly headers?: readonly string[];
+  /** For a batch, whose results say what to repeat. Webhooks ignore an Idempotency-Key, too; see idempotency.ts. */
+  readonly ignoresKey?: true;
   readonly doc: OperationDoc;
   admit?(request: Request): void;
   /** @param body not validated @returns how many requests it counts as for RATE_LIMIT; by default 1 */
@@ -92,6 +94,7 @@ export interface OperationDoc {
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
   readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };
   readonly answer?: object;
+  readonly answerHeaders?: readonly string[];
   readonly pages?: Readonly<Record<number, PageDoc>>;
 }
 

@@ -17,10 +17,15 @@ export class Query {
 
 const NONE = new Query([], []);
 const ENCODED = /[%+]/;
+/** uWebSockets.js has put it in place of bytes that are not UTF-8. Itself, it arrives percent-encoded. */
+const NOT_UTF8 = '\ufffd';
+/** A lone surrogate, which every field's rule refuses. */
+const UNREADABLE = '\ud800';
 const DECODING = { decodeURIComponent: decodeText };
 
-export function parseQuery(raw: string): Query {
-  if (raw === '') return NONE;
+export function parseQuery(given: string): Query {
+  if (given === '') return NONE;
+  const raw = given.replaceAll(NOT_UTF8, UNREADABLE);
   const found = ENCODED.test(raw) ? undefined : cut(raw);
   if (found !== undefined) return found;
   const parsed = parse(raw, '&', '=', DECODING);
@@ -46,11 +51,10 @@ function cut(raw: string): Query | undefined {
   return new Query(names, values);
 }
 
-/** Invalid percent-encoding becomes a lone surrogate, which every field's rule refuses. */
 function decodeText(encoded: string): string {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    return '\ud800';
+    return UNREADABLE;
   }
 }

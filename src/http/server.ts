@@ -8,6 +8,7 @@ import { BodyReader } from './body.js';
 import { Exchange } from './exchange.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
+import { IDEMPOTENCY_KEY, keyUseOf } from './idempotency.js';
 import { listenOn } from './listen.js';
 import { TickWatch } from './load-shedding.js';
 import type { Operation } from './operation.js';
@@ -129,7 +130,13 @@ export class Server implements ExchangeContext {
       const methods: string[] = [];
       for (const operation of ofPath) {
         const hasParameter = path.includes(':');
-        const route = { operation, hasParameter, isHead: false, onAnswer: onAnswers(operation) };
+        const keyUse = keyUseOf(operation);
+        const headers =
+          keyUse === 'refused' ? [...(operation.headers ?? []), IDEMPOTENCY_KEY] : operation.headers;
+        const route = {
+          ...{ operation, keyUse, headers, hasParameter, isHead: false },
+          onAnswer: onAnswers(operation),
+        };
         app[operation.method === 'delete' ? 'del' : operation.method](path, this.#handler(route));
         methods.push(operation.method.toUpperCase());
         if (operation.method !== 'get') continue;

@@ -10,13 +10,15 @@ export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 
+export const CACHED = ['ETag', 'Cache-Control'];
+
+export const fileUnchanged = {
+  304: { description: 'The file is the one of `If-None-Match`', types: [], headers: CACHED },
+};
+
 export const filePages = (type: string, description: string) => ({
-  200: { description, types: [type], headers: ['ETag', 'Cache-Control'] },
-  304: {
-    description: 'The file is the one of `If-None-Match`',
-    types: [],
-    headers: ['ETag', 'Cache-Control'],
-  },
+  200: { description, types: [type], headers: CACHED },
+  ...fileUnchanged,
 });
 
 type Content = string | Buffer;
@@ -53,7 +55,7 @@ async function prepare(
   };
   const plain = { type, headers, body: content };
   const small = { type, headers: { ...headers, 'content-encoding': 'gzip' }, body: gzipped };
-  const unchanged = { status: '304 Not Modified', type, headers };
+  const unchanged = { status: '304 Not Modified', headers };
   return (request) => {
     const known = request.header('if-none-match');
     if (known === '*' || known.includes(tag)) return unchanged;

@@ -152,7 +152,7 @@ export function readDeliveryId(request: Request, ...names: readonly string[]): s
   if (fitsBytes(id, MAX_DELIVERY_ID)) return id;
   const path = name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
   throw new ServiceError('invalid_request', undefined, [
-    { path, message: `must have at most ${MAX_DELIVERY_ID} bytes` },
+    { in: 'header', path, message: `must have at most ${MAX_DELIVERY_ID} bytes` },
   ]);
 }
 

@@ -1,5 +1,5 @@
-// Access to /metrics, and its cache. Metrics show what a shop sells. They cost milliseconds and calls of Redis, and
-// without a token anyone may ask, so they are computed at most once a second.
+// Access to /metrics, and the cache of /metrics and /readyz. Metrics show what a shop sells. Both cost calls of Redis,
+// and anyone may ask (metrics: without a token), so they are computed at most once a second.
 
 import { KeyRing } from '../key-ring.js';
 

@@ -1,7 +1,7 @@
 // The visitor of an export or erasure, by customer id, session id or e-mail address. If several are given, they must
 // lead to one visitor.
 
-import { ServiceError } from '../errors.js';
+import { type Issue, ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
 import { type Emails, normaliseEmail } from './emails.js';
 import type { Locator } from './locator.js';
@@ -15,10 +15,16 @@ export interface NamedVisitor {
   readonly digest: string | undefined;
 }
 
-export type FindNamed = (identity: Identity) => Promise<NamedVisitor>;
+/** @param where part of the request that has the ids, for `issues` */
+export type FindNamed = (identity: Identity, where?: Issue['in']) => Promise<NamedVisitor>;
 
 /** An address alone may lead to several visitors. @throws ServiceError `invalid_request` if ids lead to several */
-export async function findNamed(locator: Locator, emails: Emails, identity: Identity): Promise<NamedVisitor> {
+export async function findNamed(
+  locator: Locator,
+  emails: Emails,
+  identity: Identity,
+  where: Issue['in'] = 'query',
+): Promise<NamedVisitor> {
   const { sessionId } = identity;
   const session = sessionId === null ? '' : identityName('s', sessionId);
   const known: string[] = [];
@@ -31,7 +37,7 @@ export async function findNamed(locator: Locator, emails: Emails, identity: Iden
     if (profileId === undefined) unknown.push(name);
     else known.push(name);
     if (visitor !== undefined && profileId !== undefined && profileId !== visitor)
-      throw twoVisitors(name === session ? 'sessionId' : 'customerId');
+      throw twoVisitors(where, name === session ? 'sessionId' : 'customerId');
     visitor ??= profileId;
   }
   const names = [...known, ...unknown];
@@ -41,12 +47,12 @@ export async function findNamed(locator: Locator, emails: Emails, identity: Iden
   if (names.length === 0) return { names, digest };
   const ofEmail = new Set(await emails.findOwners(digest));
   if (visitor !== undefined) ofEmail.add(visitor);
-  if (ofEmail.size > 1) throw twoVisitors('email');
+  if (ofEmail.size > 1) throw twoVisitors(where, 'email');
   return { names, digest: visitor === undefined && ofEmail.size === 1 ? digest : undefined };
 }
 
-function twoVisitors(field: keyof Identity): ServiceError {
+function twoVisitors(where: Issue['in'], field: keyof Identity): ServiceError {
   return new ServiceError('invalid_request', TWO_VISITORS, [
-    { path: `/${field}`, message: 'leads to another visitor than the other ids' },
+    { in: where, path: `/${field}`, message: 'leads to another visitor than the other ids' },
   ]);
 }

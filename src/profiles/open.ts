@@ -1,5 +1,6 @@
 // Composes the parts of profiles.
 
+import type { Issue } from '../errors.js';
 import type { Append } from '../events/appender.js';
 import type { Identity } from '../identity-rules.js';
 import type { Batcher } from '../redis/batcher.js';
@@ -74,7 +75,7 @@ export function openProfiles(spec: ProfileSpec) {
     pending,
     visitors,
     profileIds,
-    findNamed: (identity: Identity) => findNamed(locator, emails, identity),
+    findNamed: (identity: Identity, where?: Issue['in']) => findNamed(locator, emails, identity, where),
     resume: new Resume({ store, pending, merger, members, eraser, onFailed: stats.failed ?? (() => {}) }),
     profiles: new Profiles(store, visitors, emails, profileIds),
   };

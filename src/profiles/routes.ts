@@ -90,7 +90,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const { identity } = request;
         const what = { operation: ERASURE, input: input.identity };
         return once(requests, request, what, async () => {
-          const erased = await eraser.eraseNamed(await findNamed(identity));
+          const erased = await eraser.eraseNamed(await findNamed(identity, input.namedIn));
           return JSON.stringify({ erased });
         });
       },

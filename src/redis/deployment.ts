@@ -21,24 +21,30 @@ export interface Deployment {
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
-/** @param options `guestsS`: undefined keeps the stored one @throws StartupError if the data is newer */
+/**
+ * Writes only what is missing or differs: at `maxmemory`, a process that starts must be able to read and to erase.
+ * @param options `guestsS`: undefined keeps the stored one @throws StartupError if the data is newer
+ */
 export async function openDeployment(
   client: RedisClient,
   keys: Keys,
   { buckets = BUCKETS, guestsS }: { readonly buckets?: number; readonly guestsS?: number },
 ): Promise<Deployment> {
   await refuseOldCluster(client);
-  const fresh = randomBytes(32).toString('hex');
-  await client.hsetnx(keys.meta, 'schema', SCHEMA);
-  await client.hsetnx(keys.meta, 'salt', fresh);
-  if (guestsS !== undefined) await client.hset(keys.meta, 'guestsS', guestsS);
-  const [schema, salt] = (await client.hmget(keys.meta, 'schema', 'salt')) as [string, string];
+  const read = () => client.hmget(keys.meta, 'schema', 'salt', 'guestsS');
+  let [schema, salt, stored] = await read();
+  if (!schema || !salt) {
+    await client.hsetnx(keys.meta, 'schema', SCHEMA);
+    await client.hsetnx(keys.meta, 'salt', randomBytes(32).toString('hex'));
+    [schema, salt, stored] = await read(); // another process may have been first
+  }
+  if (guestsS !== undefined && stored !== String(guestsS)) await client.hset(keys.meta, 'guestsS', guestsS);
   if (Number(schema) > SCHEMA) {
     throw new StartupError(
       `Redis holds data of schema ${schema}, and this program knows ${SCHEMA}: start a newer version.`,
     );
   }
-  return { buckets, salt };
+  return { buckets, salt: salt as string };
 }
 
 export async function holdsDeployment(urls: readonly string[], keys: Keys): Promise<boolean> {

@@ -69,7 +69,7 @@ type RawVisit = { identity: RawIdentity; productHandle: string };
 const checkVisitBody = compile<RawVisit>(visitBody);
 const checkVisitBatch = compile<{ visits: RawVisit[] }>(visitBatchBody);
 const checkVisitList = compile<{ identity: RawIdentity; productHandles: string[] }>(visitListBody);
-const checkVisitQuery = compile<RawIdentity & { productHandle: string }>(visitQuery);
+const checkVisitQuery = compile<RawIdentity & { productHandle: string }>(visitQuery, 'query');
 const checkEvent = compile<{
   identity: RawIdentity;
   type: EventType;
@@ -90,7 +90,7 @@ const checkItemCheck = compile<{
 const checkShare = compile<{ identity: RawIdentity; channel?: Channel | null }>(shareBody);
 const checkGuest = compile<RawIdentity>(guestBody);
 const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
-const checkProfileQuery = compile<RawIdentity>(profileQuery);
+const checkProfileQuery = compile<RawIdentity>(profileQuery, 'query');
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
@@ -151,7 +151,7 @@ function given(query: Query, name: string, faults?: Issue[]): string | undefined
   if (value === undefined) return undefined;
   const message = faultOf(value);
   if (message === undefined) return isBlank(value as string) ? undefined : (value as string);
-  const fault = { path: `/${name}`, message };
+  const fault = inQuery(name, message);
   if (faults === undefined) throw new ServiceError('invalid_request', undefined, [fault]);
   faults.push(fault);
   return UNREADABLE;
@@ -159,6 +159,8 @@ function given(query: Query, name: string, faults?: Issue[]): string | undefined
 
 /** Stands for a faulty parameter, which must not count as absent. No schema accepts it. */
 const UNREADABLE = '\ud800';
+
+const inQuery = (name: string, message: string): Issue => ({ in: 'query', path: `/${name}`, message });
 
 function faultOf(value: string | readonly string[]): string | undefined {
   if (typeof value !== 'string') return 'must be given once';
@@ -168,8 +170,7 @@ function faultOf(value: string | readonly string[]): string | undefined {
 export function readFlag(query: Query, name: string): boolean {
   const flag = given(query, name) ?? 'false';
   if (flag === 'true' || flag === 'false') return flag === 'true';
-  const fault = { path: `/${name}`, message: 'must be one of true, false' };
-  throw new ServiceError('invalid_request', undefined, [fault]);
+  throw new ServiceError('invalid_request', undefined, [inQuery(name, 'must be one of true, false')]);
 }
 
 /** @param loggedIn the storefront's customer, used if the query has no id */
@@ -207,7 +208,7 @@ export function readItem(body: unknown): ItemRequest {
     variantTitle: raw.variantTitle == null ? null : printable(raw.variantTitle),
     image: raw.image ?? null,
     price: raw.price,
-    compareAt: raw.compareAt,
+    compareAt: raw.compareAt ?? null,
     inventoryAvailable: raw.inventoryAvailable,
     quantity: raw.quantity,
     source: raw.source ?? 'pdp',
@@ -260,20 +261,23 @@ const PROFILE_NAMES = ['customerId', 'sessionId', 'email'] as const;
  * @param body undefined to use the query
  * @throws ServiceError, also if query and body name different visitors
  */
-export function readProfile(body: unknown, query: Query): IdentityRequest {
+export function readProfile(
+  body: unknown,
+  query: Query,
+): IdentityRequest & { readonly namedIn: 'body' | 'query' } {
   const [customerId, sessionId, email] = PROFILE_NAMES.map((name) => given(query, name));
   const isNamed = [customerId, sessionId, email].some((value) => value !== undefined);
   const asked = () => readIdentity(checkProfileQuery({ customerId, sessionId, email }));
-  if (body === undefined) return { identity: asked() };
+  if (body === undefined) return { identity: asked(), namedIn: 'query' };
   const identity = readIdentity(checkProfile(body).identity);
-  if (!isNamed) return { identity };
-  const [inBody, inQuery] = [trust(identity), trust(asked())];
-  const issues = PROFILE_NAMES.filter((name) => inQuery[name] !== null)
-    .filter((name) => inQuery[name] !== inBody[name])
-    .filter((name) => name !== 'email' || normaliseEmail(inQuery.email) !== normaliseEmail(inBody.email))
-    .map((name) => ({ path: `/${name}`, message: 'names another visitor than the body' }));
+  if (!isNamed) return { identity, namedIn: 'body' };
+  const [ofBody, ofQuery] = [trust(identity), trust(asked())];
+  const issues = PROFILE_NAMES.filter((name) => ofQuery[name] !== null)
+    .filter((name) => ofQuery[name] !== ofBody[name])
+    .filter((name) => name !== 'email' || normaliseEmail(ofQuery.email) !== normaliseEmail(ofBody.email))
+    .map((name) => inQuery(name, 'names another visitor than the body'));
   if (issues.length > 0) throw new ServiceError('invalid_request', undefined, issues);
-  return { identity };
+  return { identity, namedIn: 'body' };
 }
 
 export function readMerge(body: unknown): IdentityRequest {

@@ -132,8 +132,9 @@ ajv.addKeyword({
   validate: (max: number, data: object) => !isDeeper(data, max),
 });
 
+/** False for a format that standard tools know. */
 export function isOurFormat(format: string): boolean {
-  return FORMATS[format] !== undefined;
+  return FORMATS[format] !== undefined && format !== 'date-time';
 }
 
 export function patternOf(format: string): string | undefined {
@@ -157,7 +158,7 @@ function isDeeper(data: unknown, levels: number): boolean {
   return false;
 }
 
-function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject): Issue {
+function toFault({ keyword, instancePath, params, schema, message }: ErrorObject): Omit<Issue, 'in'> {
   switch (keyword) {
     case 'required':
       return { path: `${instancePath}/${params['missingProperty'] as string}`, message: 'is required' };
@@ -197,7 +198,7 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
 }
 
 /** Keeps one issue per fault, because a value of the wrong type also fails an enum and a maximum. */
-function toIssues(errors: readonly ErrorObject[]): Issue[] {
+function toIssues(errors: readonly ErrorObject[], where: Issue['in']): Issue[] {
   const pathsOf = (keyword: string) =>
     new Set(errors.filter((error) => error.keyword === keyword).map(({ instancePath }) => instancePath));
   const [untyped, unlisted] = [pathsOf('type'), pathsOf('enum')];
@@ -206,17 +207,20 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
       if (unlisted.has(path)) return keyword === 'enum';
       return keyword === 'type' || !untyped.has(path);
     })
-    .map(toIssue);
+    .map((error) => ({ in: where, ...toFault(error) }));
 }
 
 /** Compiles at the first call: all schemas together take 230 ms of CPU. */
-export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
+export function issueFinder(
+  schema: object,
+  where: Issue['in'] = 'body',
+): (data: unknown) => readonly Issue[] {
   let validate: ValidateFunction | undefined;
   const maxima = listMaxima(schema);
   return (data) => {
     validate ??= ajv.compile({ ...schema, $async: false });
     const isValid = validate(maxima.length === 0 ? data : shortened(data, maxima));
-    return isValid ? NO_FAULTS : toIssues(validate.errors ?? []);
+    return isValid ? NO_FAULTS : toIssues(validate.errors ?? [], where);
   };
 }
 
@@ -224,8 +228,11 @@ export function issueFinder(schema: object): (data: unknown) => readonly Issue[]
  * @returns a function that throws `invalid_request` with every fault. Its `data` is undefined if there was no body; its
  *   `faults` were found without the schema
  */
-export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
-  const find = issueFinder(schema);
+export function compile<T>(
+  schema: object,
+  where: Issue['in'] = 'body',
+): (data: unknown, faults?: readonly Issue[]) => T {
+  const find = issueFinder(schema, where);
   return (data, faults = NO_FAULTS) => {
     const found = find(data);
     if (found.length === 0 && faults.length === 0) return data as T;

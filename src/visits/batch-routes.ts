@@ -33,6 +33,7 @@ export function visitBatchOperation(visitors: Visitors): Operation {
     path: '/product/visit/batch',
     accessGroup: 'administration',
     maxBody: MAX_BODY,
+    ignoresKey: true,
     weight: visitsIn,
     read: readVisitBatch,
     async handle(input, request) {

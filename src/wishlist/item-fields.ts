@@ -55,7 +55,7 @@ const FIELDS = {
   variantTitle: { given: titleOrNull, listed: textOrNull, events: ALL },
   image: { given: plainText(2_048), listed: textOrNull, events: ['moveToCart'] },
   price: { given: price, listed: decimalText, isRequired: true, events: ALL },
-  compareAt: { given: priceOrNull, listed: decimalTextOrNull, isRequired: true, events: ALL },
+  compareAt: { given: priceOrNull, listed: decimalTextOrNull, events: ALL },
   inventoryAvailable: { given: boolean, listed: boolean, isRequired: true, events: ALL },
   quantity: { given: quantity, listed: count, isRequired: true, events: ALL },
   source: { given: oneOf(SOURCES, 'pdp'), listed: word(SOURCES), events: ['add'] },

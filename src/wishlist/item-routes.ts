@@ -70,7 +70,7 @@ export function itemOperations(services: ItemServices): Operation[] {
           throw new ServiceError(
             'payload_too_large',
             `The properties are larger than ${MAX_PAYLOAD} bytes.`,
-            [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
+            [{ in: 'body', path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
         return input;

@@ -43,7 +43,11 @@ const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
 const TOO_MUCH = `must be at most ${MAX_AMOUNT}`;
-const NO_CURRENCY = { path: '/currency', message: 'is required, because SHOP_CURRENCY is not set' };
+const NO_CURRENCY: Issue = {
+  in: 'body',
+  path: '/currency',
+  message: 'is required, because SHOP_CURRENCY is not set',
+};
 
 const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
 const TAKEN_BACK = ['voided', 'refunded'] as const;
@@ -185,7 +189,7 @@ function readLines(
     const sums = sumsOf(line, isBought);
     const fault = faultOf(line, sums, isTrusted);
     if (fault === undefined) lines.push(lineOf(name, line, sums));
-    else issues.push({ ...fault, path: `/line_items/${i}/${fault.path}` });
+    else issues.push({ in: 'body', message: fault.message, path: `/line_items/${i}/${fault.path}` });
   }
   return { lines, issues };
 }
@@ -230,7 +234,11 @@ function discountOf({ discount_allocations: allocated, total_discount: total }: 
 }
 
 /** @returns a path within the line; undefined if the line is right */
-function faultOf(line: GivenLine, { price, discount, amount }: Sums, isTrusted: boolean): Issue | undefined {
+function faultOf(
+  line: GivenLine,
+  { price, discount, amount }: Sums,
+  isTrusted: boolean,
+): Omit<Issue, 'in'> | undefined {
   const discounted = line.discount_allocations?.length ? 'discount_allocations' : 'total_discount';
   if (!fitsColumn(price)) return { path: 'price', message: TOO_MUCH };
   if (!fitsColumn(discount)) return { path: discounted, message: TOO_MUCH };

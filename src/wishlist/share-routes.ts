@@ -21,10 +21,12 @@ export interface ShareServices {
   readonly items: Items;
   readonly opens: ShareOpens;
   readonly requests: RequestStore;
+  /** @returns the address of an image that the share page would show */
+  readonly imageOf: (address: string | null) => string | undefined;
 }
 
 export function shareOperations(services: ShareServices): Operation[] {
-  const { visitors, profiles, shares, items, opens, requests } = services;
+  const { visitors, profiles, shares, items, opens, requests, imageOf } = services;
   return [
     operation({
       method: 'post',
@@ -70,7 +72,8 @@ export function shareOperations(services: ShareServices): Operation[] {
         const shared = await shares.read(shareCode, (location) => items.list(location));
         if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
         if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
-        return JSON.stringify({ shareCode, profileId: shared.profileId, items: shared.answer });
+        const shown = shared.answer.map((item) => ({ ...item, image: imageOf(item.image) ?? null }));
+        return JSON.stringify({ shareCode, profileId: shared.profileId, items: shown });
       },
     },
   ];

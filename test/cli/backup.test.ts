@@ -97,7 +97,11 @@ t.test('a quiet deployment', async (t) => {
   });
 
   await t.test('is the same on a cluster, and serves on', async (t) => {
-    t.match(await runWell(t, 'restore', folder, cluster), /each found/);
+    const said = await runWell(t, 'restore', folder, cluster);
+    const into = `Restored into Redis ${cluster.redis.urls.map((url) => new URL(url).host).join(', ')}, keys ${PREFIX}:*; `;
+    const database = `ClickHouse ${new URL(clickhouse.url).host}, database ${cluster.database}.\n`;
+    t.equal(said.slice(0, said.indexOf('As of')), into + database);
+    t.match(said, /each found/);
     t.same(await keysOf(cluster.redis), await keysOf(source.redis), 'every key, and no other');
     t.same(await endsOf(t, cluster.redis), await endsOf(t, source.redis), 'each expires when it would have');
     const answers = await viewsOf(clickhouse, source.database);

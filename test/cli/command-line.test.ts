@@ -194,6 +194,19 @@ async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
   }
   t.equal((await ask(Number(port), 'GET', '/readyz')).status, 200);
 }
+t.test('a browser with five cookies of 1,000 bytes is answered; headers over 16 KiB are 431', async (t) => {
+  const env = { ...SERVE, REDIS_URL: (await startTestRedis(t)).url };
+  const { logged } = runWishmeter(t, { args: ['serve'], env });
+  const { port } = await logged('serving');
+  const status = async (path: string, cookies: number) => {
+    const cookie = Array.from({ length: cookies }, (_, n) => `c${n}=${'x'.repeat(1_000)}`).join('; ');
+    return (await ask(Number(port), 'GET', path, { headers: { cookie } })).status;
+  };
+  for (const path of ['/wishlist.js', '/product/visit?sessionId=s&productHandle=x', '/readyz']) {
+    t.equal(await status(path, 5), 200, path);
+    t.equal(await status(path, 17), 431, path);
+  }
+});
 /** The one sentence of a `serve` that ends. @param run in a process of its own if Node is to trust a certificate */
 async function sentenceOf(
   t: Test,

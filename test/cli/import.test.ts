@@ -270,6 +270,30 @@ t.test('files as programs write them', async (t) => {
     t.match(await run(`\ufeff${text}`), { code: 0, stdout: / 1 {2}added/ }, JSON.stringify(delimiter));
   }
   t.match((await shop.items({ customerId: '602' })).length, 1);
+
+  const faulty = csv(row('603', '1'), row('603', '2', MARCH, 'free')).replaceAll(',', ';');
+  const excel = await run(`\ufeffsep=;\r\n${faulty.replaceAll('\n', '\r\n')}`);
+  t.match(excel, { code: 1, stdout: /^line 4: price [\s\S]* 1 {2}added/ }, "Excel's line is not the header");
+});
+
+t.test('a visitor with more rows than memory shall hold gets each item at its earliest date', async (t) => {
+  const title = 'T'.repeat(250);
+  const long = (product: string, at: string) =>
+    row('650', product, at).replace(`Title ${product}`, title.padEnd(4 * title.length, product));
+  const rows = Array.from({ length: 30_000 }, (_, n) => long(`${1 + (n % 6)}`, n < 29_994 ? MARCH : ONE));
+  const file = join(await tempDir(t), 'long.csv');
+  await writeFile(file, csv(...rows));
+  const env = { DATA_DIR: dir, ...ALERTS, NODE_OPTIONS: '--max-old-space-size=64' };
+  t.match(await wishmeter({ args: ['import', '--dry-run', file], env }), {
+    code: 1,
+    stdout: /30,000 rows of 1 visitors[\s\S]* 5 {2}would be added\n +29,994 .*\n +1 {2}left/,
+  });
+  const full = await wishmeter({ args: ['import', file], env: { ...env, TMPDIR: '/proc' } });
+  t.match(full, { code: 1, stderr: /^wishmeter: \/proc can't be written \(ENOENT\): set TMPDIR [^\n]+\n$/ });
+  const { code, stdout } = await run(csv(...rows, row('651', '1')));
+  t.match({ code, stdout }, { code: 1, stdout: /30,001 rows of 2 visitors[\s\S]* 6 {2}added\n +29,994 / });
+  const items = await shop.items({ customerId: '650' });
+  t.same([items.length, new Set(items.map(({ addedAt }) => addedAt))], [5, new Set([ONE])]);
 });
 
 t.test('what is no such file is refused in a sentence, before anything changes', async (t) => {
@@ -287,6 +311,9 @@ t.test('what is no such file is refused in a sentence, before anything changes',
     ['[{"customerId": 1}]', /is a JSON list/],
     ['', /is empty/],
     [Buffer.from('PK\u0003\u0004…'), /workbook/],
+    [Buffer.from(`\ufeff${csv(row('700', '1'))}`, 'utf16le'), /is UTF-16.* iconv -f UTF-16 -t UTF-8/],
+    [Buffer.from(csv(row('700', '1')), 'utf16le'), /is UTF-16.* iconv -f UTF-16LE -t UTF-8/],
+    [Buffer.from(csv(row('700', '1')), 'utf16le').swap16(), /is UTF-16.* iconv -f UTF-16BE -t UTF-8/],
   ] as const) {
     const { code, stderr, stdout } = await run(content);
     t.match({ code, stderr, stdout }, { code: 1, stderr: sentence, stdout: '' }, String(sentence));
@@ -295,6 +322,10 @@ t.test('what is no such file is refused in a sentence, before anything changes',
   t.match(await runHere('import', [join(dir, 'none.csv')], { DATA_DIR: dir }), {
     ...{ code: 1, stderr: /none\.csv can't be read: ENOENT/ },
   });
+  for (const args of [[dir], ['--emails', dir, 'package.json']])
+    t.match(await runHere('import', args, { DATA_DIR: dir }), { code: 1, stderr: /is a folder/ });
+  const unreadable = await runHere('import', ['/proc/self/mem'], { DATA_DIR: dir });
+  t.match(unreadable, { code: 1, stderr: /\/proc\/self\/mem can't be read: EIO/ });
   t.same(await shop.items({ customerId: '700' }), []);
 });
 

@@ -95,6 +95,9 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       t.equal(mode & 0o077, 0, name);
     }
     t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
+    const files = { keyFile: join(dir, 'api-key'), dashboardTokenFile: join(dir, 'dashboard-token') };
+    t.match(await first.running.logged('ready'), files, 'the log says where key and token are');
+    t.notMatch(first.running.stdout(), key);
     const migrated = await wishmeter({ args: ['migrate'], env: { DATA_DIR: dir } });
     t.match(migrated, { code: 0, stdout: 'Nothing to do.\n' });
     t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');

@@ -18,6 +18,7 @@ const FILE = 'docs/analysts.md';
 const ROLE = 'deploy/clickhouse/analyst.sql';
 const grantOf = (name: string) => `GRANT SELECT ON wishmeter.${name} TO wishmeter_reader;\n`;
 const GRANTS = /(?:^GRANT SELECT ON wishmeter.*\n)+/m;
+const SYSTEM_GRANT = /^GRANT SELECT\(([\w, ]+)\) ON system\.parts TO wishmeter_reader;$/m;
 if (UPDATE) {
   const grants = ANALYST_TABLES.map(grantOf).join('');
   writeFileSync(
@@ -65,6 +66,25 @@ t.test(`${ROLE} grants the same on a server`, async (t) => {
     t.ok(await parsed.text(), statement);
   }
 });
+t.test(
+  `${ROLE} grants names and sizes of system.parts, and a server that has access.xml shows no more`,
+  (t) => {
+    const [, columns = ''] = SYSTEM_GRANT.exec(text) ?? [];
+    t.match(columns, /^database, table, name, active, rows, bytes_on_disk\b/);
+    t.equal(text.match(/ON system\./g)?.length, 1);
+    const access = readFileSync('deploy/clickhouse/access.xml', 'utf8');
+    for (const one of [
+      'select_from_system_db_requires_grant',
+      'select_from_information_schema_requires_grant',
+    ])
+      t.match(access, `<${one}>true</${one}>`);
+    t.match(
+      readFileSync('deploy/compose.yaml', 'utf8'),
+      './clickhouse/access.xml:/etc/clickhouse-server/config.d/access.xml:ro',
+    );
+    t.end();
+  },
+);
 t.test('the analyst can see how each question is computed, as docs/analysts.md says', async (t) => {
   const analyst = connectToClickHouse(t, new URL(server.url).origin);
   t.match(readFileSync(FILE, 'utf8'), 'SHOW CREATE TABLE most_wished');
@@ -116,7 +136,7 @@ t.test('the role reads what is granted', async (t) => {
   t.equal(await run("SELECT * FROM wishmeter.most_wished(from = '2026-03-01', to = '2026-03-31')"), '');
   await t.rejects(run('SELECT * FROM wishmeter.deployment'), /ACCESS_DENIED/);
 });
-t.test('tools set limits and the look of answers, within bounds', async (t) => {
+t.test('tools set limits and the look of answers; a limit beyond its bound is refused', async (t) => {
   for (const setting of [
     'max_execution_time = 300',
     'max_result_rows = 1000',
@@ -133,6 +153,8 @@ t.test('tools set limits and the look of answers, within bounds', async (t) => {
     'max_memory_usage = 0',
     'max_memory_usage = 100000000000',
     'max_concurrent_queries_for_user = 0',
+    'max_untracked_memory = 100000000000',
+    'max_temporary_data_on_disk_size_for_user = 0',
   ]) {
     await t.rejects(run(`SELECT 1 SETTINGS ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
     await t.rejects(run(`SET ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);

@@ -11,6 +11,7 @@ import { dashboard } from '../../src/extras/dashboard/dashboard.js';
 import { asDashboard } from '../../src/extras/embedded/clickhouse/users.js';
 import { FLUSH_EXTRAS } from '../../src/extras/flush-extras.js';
 import { deliver } from '../../src/extras/receivers/deliver.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { type CommandHere, runHere } from '../cli/in-process.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { putAt } from '../extras/alerts/fixtures.js';
@@ -19,7 +20,9 @@ import { startTool } from '../extras/receivers/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startReadable } from '../harness/clickhouse.js';
 import { connectToEach, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
+import { startServer } from '../wishlist/fixtures.js';
 import { DEPLOY } from './programs.js';
 
 const PASSWORD = 'secret';
@@ -189,7 +192,12 @@ eachRedis(t, async (t, redis) => {
     t.ok(tool.delivered.length > sent, `a test is sent: ${answer}`);
   });
 
-  await t.test('backup and restore', async (t) => {
+  await t.test('backup and restore, also of a merge that is under way', async (t) => {
+    const [guest, customer] = [identityOf({ sessionId: 'half' }), identityOf({ customerId: 'half' })];
+    const server = await startServer(t, redis, 'wm');
+    for (const who of [guest, customer]) await server.visitors.enter('visit', who, true, 'x');
+    server.crashAfter(5, true);
+    await t.rejects(server.visitors.link({ sessionId: 'half', customerId: 'half' }));
     const folder = join(await tempDir(t), 'backup');
     t.match(await runHere('backup', [folder], envOf('backup')), { code: 0, stderr: '' });
     if (redis.urls.length === 1) return; // what is restored is the same
@@ -204,6 +212,8 @@ eachRedis(t, async (t, redis) => {
     await target[0]?.call('ACL', 'SETUSER', 'wishmeter-restore', 'on');
     t.match(await restore(), { code: 0, stderr: '' });
     t.same(await refusals(target), []);
+    const pending = await target[0]?.zrange(createKeys('wm').pending(0), '0', '-1');
+    t.match(pending, [/^merge /], 'a serve will finish the merge');
   });
 
   t.same(await refusals(nodes), [], 'nothing was refused');

@@ -244,6 +244,8 @@ t.test('at maxmemory the flusher can still make room', async (t) => {
   await appendEvents(redis, keys, 0, [eventRow()]);
   await group.ack(await read(), []);
   await appendEvents(redis, keys, 0, [eventRow()]);
+  const unread = freshStream();
+  await appendEvents(redis, unread.keys, 0, [eventRow()]);
   await redis.config('SET', 'maxmemory', '1');
   t.teardown(() => redis.config('SET', 'maxmemory', '0'));
   await t.rejects(redis.set('more', 'memory'), /OOM/);
@@ -255,4 +257,5 @@ t.test('at maxmemory the flusher can still make room', async (t) => {
   t.equal(claimed.rows, 1);
   await last.ack(claimed, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
   t.same(await pendingOf(redis, keys, 0), { events: 0, bytes: 0 });
+  t.equal((await unread.read()).rows, 1, 'also if no flusher has read the stream before');
 });

@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 interface Described {
   readonly operationId: string;
   readonly tags: readonly string[];
+  readonly description: string;
   readonly parameters?: readonly { readonly name: string; readonly in: string; readonly example?: unknown }[];
   readonly requestBody?: { readonly content: { readonly 'application/json': { readonly example: unknown } } };
   readonly responses: Readonly<Record<string, DescribedAnswer>>;

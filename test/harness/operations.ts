@@ -12,19 +12,22 @@ export interface DocumentedOperation {
   readonly body: any;
   readonly query: Readonly<Record<string, string>>;
   readonly takesKey: boolean;
+  readonly ignoresKey: boolean;
 }
 
 export async function operationsOf(app: TestApp): Promise<readonly DocumentedOperation[]> {
   const { paths }: Document = (await app.get('/openapi.json')).json;
   return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([lower, { parameters = [], requestBody }]) => {
+    Object.entries(methods).map(([lower, { parameters = [], requestBody, description }]) => {
       const method = lower.toUpperCase();
       const query = parameters.flatMap(({ name, in: where, example }) =>
         where === 'query' && example !== undefined ? [[name, String(example)]] : [],
       );
       const body = requestBody?.content['application/json'].example;
       const takesKey = parameters.some(({ name }) => name === 'Idempotency-Key');
-      return { name: `${method} ${path}`, method, path, body, query: Object.fromEntries(query), takesKey };
+      const ignoresKey = /`Idempotency-Key` is ignored/.test(description);
+      const request = { method, path, body, query: Object.fromEntries(query) };
+      return { name: `${method} ${path}`, ...request, takesKey, ignoresKey };
     }),
   );
 }

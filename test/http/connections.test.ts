@@ -127,6 +127,32 @@ t.test('connections', async (t) => {
     t.equal(await countOf('trailer'), 0);
   });
 
+  t.test('a chunk extension that misleads the parser is refused at once, and nothing is done', async (t) => {
+    const body = visitOf('extended');
+    for (const extension of [';', ';a=b', ';1']) {
+      const wire = await Wire.open(t, app.port);
+      wire.send(`${head()}${body.length.toString(16)}${extension}\r\n${body}\r\n0\r\n\r\n`);
+      const answer = await wire.next();
+      t.match(answer, { status: 400, headers: { connection: 'close' }, body: /chunk extension/ }, extension);
+      t.equal(await wire.ended(), '');
+    }
+    t.equal(await countOf('extended'), 0);
+    const wire = await Wire.open(t, app.port);
+    const [start, end] = ['{"identity":{"sessionId":"zero"},"productHandle":"x","z":[', '0]}'];
+    wire.send(`${head()}${start.length.toString(16)}\r\n${start}\r\n`);
+    wire.send(`${end.length.toString(16)}\r\n${end}\r\n0\r\n\r\n`);
+    t.match(await wire.next(), { status: 200 }, 'a body in two chunks is taken');
+  });
+
+  t.test('raw bytes in a query that are no UTF-8 are 400, as their percent-encoding is', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    for (const id of ['\xff', '%ff', 'a\xc3']) {
+      wire.sendHead('GET', `${PATH}?sessionId=${id}&productHandle=x`);
+      const answer = await wire.next();
+      t.match(answer, { status: 400, body: /"\/sessionId","message":"must be UTF-8/ }, JSON.stringify(id));
+    }
+  });
+
   const openRequests = async () => Number(await app.figure('http_open_requests'));
 
   t.test('a request without Host is refused by the parser, and its connection ends', async (t) => {

@@ -199,18 +199,26 @@ t.test('erasures through ClickHouse', async (t) => {
       return visitLog?.length === 4 && events.length === 4 && purchases.length === 1;
     });
     const found = await read({ email: EMAIL });
-    t.match(found, { identities: { customerIds: [CUSTOMER] }, purchases: [{ order_id: '5', price: 1 }] });
+    const money = { price: '1.00', discount: '0.00', amount: '1.00' };
+    t.match(found, { identities: { customerIds: [CUSTOMER] }, purchases: [{ order_id: '5', ...money }] });
+    const prices = found.events.map(({ price }: { price: unknown }) => price).sort();
+    t.same(prices, [ITEM.price, ITEM.price, null, null], 'money is text, as in items');
     t.same(found.events.map(({ type }: { type: string }) => type).sort(), ['add', 'add', 'share', 'share']);
     const ofVisits = new Set(found.visitLog.map(({ profile_id }: { profile_id: string }) => profile_id));
     t.ok(ofVisits.size > 1, 'also of before the merges');
-    for (const [view, rows] of [
-      ['events', found.events],
-      ['visits', found.visitLog],
-      ['purchases', found.purchases],
-    ]) {
+    const { paths } = (await app.get('/openapi.json')).json;
+    const { schema } = paths['/profile'].get.responses['200'].content['application/json'];
+    const documented = (key: string) => Object.keys(schema.properties[key].items.properties);
+    for (const [view, key] of [
+      ['events', 'events'],
+      ['visits', 'visitLog'],
+      ['purchases', 'purchases'],
+    ] as const) {
+      const rows = found[key];
       const columns = await select(client, `DESCRIBE TABLE ${view}`);
       const names = columns.map(({ name }) => name);
       t.same(Object.keys(rows[0]), names, `the columns of ${view}`);
+      t.same(documented(key), names, `the fields of ${key} in /openapi.json`);
     }
     t.match(found.visitLog[0], { product_handle: 'red-shoe', occurred_at: /^\d{4}-\d\d-\d\dT.*Z$/ });
   });

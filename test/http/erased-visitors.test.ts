@@ -58,7 +58,10 @@ eachRedis(t, async (t, redis) => {
     const query = (id: string) => withQuery('/profile', { customerId: id });
     const identity = { customerId: '77091' };
     const refused = await app.del(query('77092'), { identity }, TRUSTED);
-    t.match(refused, { status: 400, json: { code: 'invalid_request', issues: [{ path: '/customerId' }] } });
+    t.match(refused, {
+      status: 400,
+      json: { code: 'invalid_request', issues: [{ in: 'query', path: '/customerId' }] },
+    });
     t.equal(await count(identity), 1);
     const bySession = await app.del(withQuery('/profile', { sessionId: 'x' }), { identity }, TRUSTED);
     t.match(bySession, { status: 400, json: { issues: [{ path: '/sessionId' }] } });
@@ -225,6 +228,8 @@ eachRedis(t, async (t, redis) => {
         await app.del(query, undefined, TRUSTED),
       ])
         t.match(answer, refused, JSON.stringify(ids));
+      t.equal((await erasing(ids)).json.issues[0].in, 'body');
+      t.equal((await app.get(query, TRUSTED)).json.issues[0].in, 'query');
     }
     t.equal((await app.get('/profile', TRUSTED)).status, 400, 'no visitor is named');
     t.equal((await app.del('/profile', {}, { 'x-api-key': KEY })).status, 400);

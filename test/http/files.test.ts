@@ -10,6 +10,7 @@ import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
 
 const BEACON = '/beacon.js';
+const DOCUMENT = '/openapi.json';
 const RENDERER = '/docs/swagger-ui.js';
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
 const redis = await startTestRedis(t);
@@ -62,7 +63,26 @@ t.test('a client that has this version gets a 304 without a body, and its connec
     const answer = await wire.next();
     t.equal(answer?.status, 304);
     t.notOk('content-length' in (answer?.headers ?? {}), 'a length of 0 would be told of the script');
+    t.notOk('content-type' in (answer?.headers ?? {}), 'there is nothing that has a type');
+    t.match(answer?.headers, { 'x-content-type-options': 'nosniff', 'x-request-id': /./ });
   }
+});
+
+t.test('/openapi.json is asked for again each time, and is 304 for whoever has it', async (t) => {
+  const { headers } = await app.get(DOCUMENT);
+  t.match(headers, {
+    'content-type': 'application/json',
+    'cache-control': 'no-cache',
+    etag: /^W\/"[\w-]{22}"$/,
+  });
+  const again = await app.get(DOCUMENT, { 'if-none-match': headers.etag as string });
+  t.match(again, { status: 304, text: '', headers: { etag: headers.etag } });
+  t.notOk('content-type' in again.headers);
+  t.not(
+    (await based.get(`/api${DOCUMENT}`)).headers.etag,
+    headers.etag,
+    'another base path, another document',
+  );
 });
 
 t.test('where origins are allowed, caches are told of both things that answers depend on', async (t) => {

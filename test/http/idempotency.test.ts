@@ -240,11 +240,39 @@ t.test('keys', async (t) => {
     const before = await dump();
     for (const wrong of ['', ' ', '\t', 'x'.repeat(256)]) {
       const refused = await app.post(VISIT, visit('j'), key(wrong));
-      const issues = [{ path: 'Idempotency-Key', message: 'must have 1 to 255 bytes' }];
-      t.match(refused, { status: 400, json: { code: 'invalid_request', issues } });
+      const fault = { in: 'header', path: 'Idempotency-Key', message: 'must have 1 to 255 bytes' };
+      t.match(refused, { status: 400, json: { code: 'invalid_request', issues: [fault] } });
+      const { json } = await app.post(VISIT, { productHandle: 5 }, key(wrong));
+      t.match(
+        json.issues,
+        [fault, { path: '/identity' }, { path: '/productHandle' }],
+        'with all other faults',
+      );
     }
     t.same(await dump(), before);
     t.equal((await app.post(VISIT, visit('j'), { 'x-empty': '' })).status, 200);
+  });
+
+  t.test('reads and PATCH refuse a key; webhooks and batches ignore it', async (t) => {
+    const own = await startApp(t, redis);
+    const others = (await operationsOf(own)).filter(({ takesKey }) => !takesKey);
+    const send = ({ method, path, query, body }: (typeof others)[number]) =>
+      own.send(method, withQuery(path.replace(/\{\w+\}/, 'x'), query), body, key('', TRUSTED));
+    const refusing = others.filter(({ ignoresKey }) => !ignoresKey);
+    t.ok(refusing.some(({ method }) => method === 'PATCH') && refusing.length > 15);
+    const before = await own.dump();
+    const json = { code: 'invalid_request', issues: [{ in: 'header', path: 'Idempotency-Key' }] };
+    for (const operation of refusing) {
+      const answer = await send(operation);
+      t.equal(answer.status, 400, operation.name);
+      if (!operation.path.includes('/wishlist/share/')) t.match(answer.json, json, operation.name);
+    }
+    t.same(await own.dump(), before);
+    const ignoring = others.filter(({ ignoresKey }) => ignoresKey);
+    const webhooks = ['customers/data_request', 'customers/redact', 'products', 'purchase', 'shop/redact'];
+    const names = ['/product/visit/batch', ...webhooks.map((name) => `/webhook/${name}`)];
+    t.same(ignoring.map(({ path }) => path).sort(), names.sort());
+    for (const operation of ignoring) t.match(await send(operation), { status: 200 }, operation.name);
   });
 
   t.test('a request that was refused does not use up its key', async (t) => {

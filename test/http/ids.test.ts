@@ -203,6 +203,10 @@ t.test('a query is read as node:querystring reads it', async (t) => {
   t.equal(parseQuery('a=1&b=2&a=3').get('b'), '2');
   for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
     t.equal(parseQuery(`a=${wrong}`).get('a'), '\ud800', `${wrong}: a lone surrogate`);
+  // uWebSockets.js decodes a query's bytes; what is not UTF-8 becomes U+FFFD.
+  for (const raw of ['a=x\ufffd', 'a=x\ufffd&b=%20'])
+    t.equal(parseQuery(raw).get('a'), 'x\ud800', `${raw}: a lone surrogate`);
+  t.equal(parseQuery('a=%EF%BF%BD').get('a'), '\ufffd');
 });
 
 const PATH = '/product/visit';

@@ -200,6 +200,28 @@ async function errorsOf(client: Redis): Promise<Record<string, number>> {
   return Object.fromEntries(counts.map(([, name, count]) => [name, Number(count)]));
 }
 
+t.test(
+  'a Redis that drops keys at its maxmemory is named in the log at the start, and counted',
+  async (t) => {
+    const redis = await startTestRedis(t);
+    const warned = async () => {
+      const lines: string[] = [];
+      const app = await startApp(t, redis, { onLog: ({ policy }) => policy && lines.push(`${policy}`) });
+      return { app, lines };
+    };
+    const policies = async ({ app }: Awaited<ReturnType<typeof warned>>) =>
+      [...(await app.stats()).matchAll(/^wishmeter_redis_eviction_policy\{(.*)\} 1$/gm)].map(
+        ([, said]) => said,
+      );
+    const good = await warned();
+    t.same(await policies(good), ['policy="noeviction"']);
+    await connectTo(t, redis.url).config('SET', 'maxmemory-policy', 'volatile-lru');
+    const bad = await warned();
+    await until('it is in the log', () => bad.lines[0] === 'volatile-lru');
+    t.same(await policies(good), ['policy="volatile-lru"']);
+    t.same(good.lines, []);
+  },
+);
 t.test('what visitors do raises no error in Redis', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);

@@ -389,6 +389,7 @@ t.test('a page that its reader has is 304 until the list changes', async (t) => 
   for (const known of [tag, `"x", ${tag}`]) {
     const kept = await app.get(path, { 'if-none-match': known });
     t.match(kept, { status: 304, text: '', headers: { etag: tag, 'cache-control': /max-age=60/ } }, known);
+    t.notOk('content-type' in kept.headers, known);
   }
   for (const change of [
     () => app.shop.add(who, { ...CONTENT, productId: '3' }),

@@ -58,8 +58,21 @@ eachRedis(t, async (t, redis) => {
     t.match(answer, { status: 200, text: JSON.stringify({ shareLink, code }) });
     const found = await shared(code);
     t.equal(found.status, 200);
-    t.equal(found.text, JSON.stringify({ shareCode: code, profileId, items: await items(identity) }));
+    const listed = (await items(identity)).map((item) => ({ ...item, image: null }));
+    t.equal(found.text, JSON.stringify({ shareCode: code, profileId, items: listed }));
     t.match(found.json.items, [{ productId: '2' }, { productId: '1' }]);
+  });
+
+  t.test('a shared list has the images that the share page would show, and null for others', async (t) => {
+    const identity = { sessionId: 'pictures' };
+    const images = [
+      'https://cdn.shopify.com/a.jpg',
+      'https://evil.example/b.jpg',
+      'http://cdn.shopify.com/c.jpg',
+    ];
+    for (const [i, image] of images.entries()) await add(identity, { productId: `${i}`, image });
+    const { items: shown } = (await shared((await share(identity)).code)).json;
+    t.same(new Set(shown.map((item: { image: unknown }) => item.image)), new Set([images[0], null]));
   });
 
   t.test('a code is found in any case and with a slash, on the page and for its items', async (t) => {

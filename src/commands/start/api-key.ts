@@ -2,17 +2,27 @@
 
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { StartupError } from '../../errors.js';
 
+const API_KEY = 'api-key';
+const DASHBOARD_TOKEN = 'dashboard-token';
 const KEY = /^[\x21-\x2b\x2d-\x7e]{16,}$/; // valid in API_KEYS
 
 export function ownApiKey(folder: string): Promise<string> {
-  return ownSecret(folder, 'api-key', 'sk_');
+  return ownSecret(folder, API_KEY, 'sk_');
 }
 
 export function ownDashboardToken(folder: string): Promise<string> {
-  return ownSecret(folder, 'dashboard-token', '');
+  return ownSecret(folder, DASHBOARD_TOKEN, '');
+}
+
+export function apiKeyFile(folder: string): string {
+  return resolve(folder, API_KEY);
+}
+
+export function dashboardTokenFile(folder: string): string {
+  return resolve(folder, DASHBOARD_TOKEN);
 }
 
 async function ownSecret(folder: string, file: string, prefix: string): Promise<string> {

@@ -4,6 +4,7 @@
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
 
 import type { Program } from '../program.js';
+import { apiKeyFile, dashboardTokenFile } from './api-key.js';
 import { banner } from './banner.js';
 import { Children } from './children.js';
 import { makeFolder } from './folder.js';
@@ -75,7 +76,11 @@ function announce(
       }),
     );
   } else {
-    log.info({ url, clickhouseUrl, dashboardUrl, afterMs: Math.round(afterMs) }, 'ready');
+    const files = {
+      ...(config.API_KEYS.length > 0 ? {} : { keyFile: apiKeyFile(config.DATA_DIR) }),
+      ...(config.DASHBOARD_TOKEN ? {} : { dashboardTokenFile: dashboardTokenFile(config.DATA_DIR) }),
+    };
+    log.info({ url, clickhouseUrl, dashboardUrl, ...files, afterMs: Math.round(afterMs) }, 'ready');
   }
   ready({ url, clickhouseUrl, dashboardUrl });
 }

@@ -14,7 +14,7 @@ import type { Keys } from '../../redis/keys.js';
 import { isCustomers } from '../../redis/location.js';
 import { isNoScript, loadScript } from '../../redis/scripts.js';
 import { together } from '../../together.js';
-import { Spool } from '../import/spool.js';
+import { Spool, type SpoolPart } from '../import/spool.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
 import { type KeyKind, kindOf } from './key-kinds.js';
 import { writeRecord } from './key-records.js';
@@ -77,7 +77,8 @@ class Dump {
     await this.#spooled(
       ({ profileId }) => (profileId !== undefined && isWanted(profileId) ? profileId : undefined),
       async (names) => {
-        const profiles = new Set(names.map((key) => this.#kindOf(key)?.profileId as string));
+        const profiles = new Set<string>();
+        for (const key of names) profiles.add(this.#kindOf(key)?.profileId as string);
         await this.#each(profiles, async (profileId) => {
           const all = [...keys.allOf(profileId), keys.erasedAt(profileId)];
           await this.#write(all, await this.#read(all));
@@ -89,14 +90,14 @@ class Dump {
   async others(): Promise<void> {
     await this.#spooled(
       ({ profileId, name }) => (profileId === undefined ? name : undefined),
-      (names) => this.#each(new Set(names), async (key) => this.#write([key], await this.#read([key]))),
+      (names) => this.#each(names, async (key) => this.#write([key], await this.#read([key]))),
     );
   }
 
-  /** Spools the names of keys, so that SCAN's repetitions of one part fit into memory. @param partOf undefined to leave out */
+  /** @param partOf the part of the spool that a key's name goes to; undefined to leave it out */
   async #spooled(
     partOf: (key: KeyKind & { readonly name: string }) => string | undefined,
-    dump: (names: readonly string[]) => Promise<void>,
+    dump: (names: ReadonlySet<string>) => Promise<void>,
   ): Promise<void> {
     const spool = new Spool(this.parts.folder);
     try {
@@ -105,7 +106,7 @@ class Dump {
         const part = kind && partOf({ ...kind, name });
         if (part !== undefined) await spool.add(part, name);
       }
-      for await (const names of spool.parts()) await dump(names);
+      for await (const part of spool.parts()) await dump(await namesIn(part));
     } finally {
       await spool.close();
     }
@@ -163,4 +164,11 @@ class Dump {
       this.parts.onProgress('Redis, keys', ++this.#count);
     }
   }
+}
+
+/** SCAN may return a key twice. */
+async function namesIn(part: SpoolPart): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
+  for await (const name of part.lines()) names.add(name);
+  return names;
 }

@@ -179,15 +179,20 @@ export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<R
   };
 
   const keepRunning = async (): Promise<void> => {
+    let failed: string | undefined;
     for (let failures = 0; ; ) {
       await run.exited;
       if (stopping.signal.aborted || spec.restart === false) return;
       failures = performance.now() - run.startedAt > STEADY_MS ? 0 : failures + 1;
       const restartInMs = Math.round(backoffMs(failures));
-      onState({ state: 'died', reason: run.reason, restartInMs });
+      // A child that could not start has said why, and was then killed.
+      onState({ state: 'died', reason: failed ?? run.reason, restartInMs });
       await pause(restartInMs, stopping.signal);
       if (stopping.signal.aborted) return;
-      await start().catch(() => {});
+      failed = await start().then(
+        () => undefined,
+        ({ message }: Error) => message,
+      );
     }
   };
 

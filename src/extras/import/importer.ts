@@ -3,6 +3,9 @@
 //   file ──▶ records ──▶ rows, or faults ──▶ spool      changes nothing
 //   spool ──▶ a visitor's rows in sequence ──▶ lua/wishlist/changeItems.lua, item and event in one step
 //
+// Memory is bounded: a large part of the spool is divided again, by item, because one visitor may have any number of
+// rows. Rows of an item stay together, so that the earliest date counts; a full list then takes them in any order.
+//
 // Each imported item is marked, so that an import may be repeated after an abort.
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,12 +22,14 @@ import { type Columns, IMPORT_NAMES, type ImportField } from './columns.js';
 import type { CustomerOf } from './emails.js';
 import { type Input, readRecords } from './records.js';
 import { type ImportRow, readRow } from './row.js';
-import { Spool } from './spool.js';
+import { Spool, type SpoolPart } from './spool.js';
 
 /** Visitors imported concurrently. Their items fill about one script call. */
 const MAX_CONCURRENT = 500;
-/** Parts of the spool are imported together once they have this many rows. */
-const ROWS_PER_PASS = 20_000;
+/** Small parts of the spool are imported together once they have this many items. */
+const ITEMS_PER_PASS = 20_000;
+/** Characters of the largest part that is not divided: some 40,000 rows. */
+const MAX_PART = 16 * 1024 * 1024;
 const VISITORS_BETWEEN_LOOKS = 1_000;
 /** Milliseconds to wait while Redis doesn't answer or the stream of events is full. */
 const PATIENCE_MS = 300_000;
@@ -65,15 +70,19 @@ export async function importWishlists(input: Input, spec: ImportSpec): Promise<I
   try {
     await readFile(input, spec, spool, counts);
     const importer = new Importer(spec, counts);
-    let rows: StoredRow[] = [];
-    for await (const lines of spool.parts()) {
+    let lists = new Lists();
+    for await (const part of spool.parts()) {
       if (spec.stop.aborted) break;
-      for (const line of lines) rows.push(JSON.parse(line));
-      if (rows.length < ROWS_PER_PASS) continue;
-      await importer.bring(rows);
-      rows = [];
+      if (part.size > MAX_PART) {
+        await importer.bringDivided(part);
+        continue;
+      }
+      await lists.addAll(part);
+      if (lists.items < ITEMS_PER_PASS) continue;
+      await importer.bring(lists);
+      lists = new Lists();
     }
-    await importer.bring(rows);
+    await importer.bring(lists);
   } finally {
     await spool.close();
   }
@@ -132,27 +141,48 @@ class Importer {
     this.#total = counts.rows - counts.leftOut;
   }
 
-  async bring(rows: readonly StoredRow[]): Promise<void> {
-    const lists = [...listsOf(rows).values()];
-    this.#counts.visitors += lists.length;
-    for (let from = 0; from < lists.length; from += VISITORS_BETWEEN_LOOKS) {
-      this.#erased = await this.#readErased();
-      const next = lists.slice(from, from + VISITORS_BETWEEN_LOOKS);
-      await Promise.all(next.map((list) => this.#limit(() => this.#bringList(list))));
+  async bringDivided(part: SpoolPart): Promise<void> {
+    const divided = new Spool();
+    const tried = new Map<string, number>();
+    try {
+      for await (const line of part.lines()) {
+        const { visitor, field }: StoredRow = JSON.parse(line);
+        await divided.add(`${visitor} ${field}`, line);
+      }
+      for await (const ofItems of divided.parts()) {
+        if (this.#spec.stop.aborted) return;
+        const lists = new Lists();
+        await lists.addAll(ofItems);
+        await this.bring(lists, tried);
+      }
+    } finally {
+      await divided.close();
     }
   }
 
-  async #bringList({ first, items, rows }: List): Promise<void> {
+  /** @param tried new items of a dry run, by visitor: visitors in it are counted, and have more rows than these */
+  async bring({ all }: Lists, tried = new Map<string, number>()): Promise<void> {
+    const lists = [...all.values()];
+    for (let from = 0; from < lists.length; from += VISITORS_BETWEEN_LOOKS) {
+      this.#erased = await this.#readErased();
+      const next = lists.slice(from, from + VISITORS_BETWEEN_LOOKS);
+      await Promise.all(next.map((list) => this.#limit(() => this.#bringList(list, tried))));
+    }
+  }
+
+  async #bringList({ first, items, rows }: List, triedOf: Map<string, number>): Promise<void> {
     const { stop, isDry, onFault, onRow } = this.#spec;
     const counts = this.#counts;
-    let tried = 0;
+    if (!triedOf.has(first.visitor)) counts.visitors++;
+    let tried = triedOf.get(first.visitor) ?? 0;
+    triedOf.set(first.visitor, tried);
     for (const row of items.values()) {
       if (stop.aborted) return;
       try {
         if (this.#erased.has(first.visitor) || this.#erased.has(EVERY_PROFILE)) throw BEING_ERASED;
         const outcome = await this.#persistently(() => this.#import(row, isDry ? tried : undefined));
         counts[outcome]++;
-        if (outcome === 'new') tried++;
+        if (outcome === 'new') triedOf.set(first.visitor, ++tried);
       } catch (error) {
         if (!(error instanceof ServiceError)) throw error;
         counts.leftOut++;
@@ -218,17 +248,24 @@ interface List {
   rows: number;
 }
 
-function listsOf(rows: readonly StoredRow[]): Map<string, List> {
-  const lists = new Map<string, List>();
-  for (const row of rows) {
-    let list = lists.get(row.visitor);
+/** Visitors' rows, of each item the earliest. */
+class Lists {
+  readonly all = new Map<string, List>();
+  items = 0;
+
+  async addAll(part: SpoolPart): Promise<void> {
+    for await (const line of part.lines()) this.#add(JSON.parse(line));
+  }
+
+  #add(row: StoredRow): void {
+    let list = this.all.get(row.visitor);
     if (list === undefined) {
       list = { first: row, items: new Map(), rows: 0 };
-      lists.set(row.visitor, list);
+      this.all.set(row.visitor, list);
     }
     list.rows++;
     const before = list.items.get(row.field);
+    if (before === undefined) this.items++;
     if (before === undefined || row.at < before.at) list.items.set(row.field, row);
   }
-  return lists;
 }

@@ -45,10 +45,14 @@ export async function* readRecords<Field extends string>(
   if (first === '[')
     throw new StartupError(`${input.name} is a JSON list: write one object a line, as \`jq -c '.[]'\` does.`);
   const texts = joined(head, chunks);
+  const [, separator] = SEPARATOR.exec(head) ?? [];
   yield* first === '{'
     ? readJson(input, texts, names)
-    : readCsv({ texts, names, head, onColumns }, input.name);
+    : readCsv({ texts, names, separator, head, onColumns }, input.name);
 }
+
+/** Excel's first line, which is no header. */
+const SEPARATOR = /^sep=([^"\n\r])[ \t]*(?=[\n\r])/i;
 
 async function* joined(head: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
   yield head;
@@ -62,9 +66,10 @@ async function* decoded({ name, chunks }: Input): AsyncGenerator<string> {
     new StartupError(
       `${name} is not UTF-8 from line ${at} on. Save it as "CSV UTF-8", or convert it: iconv -f WINDOWS-1252 -t UTF-8.`,
     );
+  let isFirst = true;
   for await (const chunk of chunks) {
-    if (line === 1 && chunk.subarray(0, 4).equals(WORKBOOK))
-      throw new StartupError(`${name} is a workbook of a spreadsheet: save it as "CSV UTF-8".`);
+    if (isFirst) refuseOtherFormat(name, chunk);
+    isFirst = false;
     let text: string;
     try {
       text = decoder.decode(chunk, { stream: true });
@@ -82,6 +87,23 @@ async function* decoded({ name, chunks }: Input): AsyncGenerator<string> {
 }
 
 const WORKBOOK = Buffer.from('PK\u0003\u0004');
+
+function refuseOtherFormat(name: string, start: Buffer): void {
+  if (start.subarray(0, 4).equals(WORKBOOK))
+    throw new StartupError(`${name} is a workbook of a spreadsheet: save it as "CSV UTF-8".`);
+  const utf16 = utf16In(start);
+  if (utf16 !== undefined)
+    throw new StartupError(
+      `${name} is UTF-16. Save it as "CSV UTF-8", or convert it: iconv -f ${utf16} -t UTF-8.`,
+    );
+}
+
+/** @returns iconv's name of the encoding. Without a byte order mark, a zero byte in the first character tells it. */
+function utf16In([first, second]: Buffer): string | undefined {
+  if ((first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)) return 'UTF-16';
+  if (first === 0) return 'UTF-16BE';
+  return second === 0 ? 'UTF-16LE' : undefined;
+}
 
 function linesBeforeFault(chunk: Buffer): number {
   let lines = 0;
@@ -142,16 +164,19 @@ async function* readJson<Field extends string>(
 interface Csv<Field extends string> {
   readonly texts: AsyncIterable<string>;
   readonly names: Names<Field>;
+  /** If the file names it, on a line of its own. */
+  readonly separator: string | undefined;
   readonly head: string;
   readonly onColumns: (columns: Columns<Field>) => void;
 }
 
 async function* readCsv<Field extends string>(
-  { texts, names, head, onColumns }: Csv<Field>,
+  { texts, names, separator, head, onColumns }: Csv<Field>,
   name: string,
 ): AsyncGenerator<FileRecord<Field>> {
   const parser = parse({
-    delimiter: delimiterOf(head),
+    delimiter: separator ?? delimiterOf(head),
+    from_line: separator === undefined ? 1 : 2,
     record_delimiter: ['\r\n', '\n', '\r'],
     max_record_size: MAX_RECORD,
     info: true,

@@ -171,7 +171,8 @@ export class Receivers {
       await this.addresses.check(url);
     } catch (error) {
       if (!(error instanceof AddressError)) throw error;
-      throw new ServiceError('invalid_request', undefined, [{ path: '/url', message: error.message }]);
+      const fault = { in: 'body', path: '/url', message: error.message } as const;
+      throw new ServiceError('invalid_request', undefined, [fault]);
     }
   }
 }

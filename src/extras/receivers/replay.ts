@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { MONEY_AS_TEXT } from '../../clickhouse/client.js';
 import { StartupError } from '../../errors.js';
 import { isErased, readErasures } from '../../flush/erasures.js';
 import type { Store } from '../../redis/store.js';
@@ -17,11 +18,7 @@ const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occ
     AND type IN {types: Array(String)} AND origin != 'import'
   ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
 /** Settings that format numbers as src/events/row.ts does. */
-const AS_LINES = {
-  output_format_json_quote_decimals: 1,
-  output_format_json_quote_64bit_integers: 0,
-  output_format_decimal_trailing_zeros: 1,
-} as const;
+const AS_LINES = { ...MONEY_AS_TEXT, output_format_json_quote_64bit_integers: 0 } as const;
 const NO_EVENT = '00000000-0000-0000-0000-000000000000';
 const PAGE = 1_000;
 const WAIT_MS = 200;

@@ -84,9 +84,9 @@ function faultsOf(body: unknown, addresses: Addresses): Issue[] {
   try {
     if (typeof url === 'string') addresses.parse(url);
   } catch (error) {
-    faults.push({ path: '/url', message: (error as Error).message });
+    faults.push({ in: 'body', path: '/url', message: (error as Error).message });
   }
   if (Array.isArray(types) && types.length > 1 && types.includes(EVERY_TYPE))
-    faults.push({ path: '/types', message: 'must be `*` alone, or a list of types' });
+    faults.push({ in: 'body', path: '/types', message: 'must be `*` alone, or a list of types' });
   return faults;
 }

@@ -1,7 +1,7 @@
 // Plugs the storefront's scripts and the share page into `serve`.
 
 import type { Extra } from '../../app/extra.js';
-import type { ServeConfig } from '../../app/settings.js';
+import { imageRuleOf } from '../../app/image-rule.js';
 import { storefrontScripts } from './script-routes.js';
 import { sharePageOperation } from './share-page/routes.js';
 
@@ -10,9 +10,8 @@ export const storefront: Extra = ({ config }) => ({
     const sharePage = sharePageOperation({
       ...{ shares: wishlist.shares, items: wishlist.items, opens, pageUrl: config.SHARE_PAGE_URL },
       shop: {
-        url: config.SHOP_URL,
+        ...imageRuleOf(config),
         name: config.SHOP_NAME,
-        imageHosts: imageHostsOf(config),
         productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
       },
     });
@@ -23,8 +22,3 @@ export const storefront: Extra = ({ config }) => ({
     };
   },
 });
-
-function imageHostsOf({ IMAGE_HOSTS, SHOP_URL }: ServeConfig): readonly string[] {
-  if (IMAGE_HOSTS.length > 0) return IMAGE_HOSTS;
-  return [new URL(SHOP_URL).host, '*.myshopify.com', 'cdn.shopify.com'];
-}

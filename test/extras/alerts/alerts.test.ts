@@ -278,8 +278,8 @@ t.test('the whole way', async (t) => {
     t.match(events, [{ type: 'add' }]);
     const byType = [...productAlerts].sort((one, other) => (one.type < other.type ? -1 : 1));
     t.match(byType, [
-      { type: 'backInStock', price: 59.9 },
-      { type: 'priceDrop', price: 59.9, price_before: 79.9, customer_id: '7' },
+      { type: 'backInStock', price: '59.90' },
+      { type: 'priceDrop', price: '59.90', price_before: '79.90', customer_id: '7' },
     ]);
   });
 

@@ -108,6 +108,23 @@ t.test('a child that dies is started again, and told what it was when it was rea
   t.strictSame(names(), ['starting', 'ready', 'died', 'starting', 'ready', 'stopped']);
 });
 
+t.test('a restart that fails says why the child could not start, not how it was ended', async (t) => {
+  const { spec, states } = observed(WAIT);
+  let starts = 0;
+  const child = await startChild({
+    ...spec,
+    async ready() {
+      if (++starts === 2) throw new StartupError('Redis holds another deployment.');
+      return starts;
+    },
+  });
+  process.kill(child.pid as number, 'SIGKILL');
+  await until('it is ready again', () => child.ready === 3);
+  const reasons = states.flatMap((s) => (s.state === 'died' ? [s.reason] : []));
+  t.match(reasons, [/^SIGKILL/, /^Redis holds another deployment\.$/]);
+  await child.stop();
+});
+
 t.test('restarts back off: each wait may be longer than the one before, and a stop ends it', async (t) => {
   const { spec, states, names } = observed('echo up; exit 1');
   const child = await startChild(spec);

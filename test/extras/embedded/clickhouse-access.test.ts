@@ -124,6 +124,57 @@ t.test('and nothing else', async (t) => {
   t.equal((await post(credentials, 'SELECT count(), sum(a) FROM shop.shown')).text, '2\t3\n');
 });
 
+t.test('of `system` the analyst reads names, sizes and settings; all other tables are refused', async (t) => {
+  const shown =
+    `aggregate_function_combinators collations columns current_roles data_skipping_indices data_type_families
+    database_engines databases dictionaries enabled_roles formats functions keywords numbers numbers_mt one parts
+    parts_columns projections settings table_engines table_functions tables time_zones zeros zeros_mt`.split(
+      /\s+/,
+    );
+  const { text } = await post(credentials, "SELECT name FROM system.tables WHERE database = 'system'");
+  const tables = text.trimEnd().split('\n');
+  t.ok(
+    tables.length > 100 &&
+      ['errors', 'stack_trace', 'disks', 'processes'].every((one) => tables.includes(one)),
+  );
+  for (const name of tables) {
+    const answer = await post(analyst, `SELECT * FROM system.\`${name}\` LIMIT 1`);
+    if (shown.includes(name)) t.equal(answer.status, 200, name);
+    else t.match(answer, { status: 403, text: /ACCESS_DENIED/ }, name);
+  }
+  for (const sql of [
+    'SELECT * FROM "system" . /* */ "errors"',
+    'SELECT * FROM `sys\\x74em`.errors',
+    'SELECT 1 IN system.errors',
+    'SELECT (SELECT count() FROM system.errors)',
+    'SELECT * FROM view(SELECT * FROM system.errors)',
+    'SELECT * FROM shop.shown, system.errors',
+    'EXPLAIN SELECT * FROM system.errors',
+    'DESCRIBE (SELECT * FROM system.errors)',
+    'SELECT * FROM {d: Identifier}.errors',
+    'SELECT * FROM {t: Identifier}',
+    "SELECT * FROM merge('system', '^errors$')",
+    "SELECT * FROM `merge`(REGEXP('s.stem'), 'errors')",
+    'SHOW PROCESSLIST',
+    'SHOW MERGES',
+    'SHOW CLUSTERS',
+    'SHOW FILESYSTEM CACHES',
+  ])
+    for (const enable_analyzer of ['0', '1']) {
+      const params = { param_d: 'system', param_t: 'system.errors', enable_analyzer };
+      t.match(await post(analyst, sql, params), { text: /ACCESS_DENIED/ }, sql);
+    }
+  t.not((await post(analyst, 'SELECT * FROM `system.errors`', { enable_analyzer: '0' })).status, 200);
+  const inSystem = { ...analyst, 'x-clickhouse-database': 'system' };
+  t.match(await post(inSystem, 'SELECT * FROM errors'), { text: /ACCESS_DENIED/ });
+  t.match(await post(analyst, 'SELECT * FROM errors', { database: 'system' }), { text: /ACCESS_DENIED/ });
+  t.equal(
+    (await post(credentials, 'SELECT * FROM system.disks LIMIT 1')).status,
+    200,
+    'the service reads all',
+  );
+});
+
 t.test('a GET of either user changes nothing, and readonly can only be tightened', async (t) => {
   const insert = "INSERT INTO shop.shown VALUES (9, 'x')";
   for (const params of [{}, ...['0', '2', '-0', 'false', ''].map((readonly) => ({ readonly }))])

@@ -120,51 +120,57 @@ t.test('a client that does not read its answer keeps no place', async (t) => {
 
 const TOLD = /Code: 159\. DB::Exception: Timeout exceeded: .* analyst may run 1 s; see ANALYST_MAX_SECONDS/;
 
-t.test("the analyst's statements end at ANALYST_MAX_SECONDS and say so; others don't", async (t) => {
-  const block = { max_block_size: '1' };
-  const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
-  const whole = 'SELECT count(sleepEachRow(0.01)) FROM numbers(100000) FORMAT JSON';
-  const busy = 'SELECT count() FROM numbers(10000000000000)';
-  const endless = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
-  const behind = await post({}, endless, analyst);
-  const [unlimited, longer, streamed, ofService] = await Promise.all([
-    post({ ...block, max_execution_time: '0' }, whole, analyst),
-    post({ ...block, max_execution_time: '86400' }, busy, analyst),
-    post(block, asleep, analyst),
-    one('SELECT sleep(2)'),
-  ]);
-  t.equal(ofService, '0');
-  t.match(unlimited, { status: 408, text: TOLD });
-  t.match(longer, { status: 408, text: TOLD });
-  t.match(streamed, { status: 408, text: TOLD });
-  t.match(behind.text, /^0\n/);
-  t.match(behind.text, TOLD, 'behind the rows that were sent already');
-  const shorter = await post({ ...block, max_execution_time: '0.1' }, asleep, analyst);
-  t.match(shorter.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
-});
+t.test(
+  'max_execution_time in the URL only shortens ANALYST_MAX_SECONDS, at which statements of the analyst end',
+  async (t) => {
+    const block = { max_block_size: '1' };
+    const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
+    const whole = 'SELECT count(sleepEachRow(0.01)) FROM numbers(100000) FORMAT JSON';
+    const busy = 'SELECT count() FROM numbers(10000000000000)';
+    const endless = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
+    const behind = await post({}, endless, analyst);
+    const [unlimited, longer, streamed, ofService] = await Promise.all([
+      post({ ...block, max_execution_time: '0' }, whole, analyst),
+      post({ ...block, max_execution_time: '86400' }, busy, analyst),
+      post(block, asleep, analyst),
+      one('SELECT sleep(2)'),
+    ]);
+    t.equal(ofService, '0');
+    t.match(unlimited, { status: 408, text: TOLD });
+    t.match(longer, { status: 408, text: TOLD });
+    t.match(streamed, { status: 408, text: TOLD });
+    t.match(behind.text, /^0\n/);
+    t.match(behind.text, TOLD, 'behind the rows that were sent already');
+    const shorter = await post({ ...block, max_execution_time: '0.1' }, asleep, analyst);
+    t.match(shorter.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
+  },
+);
 
-t.test('the memory, threads and temporary files of a statement of the analyst are bounded', async (t) => {
-  const setting = async (name: string, asked?: string) => {
-    const sql = `SELECT toUInt64(getSetting('${name}'))`;
-    return Number((await post(asked ? { [name]: asked } : {}, sql, analyst)).text);
-  };
-  for (const name of ['max_memory_usage', 'max_threads', 'max_temporary_data_on_disk_size_for_query']) {
-    const bound = await setting(name);
-    t.ok(bound > 0, name);
-    for (const more of ['0', '18446744073709551615', '-1', 'x', '1e30', 'auto'])
-      t.equal(await setting(name, more), bound, `${name} = ${more}`);
-    t.equal(await setting(name, '1'), 1, `${name} can be less`);
-  }
-  const most = await setting('max_memory_usage');
-  const ofServer = "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'";
-  const inAll = Number(await one(ofServer));
-  t.ok(most <= inAll / 8, 'six of them leave a quarter of it to the service');
-  const hoard = 'SELECT groupArray(number) FROM numbers(1000000000)';
-  const greedy = await post({ max_memory_usage: '0' }, hoard, analyst);
-  t.match(greedy.text, /MEMORY_LIMIT_EXCEEDED|ANALYST_MAX_SECONDS/);
-  for (const name of ['max_memory_usage_for_user', 'max_untracked_memory'])
-    t.match(await post({ [name]: '1' }, 'SELECT 1', analyst), { status: 403 }, name);
-});
+t.test(
+  'limits of memory, threads and temporary files in the URL are clamped, those of all statements together refused',
+  async (t) => {
+    const setting = async (name: string, asked?: string) => {
+      const sql = `SELECT toUInt64(getSetting('${name}'))`;
+      return Number((await post(asked ? { [name]: asked } : {}, sql, analyst)).text);
+    };
+    for (const name of ['max_memory_usage', 'max_threads', 'max_temporary_data_on_disk_size_for_query']) {
+      const bound = await setting(name);
+      t.ok(bound > 0, name);
+      for (const more of ['0', '18446744073709551615', '-1', 'x', '1e30', 'auto'])
+        t.equal(await setting(name, more), bound, `${name} = ${more}`);
+      t.equal(await setting(name, '1'), 1, `${name} can be less`);
+    }
+    const most = await setting('max_memory_usage');
+    const ofServer = "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'";
+    const inAll = Number(await one(ofServer));
+    t.ok(most <= inAll / 8, 'six of them leave a quarter of it to the service');
+    const hoard = 'SELECT groupArray(number) FROM numbers(1000000000)';
+    const greedy = await post({ max_memory_usage: '0' }, hoard, analyst);
+    t.match(greedy.text, /MEMORY_LIMIT_EXCEEDED|ANALYST_MAX_SECONDS/);
+    for (const name of ['max_memory_usage_for_user', 'max_untracked_memory'])
+      t.match(await post({ [name]: '1' }, 'SELECT 1', analyst), { status: 403 }, name);
+  },
+);
 
 t.test('a result of any length comes whole, in one document too, and is not held in memory', async (t) => {
   const memory = async () =>

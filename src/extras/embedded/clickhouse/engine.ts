@@ -127,7 +127,8 @@ export class ClickHouseEngine {
   }
 
   async #judge({ scope, statement }: Query): Promise<Judged> {
-    const judged = judge(await this.#canonical(statement.sql), statement, roleOf(scope.user), this.#names);
+    const by = { role: roleOf(scope.user), database: scope.database };
+    const judged = judge(await this.#canonical(statement.sql), statement, by, this.#names);
     if (scope.readonly === 0 || judged.onlyReads) return judged;
     throw ClickHouseError.of('READONLY', 'Cannot execute query in readonly mode.');
   }

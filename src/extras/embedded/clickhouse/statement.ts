@@ -6,6 +6,7 @@
 
 import { FIXED_SETTINGS } from './access.js';
 import { ClickHouseError } from './errors.js';
+import { hiddenPart } from './system-tables.js';
 import type { Role } from './users.js';
 
 const READING = ['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN'];
@@ -73,7 +74,7 @@ export function readStatement(text: Buffer): Statement {
 export function judge(
   canonical: string,
   { data }: Statement,
-  role: Role,
+  { role, database }: { readonly role: Role; readonly database: string | undefined },
   { tableFunctions, refusedFunctions }: Names,
 ): Judged {
   const code = withoutTexts(canonical);
@@ -98,6 +99,9 @@ export function judge(
   if (data !== undefined && format === 'Values' && /;\s*\S/.test(withoutTexts(data.bytes.toString('latin1'))))
     throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed).');
   if (role === 'analyst' && SETTINGS_CLAUSE.test(masked(canonical))) throw denied('SETTINGS of the analyst');
+  const hidden = role === 'analyst' ? hiddenPart(code, database) : undefined;
+  if (hidden !== undefined)
+    throw ClickHouseError.of('ACCESS_DENIED', `Not enough privileges: ${hidden} is not for the analyst.`);
   const fixed = FIXED_SETTING.exec(code)?.[1];
   if (fixed !== undefined) throw denied(`The setting ${fixed}`);
   // Each name is checked, also without a call, because `APPLY(name)` calls a function by its name.

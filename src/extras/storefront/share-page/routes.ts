@@ -116,7 +116,7 @@ function validatorsOf(edition: string, { version, number, changedAt }: ItemPage,
 }
 
 function unchanged(request: Request, headers: Readonly<Record<string, string>>): Answer {
-  return { status: '304 Not Modified', type: HTML, headers: { ...headersOf(request), ...headers } };
+  return { status: '304 Not Modified', headers: { ...headersOf(request), ...headers } };
 }
 
 function headersOf(request: Request) {
