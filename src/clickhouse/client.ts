@@ -7,7 +7,7 @@ import {
 } from '@clickhouse/client';
 
 /** Time for a request, long enough to insert INSERT_BYTES. */
-const REQUEST_TIMEOUT_MS = 60_000;
+export const REQUEST_TIMEOUT_MS = 60_000;
 
 export function createClickHouse(
   url: string,
