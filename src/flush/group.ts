@@ -113,6 +113,7 @@ export class StreamGroup {
   }
 
   #hold(ids: readonly string[]): void {
+    if (ids.length === 0) return;
     if (this.#held.size === 0) this.#touchedAt = performance.now();
     for (const id of ids) this.#held.add(id);
     this.#touching ??= setInterval(() => this.#touch().catch(() => {}), this.#abandonedMs / 3).unref();
