@@ -96,7 +96,9 @@ export function flush(
     if (fingerprint !== known)
       await asked(() => recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint));
     const outages = new Outages(log, () => store.masters);
-    onClose(outages.watch());
+    const stopWatching = outages.watch();
+    onClose(stopWatching);
+    lost.catch(stopWatching); // the process ends, and says why
     const onOutage = (why: string) => outages.begin(why);
     const streams = { redis: store.client, keys: store.keys, clickhouse, log, metrics, onOutage };
     const handOvers = extras.map((extra) => extra({ config, log, redis: store.client, keys: store.keys }));

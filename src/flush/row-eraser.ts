@@ -75,23 +75,29 @@ export class RowEraser {
       const ends = await readEnds(redis, streams);
       for (const [name, erasure] of found) this.#queued.set(name, { erasure, ends, erasedAt: undefined });
     }
-    const flushed = await this.#flushedEnds(performance.now() + inFlightMs, signal);
+    const flushed = await this.#flushedEnds(signal);
     const due = [...this.#queued].filter(([, { ends, erasedAt }]) =>
       erasedAt === undefined ? flushed.has(ends) : performance.now() - erasedAt >= lateMs,
     );
     return due.length === 0 || signal.aborted ? [] : await this.#erase(new Map(due), streams);
   }
 
-  async #flushedEnds(deadline: number, signal: AbortSignal): Promise<ReadonlySet<Ends>> {
+  async #flushedEnds(signal: AbortSignal): Promise<ReadonlySet<Ends>> {
     const waiting = [...this.#queued.values()].filter(({ erasedAt }) => erasedAt === undefined);
-    const flushed = new Set(waiting.map(({ ends }) => ends));
-    for (const ends of flushed)
-      for (const [stream, end] of ends)
-        while (flushed.has(ends) && (await this.spec.redis.xrange(stream, '-', end, 'COUNT', 1)).length > 0) {
-          if (signal.aborted || performance.now() >= deadline) flushed.delete(ends);
-          else await pause(POLL_MS, signal);
-        }
+    const deadline = performance.now() + (this.spec.inFlightMs ?? IN_FLIGHT_MS);
+    const flushed = new Set<Ends>();
+    for (const ends of new Set(waiting.map(({ ends }) => ends)))
+      if (await this.#isFlushed(ends, deadline, signal)) flushed.add(ends);
     return flushed;
+  }
+
+  async #isFlushed(ends: Ends, deadline: number, signal: AbortSignal): Promise<boolean> {
+    for (const [stream, end] of ends)
+      while ((await this.spec.redis.xrange(stream, '-', end, 'COUNT', 1)).length > 0) {
+        if (signal.aborted || performance.now() >= deadline) return false;
+        await pause(POLL_MS, signal);
+      }
+    return true;
   }
 
   async #erase(due: ReadonlyMap<string, Queued>, streams: readonly Stream[]): Promise<string[]> {

@@ -43,7 +43,7 @@ const pendingEntries = async ({ keys }: Pipeline) =>
 const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
 const server = await startTestRedis(t);
-const pipelines = await openPipelines(t, server, 2);
+const pipelines = await openPipelines(t, server, 3);
 const { redis } = pipelines;
 t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
   const app = await startApp(t, server);
