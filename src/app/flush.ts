@@ -24,6 +24,7 @@ import { DeploymentLostError } from '../redis/node-markers.js';
 import { VERSION } from '../version.js';
 import type { FlushExtra } from './extra.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
+import { Outages } from './outages.js';
 import type { FlushConfig } from './settings.js';
 import { opened, type Waiting } from './waiting.js';
 
@@ -94,7 +95,12 @@ export function flush(
     const fingerprint = fingerprintOf(store.deployment.salt);
     if (fingerprint !== known)
       await asked(() => recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint));
-    const streams = { redis: store.client, keys: store.keys, clickhouse, log, metrics };
+    const outages = new Outages(log, () => store.masters);
+    const stopWatching = outages.watch();
+    onClose(stopWatching);
+    lost.catch(stopWatching); // the process ends, and says why
+    const onOutage = (why: string) => outages.begin(why);
+    const streams = { redis: store.client, keys: store.keys, clickhouse, log, metrics, onOutage };
     const handOvers = extras.map((extra) => extra({ config, log, redis: store.client, keys: store.keys }));
     const flusher = startFlusher({
       ...streams,

@@ -12,6 +12,8 @@ interface Outage {
   seen: number;
   logged: number | undefined;
   answers: number;
+  /** Calls of `begin` that have not ended. */
+  open: number;
 }
 
 const TICK_MS = 1_000;
@@ -36,6 +38,16 @@ export class Outages {
     this.#saw(`503 ${overload} ${sentence}`, () => ({ code, why: why() })).answers++;
   }
 
+  /** @returns ends it */
+  begin(why: string): () => void {
+    const outage = this.#saw(why, () => ({ why }));
+    outage.open++;
+    return () => {
+      outage.open--;
+      outage.seen = this.now();
+    };
+  }
+
   watch(): () => void {
     const timer = setInterval(() => this.#tick(), TICK_MS);
     timer.unref();
@@ -46,7 +58,7 @@ export class Outages {
     const now = this.now();
     let outage = this.#outages.get(cause);
     if (outage === undefined) {
-      outage = { describe, fields: {}, began: now, seen: now, logged: undefined, answers: 0 };
+      outage = { describe, fields: {}, began: now, seen: now, logged: undefined, answers: 0, open: 0 };
       this.#outages.set(cause, outage);
     }
     outage.seen = now;
@@ -61,10 +73,11 @@ export class Outages {
 
   #report(cause: string, outage: Outage): void {
     const now = this.now();
+    if (outage.open > 0) outage.seen = now;
     const hasEnded = now - outage.seen >= QUIET_MS;
     const { began, seen, logged, answers } = outage;
     if (logged === undefined) outage.fields = outage.describe();
-    const seconds = Math.round(((hasEnded ? seen : now) - began) / 1_000);
+    const seconds = Math.round(((hasEnded ? Math.max(seen, logged ?? 0) : now) - began) / 1_000);
     const line = { ...outage.fields, ...(answers > 0 ? { answers } : {}), seconds };
     if (logged === undefined) this.log.warn(line, 'an outage has begun');
     else if (!hasEnded && now - logged >= LOG_MS) this.log.warn(line, 'an outage goes on');

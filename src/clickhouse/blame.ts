@@ -27,6 +27,8 @@ const DATA = new Set([
 // with the format, so no row can pass for a view.
 const IN_A_VIEW = /: while pushing to view (?![\s\S]*(?:InputFormat|\(at row))/;
 
+export const MEMORY_LIMIT_EXCEEDED = 241;
+
 export function blame(error: unknown): Blame {
   if (!DATA.has(errorCode(error))) return 'server';
   return IN_A_VIEW.test((error as Error).message) ? 'server' : 'data';

@@ -7,7 +7,7 @@ import {
 } from '@clickhouse/client';
 
 /** Time for a request, long enough to insert INSERT_BYTES. */
-const REQUEST_TIMEOUT_MS = 60_000;
+export const REQUEST_TIMEOUT_MS = 60_000;
 
 /** Writes money in JSON as items have it: text with two decimals. As numbers, large amounts would lose digits. */
 export const MONEY_AS_TEXT = {

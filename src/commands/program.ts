@@ -40,11 +40,11 @@ export async function startWaiting<T>(
   start: (waiting: Waiting | undefined) => Promise<T>,
 ): Promise<T | undefined> {
   if (channel !== undefined) return await start(undefined);
-  const stopped = untilStopped().then((signal) => {
-    log.info({ signal }, 'stopping');
-    return undefined;
-  });
-  return await Promise.race([start(new Waiting(log)), stopped]);
+  const started = start(new Waiting(log)).then((value) => ({ value }));
+  const first = await Promise.race([started, untilStopped().then((signal) => ({ signal }))]);
+  if ('value' in first) return first.value;
+  log.info(first, 'stopping');
+  return undefined;
 }
 
 export type Command<Name extends CommandName> = (program: Program<Name>) => Promise<number>;

@@ -4,7 +4,7 @@ import { setMaxListeners } from 'node:events';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
-import { type Backoff, backoffMs, pause } from '../backoff.js';
+import { type Backoff, pause } from '../backoff.js';
 import {
   INSERT_BYTES,
   INSERT_ROWS,
@@ -18,10 +18,11 @@ import { streamsOf } from '../redis/node-markers.js';
 import { erasuresReader } from './erasures.js';
 import { StreamGroup } from './group.js';
 import { flushMetrics } from './metrics.js';
-import { type EndSignals, flushStream, type HandedOver } from './stream-flusher.js';
+import { type EndSignals, flushStream, type HandedOver, type OnOutage, retry } from './stream-flusher.js';
 
 const POLL_MS = 500;
 const CLOSE_MS = 10_000;
+const NO_LOG: OnOutage = () => () => {};
 /** Smallest bound of a batch, however many streams share INSERT_BYTES. A stream holds two batches in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
@@ -33,6 +34,7 @@ export interface FlusherSpec {
   /** Milliseconds an event waits at most under low load. */
   readonly intervalMs: number;
   readonly log: Logger;
+  readonly onOutage?: OnOutage;
   readonly metrics?: Registry;
   readonly abandonedMs?: number | undefined;
   readonly backoff?: Backoff | undefined;
@@ -62,26 +64,29 @@ export function startFlusher(spec: FlusherSpec): Flusher {
 }
 
 async function run(spec: FlusherSpec, signals: EndSignals): Promise<void> {
-  const { redis, keys, log, backoff } = spec;
+  const { redis, keys, backoff, onOutage = NO_LOG } = spec;
   const { drain } = signals;
   const start = streamStarter(spec, signals);
   const loops = new Map<number, Promise<unknown>>();
-  for (let failures = 0; !drain.aborted; ) {
-    try {
-      const numbers = await streamsOf(redis, keys);
-      failures = 0;
-      for (const number of numbers) if (!loops.has(number)) loops.set(number, start(number, numbers.length));
-    } catch (error) {
-      failures++;
-      log.warn({ err: error, failures }, 'Redis did not name its streams');
-    }
-    await pause(failures > 0 ? backoffMs(failures, backoff) : POLL_MS, drain);
+  while (!drain.aborted) {
+    const find = () => streamsOf(redis, keys);
+    const numbers = await retry({ onOutage, backoff }, find, drain).catch(() => []);
+    for (const number of numbers) if (!loops.has(number)) loops.set(number, start(number, numbers.length));
+    await pause(POLL_MS, drain);
   }
   await Promise.all(loops.values());
 }
 
 function streamStarter(spec: FlusherSpec, signals: EndSignals) {
-  const { redis, keys, clickhouse, metrics = new Registry(), abandonedMs, handOver } = spec;
+  const {
+    redis,
+    keys,
+    clickhouse,
+    metrics = new Registry(),
+    abandonedMs,
+    handOver,
+    onOutage = NO_LOG,
+  } = spec;
   const erasures = erasuresReader(redis, keys);
   const kinds = [
     {
@@ -99,7 +104,7 @@ function streamStarter(spec: FlusherSpec, signals: EndSignals) {
     const loops = kinds.map(({ label, keys, isOfVisits, rows, insert, handOver, metrics }) => {
       const bounds = { rows, bytes };
       const stream = {
-        ...{ ...spec, erasures, metrics, log: spec.log.child({ [label]: number }) },
+        ...{ ...spec, erasures, metrics, onOutage, log: spec.log.child({ [label]: number }) },
         group: new StreamGroup({ redis, keys, number, isOfVisits, bounds, abandonedMs }),
         insert: (lines: Buffer, signal: AbortSignal) => insert(clickhouse, lines, signal),
         handOver,

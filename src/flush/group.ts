@@ -1,30 +1,31 @@
-// The consumer group of one stream. Each batch has a consumer of its own, which its flusher touches. Any flusher claims
-// the entries of a consumer that was idle.
+// The consumer group of one stream. All flushers read as one consumer, because an entry is held by whoever touches it.
+// A touch gives the entry a random delivery count. Entries whose count has not changed between two looks were abandoned,
+// and any flusher takes them over. Looks are timed by the flusher's own clock: Redis's may jump. If two flushers hold
+// an entry, both insert the same rows.
 
-import { randomUUID } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
 import type { Refused } from './insert-lines.js';
 import { type Batch, type Bounds, collectBatch, PAGE_BYTES, type StreamEntry } from './reader.js';
 
-const CLAIM = loadScript<number>('flush/claimEntries');
 const ACK = loadScript<number>('flush/ackEntries');
 const CREATE = loadScript<0 | 1>('flush/createGroup');
 
 const GROUP = 'flush';
-/** Entries that were idle for so long are claimed. With the scans, those of a dead flusher wait 15 s at most. */
-const ABANDONED_MS = 10_000;
+const CONSUMER = 'flush';
+/** Milliseconds between two looks. Those who hold an entry touch it three times in between. */
+const ABANDONED_MS = 15_000;
 /** Redis takes 4 ms to delete so many entries. */
 const ACKED_PER_CALL = 500;
-/** Above every id: XREADGROUP finds nothing, but resets the consumer's idle time. */
-const NO_ENTRY = '18446744073709551615-0';
+/** Redis takes 2 ms to claim so many entries. */
+const IDS_PER_CALL = 1_000;
 const NOT_OURS = 'not a batch of events: another program put it into the stream';
 
 export interface HeldBatch extends Batch {
-  readonly consumer: string;
   readonly wasAbandoned: boolean;
-  /** Lets other flushers claim entries that aren't acknowledged. */
+  /** Lets other flushers take entries that aren't acknowledged. */
   readonly release: () => void;
 }
 
@@ -41,12 +42,18 @@ export class StreamGroup {
   readonly #spec: GroupSpec;
   readonly #stream: string;
   readonly #abandonedMs: number;
-  /** The consumer of the next batch. */
-  #consumer = randomUUID();
   /** Two batches at a time: one is inserted while the next is read. */
   readonly #memory: readonly Buffer[];
   #batches = 0;
-  #scannedAt = Number.NEGATIVE_INFINITY;
+  /** Entries that this flusher holds. One that turns out to be acknowledged leaves it. */
+  readonly #held = new Set<string>();
+  #touching: NodeJS.Timeout | undefined;
+  #touchedAt = 0;
+  /** Pending entries and their delivery counts at the last look. */
+  #seen: ReadonlyMap<string, number> = new Map();
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** Entries that the last look found abandoned, and that no batch has yet. */
+  #abandoned: string[] = [];
 
   constructor(spec: GroupSpec) {
     this.#spec = spec;
@@ -57,19 +64,14 @@ export class StreamGroup {
 
   /** Reads abandoned entries if there are any, else new ones. The batch is held until its `release`. */
   async read(): Promise<HeldBatch | undefined> {
-    if (performance.now() - this.#scannedAt >= this.#abandonedMs / 4) {
-      const abandoned = await this.#collect(true);
-      if (abandoned !== undefined) return abandoned;
-      this.#scannedAt = performance.now();
-    }
-    return this.#collect(false);
+    if (performance.now() - this.#lookedAt >= this.#abandonedMs) await this.#look();
+    return (await this.#collect(true)) ?? (await this.#collect(false));
   }
 
-  /** False if another flusher has claimed entries, because this one or Redis was frozen. */
-  async holds({ consumer, entries }: HeldBatch): Promise<boolean> {
-    const [, , , consumers] = (await unlessNoGroup(this.#spec.redis.xpending(this.#stream, GROUP))) ?? [];
-    const pending = (consumers ?? []) as [name: string, pending: string][];
-    return pending.some(([name, count]) => name === consumer && Number(count) === entries.length);
+  /** False if other flushers have acknowledged entries of the batch, because this one or Redis was frozen. */
+  async isPending({ entries }: Batch): Promise<boolean> {
+    if (performance.now() - this.#touchedAt >= this.#abandonedMs) await this.#touch();
+    return entries.every(({ id }) => this.#held.has(id));
   }
 
   /** @param refused lines that become dead letters, like foreign entries; after a crash perhaps twice */
@@ -90,44 +92,90 @@ export class StreamGroup {
 
   async #collect(wasAbandoned: boolean): Promise<HeldBatch | undefined> {
     const { bounds, number, isOfVisits } = this.#spec;
-    const consumer = this.#consumer;
-    // If a reply is lost, its entries are claimed like a dead flusher's.
-    this.#consumer = randomUUID();
-    const nextPage = (count: number, after: string) =>
-      wasAbandoned ? this.#claim(consumer, count, after) : this.#readNew(consumer, count);
+    const ids: string[] = [];
+    const release = () => this.#release(ids);
+    const nextPage = async (count: number) => {
+      const page = await (wasAbandoned ? this.#claim(count) : this.#readNew(count));
+      const found = page.map(([id]) => id.toString('latin1'));
+      ids.push(...found);
+      this.#hold(found);
+      return page;
+    };
     const memory = this.#memory[this.#batches % 2];
-    const batch = await collectBatch(nextPage, isOfVisits ? number : undefined, bounds, memory);
-    if (batch === undefined) {
-      this.#consumer = consumer;
-      return undefined;
+    try {
+      const batch = await collectBatch(nextPage, isOfVisits ? number : undefined, bounds, memory);
+      if (batch === undefined) return undefined;
+      this.#batches++;
+      return { ...batch, wasAbandoned, isFull: batch.isFull || wasAbandoned, release };
+    } catch (error) {
+      release();
+      throw error;
     }
-    this.#batches++;
-    const touching = setInterval(() => this.#touch(consumer), this.#abandonedMs / 4).unref();
-    const release = () => clearInterval(touching);
-    return { ...batch, consumer, wasAbandoned, isFull: batch.isFull || wasAbandoned, release };
   }
 
-  /** Never throws: `holds` asks again. */
-  #touch(consumer: string): Promise<unknown> {
-    return this.#readGroup(consumer, 1, NO_ENTRY).catch(() => {});
+  #hold(ids: readonly string[]): void {
+    if (ids.length === 0) return;
+    if (this.#held.size === 0) this.#touchedAt = performance.now();
+    for (const id of ids) this.#held.add(id);
+    this.#touching ??= setInterval(() => this.#touch().catch(() => {}), this.#abandonedMs / 3).unref();
   }
 
-  async #claim(consumer: string, count: number, after: string): Promise<StreamEntry[]> {
-    const args = [GROUP, consumer, this.#abandonedMs, count, after];
-    const claimed = await unlessNoGroup(runScript(this.#spec.redis, CLAIM, [this.#stream], args));
-    return claimed ? this.#readGroup(consumer, count, after) : [];
+  #release(ids: readonly string[]): void {
+    for (const id of ids) this.#held.delete(id);
+    if (this.#held.size > 0) return;
+    clearInterval(this.#touching);
+    this.#touching = undefined;
   }
 
-  async #readNew(consumer: string, count: number): Promise<StreamEntry[]> {
-    const found = await unlessNoGroup(this.#readGroup(consumer, count, '>'));
+  async #touch(): Promise<void> {
+    const began = performance.now();
+    const ids = [...this.#held];
+    for (let i = 0; i < ids.length; i += IDS_PER_CALL) {
+      const some = ids.slice(i, i + IDS_PER_CALL);
+      const options = ['RETRYCOUNT', randomInt(2 ** 31), 'JUSTID'];
+      const claimed = this.#spec.redis.call('XCLAIM', this.#stream, GROUP, CONSUMER, 0, ...some, ...options);
+      const pending = new Set((await unlessNoGroup(claimed)) as string[] | undefined);
+      for (const id of some) if (!pending.has(id)) this.#held.delete(id);
+    }
+    this.#touchedAt = began;
+  }
+
+  async #look(): Promise<void> {
+    const seen = new Map<string, number>();
+    const abandoned: string[] = [];
+    for (let from = '-'; ; ) {
+      const reply = this.#spec.redis.xpending(this.#stream, GROUP, from, '+', IDS_PER_CALL);
+      const page = ((await unlessNoGroup(reply)) ?? []) as [string, string, number, number][];
+      for (const [id, _consumer, _idleMs, count] of page) {
+        seen.set(id, count);
+        if (this.#seen.get(id) === count && !this.#held.has(id)) abandoned.push(id);
+      }
+      if (page.length < IDS_PER_CALL) break;
+      from = `(${page.at(-1)?.[0]}`;
+    }
+    this.#seen = seen;
+    this.#abandoned = abandoned;
+    this.#lookedAt = performance.now();
+  }
+
+  async #claim(count: number): Promise<StreamEntry[]> {
+    const ids = this.#abandoned.splice(0, count);
+    if (ids.length === 0) return [];
+    const claimed = this.#spec.redis.callBuffer('XCLAIM', this.#stream, GROUP, CONSUMER, 0, ...ids);
+    return ((await unlessNoGroup(claimed)) ?? []) as StreamEntry[];
+  }
+
+  async #readNew(count: number): Promise<StreamEntry[]> {
+    const found = await unlessNoGroup(this.#readGroup(count));
     if (found !== undefined) return found;
+    // Without MKSTREAM: a Redis that lost its data must not be written to.
     const made = await runScript(this.#spec.redis, CREATE, [this.#stream], [GROUP]);
-    return made === 1 ? this.#readGroup(consumer, count, '>') : [];
+    return made === 1 ? this.#readGroup(count) : [];
   }
 
-  async #readGroup(consumer: string, count: number, after: string): Promise<StreamEntry[]> {
+  async #readGroup(count: number): Promise<StreamEntry[]> {
     const reply = await this.#spec.redis.xreadgroupBuffer(
-      ...(['GROUP', GROUP, consumer, 'COUNT', count, 'STREAMS', this.#stream, after] as const),
+      ...(['GROUP', GROUP, CONSUMER, 'COUNT', count, 'STREAMS', this.#stream, '>'] as const),
     );
     const [[, entries] = []] = (reply ?? []) as [stream: Buffer, entries: StreamEntry[]][];
     return entries ?? [];

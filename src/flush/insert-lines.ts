@@ -1,4 +1,4 @@
-// Inserts a batch, and finds the rows that ClickHouse refuses: it halves the batch until such a row is alone.
+// Inserts a batch, and halves what ClickHouse refuses, until it has the memory for it or a bad row is alone.
 
 export interface Refusal {
   /** ClickHouse's error code. */
@@ -14,14 +14,14 @@ export interface Refused extends Refusal {
 
 const NEWLINE = 0x0a;
 
-/** @param insert stores all lines, or none if it returns a refusal */
+/** @param insert may refuse several lines for other reasons than a bad one */
 export async function insertLines(
   lines: Buffer,
-  insert: (lines: Buffer) => Promise<Refusal | undefined>,
+  insert: (lines: Buffer, isSingle: boolean) => Promise<Refusal | undefined>,
 ): Promise<readonly Refused[]> {
-  const refusal = await insert(lines);
-  if (refusal === undefined) return [];
   const cut = middleOf(lines);
+  const refusal = await insert(lines, cut === undefined);
+  if (refusal === undefined) return [];
   if (cut === undefined)
     return [{ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, ...refusal }];
   return [

@@ -32,11 +32,15 @@ export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 /** Returns entries after an id, and fewer than `count` only at the end of the stream. */
 export type NextPage = (count: number, after: string) => Promise<readonly StreamEntry[]>;
 
-// Pages are small, because visits wait while Redis copies one.
+// Pages are small, because visits wait while Redis copies one, and a slow link must carry it in seconds. Redis counts
+// entries, not bytes: a page has at most twice the entries of the page before, and PAGE_BYTES if its entries are no
+// larger than that page's largest. An entry has up to 256 KiB.
 const FIRST_PAGE = 8;
-const LARGEST_PAGE = 1_000;
-/** Bytes to aim at for a page. A batch may exceed its bound by a page. */
+const LARGEST_PAGE = 128;
+/** A batch may exceed its bound by a page. */
 export const PAGE_BYTES = 1_000_000;
+/** Bounds what a flusher touches again and again while ClickHouse is away. */
+const MOST_ENTRIES = 5_000;
 
 const NEWLINE = 0x0a;
 /** ClickHouse's column `line` is a UInt16. */
@@ -56,10 +60,11 @@ export async function collectBatch(
 ): Promise<Batch | undefined> {
   const entries: Entry[] = [];
   const foreignEntries: string[] = [];
-  let [rows, bytes, size] = [0, 0, 0];
+  let [rows, size] = [0, 0];
   let room = memory;
   for (let page = FIRST_PAGE; ; ) {
     const found = await nextPage(page, entries.at(-1)?.id ?? '0');
+    let largest = 1;
     for (const [idBytes, fields] of found) {
       const id = idBytes.toString('latin1');
       const parsed = parse(id, fields, visits);
@@ -69,16 +74,18 @@ export async function collectBatch(
         room = Buffer.concat([room.subarray(0, size)], 2 * (size + lines.length));
       size += lines.copy(room, size);
       rows += entry.rows;
-      bytes += entry.bytes;
       entries.push({ id, ...entry });
+      largest = Math.max(
+        largest,
+        fields.reduce((sum, { length }) => sum + length, 0),
+      );
     }
-    const isFull = rows >= bounds.rows || size >= bounds.bytes;
+    const isFull = rows >= bounds.rows || size >= bounds.bytes || entries.length >= MOST_ENTRIES;
     if (found.length < page || isFull) {
       const lines = room.subarray(0, size);
       return entries.length === 0 ? undefined : { lines, rows, entries, foreignEntries, isFull };
     }
-    const entryBytes = Math.max(bytes / entries.length, 1);
-    page = Math.max(1, Math.min(LARGEST_PAGE, Math.floor(PAGE_BYTES / entryBytes)));
+    page = Math.max(1, Math.min(2 * page, LARGEST_PAGE, Math.floor(PAGE_BYTES / largest)));
   }
 }
 

@@ -6,7 +6,7 @@
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
-import { blame, errorCode } from '../clickhouse/blame.js';
+import { blame, errorCode, MEMORY_LIMIT_EXCEEDED } from '../clickhouse/blame.js';
 import { type ErasuresReader, withoutErased } from './erasures.js';
 import type { HeldBatch, StreamGroup } from './group.js';
 import { insertLines, type Refusal, type Refused } from './insert-lines.js';
@@ -14,6 +14,9 @@ import type { FlushMetrics } from './metrics.js';
 
 /** All lines of a flushed batch, and the lines that ClickHouse refused, which an operator may retry later. */
 export type HandedOver = readonly [lines: Buffer, refused: readonly Refused[]];
+
+/** Called when Redis or ClickHouse begins to fail. @returns what is called when it works again */
+export type OnOutage = (why: string) => () => void;
 
 export interface FlushedStream {
   readonly group: StreamGroup;
@@ -23,6 +26,7 @@ export interface FlushedStream {
   readonly intervalMs: number;
   readonly metrics: FlushMetrics;
   readonly log: Logger;
+  readonly onOutage: OnOutage;
   readonly backoff?: Backoff | undefined;
 }
 
@@ -31,7 +35,8 @@ export interface EndSignals {
   readonly abort: AbortSignal;
 }
 
-class TakenOverError extends Error {}
+class NotPendingError extends Error {}
+class InsertFailedError extends Error {}
 const REASON_LENGTH = 1_000;
 
 /** After `drain` it flushes the stream once more. */
@@ -64,9 +69,17 @@ async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSigna
   const untilDone = <T>(act: () => Promise<T>) => retry(stream, act, signal);
   try {
     const lines = withoutErased(batch.lines, await stream.erasures());
-    const refused = await insertLines(lines, (some) => untilDone(() => insert(stream, batch, some, signal)));
+    const refused = await insertLines(lines, (some, isSingle) =>
+      untilDone(async () => {
+        // Visitors of entries that others have brought may have been erased since.
+        if (!(await group.isPending(batch))) throw new NotPendingError();
+        return await insert(stream, some, isSingle, signal);
+      }),
+    );
     // The reason may quote the line, so it is not logged.
-    for (const { code } of refused) log.error({ code }, 'ClickHouse refuses a row: it becomes a dead letter');
+    const codes = [...new Set(refused.map(({ code }) => code))];
+    if (refused.length > 0)
+      log.error({ rows: refused.length, codes }, 'ClickHouse refuses rows: they become dead letters');
     if (handOver !== undefined && lines.length > 0) await untilDone(() => handOver(lines, refused));
     const foreign = batch.foreignEntries.length;
     if (foreign > 0)
@@ -76,21 +89,23 @@ async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSigna
     metrics.rows.inc(batch.rows - refused.length);
     metrics.refused.inc(refused.length);
   } catch (error) {
-    if (error instanceof TakenOverError) log.warn('another flusher has claimed this batch: it is dropped');
+    if (error instanceof NotPendingError)
+      log.warn(
+        'another flusher has brought entries of this batch: it is dropped, and the rest is read again',
+      );
     else if (!signal.aborted) log.error({ err: error }, 'a batch failed, and is read again later');
   } finally {
     batch.release();
   }
 }
 
-/** @throws if the server is at fault, or another flusher has the batch */
+/** @throws if the server is at fault */
 async function insert(
   stream: FlushedStream,
-  batch: HeldBatch,
   lines: Buffer,
+  isSingle: boolean,
   signal: AbortSignal,
 ): Promise<Refusal | undefined> {
-  if (!(await stream.group.holds(batch))) throw new TakenOverError();
   try {
     await stream.insert(lines, signal);
     return undefined;
@@ -103,23 +118,36 @@ async function insert(
     // ClickHouse reads all lines before it stores any.
     if (fault === 'data') return { code, reason };
     // A text with a code may quote a line.
-    throw new Error(`ClickHouse failed: ${code === 0 ? reason : `code ${code}`}`);
+    const why = `ClickHouse failed: ${code === 0 ? reason : `code ${code}`}`;
+    if (code !== MEMORY_LIMIT_EXCEEDED || isSingle) throw new InsertFailedError(why);
+    stream.onOutage(why)();
+    return { code, reason };
   }
 }
 
-async function retry<T>(
-  { log, backoff }: Pick<FlushedStream, 'log' | 'backoff'>,
+/** @throws what `act` throws once `signal` is aborted */
+export async function retry<T>(
+  { onOutage, backoff }: Pick<FlushedStream, 'onOutage' | 'backoff'>,
   act: () => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  for (let failures = 1; ; failures++) {
-    try {
-      return await act();
-    } catch (error) {
-      if (signal.aborted || error instanceof TakenOverError) throw error;
-      const waitMs = Math.round(backoffMs(failures, backoff));
-      log.warn({ err: error, failures, waitMs }, 'Redis or ClickHouse failed, and is asked again');
-      await pause(waitMs, signal);
+  let outage: { readonly why: string; readonly end: () => void } | undefined;
+  try {
+    for (let failures = 1; ; failures++) {
+      try {
+        return await act();
+      } catch (error) {
+        if (signal.aborted || error instanceof NotPendingError) throw error;
+        const { message } = error as Error;
+        const why = error instanceof InsertFailedError ? message : `Redis failed: ${message}`;
+        if (outage?.why !== why) {
+          outage?.end();
+          outage = { why, end: onOutage(why) };
+        }
+        await pause(backoffMs(failures, backoff), signal);
+      }
     }
+  } finally {
+    outage?.end();
   }
 }

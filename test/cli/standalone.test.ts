@@ -122,6 +122,7 @@ t.test('logs are for people on a terminal, and JSON elsewhere', SCRIPT, async (t
   const shown = await ended();
   t.match(shown, '\u001b[32mINFO', 'with colour');
   const plain = stripVTControlCharacters(shown);
+  t.equal(plain.match(/stopping/g)?.length, 1, 'a signal is logged once');
   t.match(plain, /^\[\d\d:\d\d:\d\d\] WARN \(serve\): no caller may save items .* set API_KEYS/m);
   t.match(
     plain,

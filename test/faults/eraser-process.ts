@@ -1,7 +1,7 @@
 // An eraser that kills itself before, during or after a mutation of ClickHouse. Its argument: its spec as JSON.
 
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { eraseWaiting } from '../../src/flush/row-eraser.js';
+import { RowEraser } from '../../src/flush/row-eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { until } from '../harness/until.js';
@@ -41,6 +41,5 @@ clickhouse.command = async (params) => {
 };
 
 const keys = createKeys(spec.prefix);
-await until('the erasure is due', async () => {
-  return (await eraseWaiting({ redis, keys, clickhouse }, 0)).length > 0;
-});
+const eraser = new RowEraser({ redis, keys, clickhouse, inFlightMs: 0, lateMs: 0 });
+await until('the erasure is done', async () => (await eraser.run()).length > 0);

@@ -7,8 +7,8 @@ import { startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 
-/** `read`: before it asks whether the batch is still its own. */
-export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
+/** `read`: before it reads the erasures; `inserting`: before it sends the insert. */
+export type Step = 'read' | 'inserting' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface ProcessSpec {
   readonly redisUrls: readonly string[];
@@ -36,7 +36,7 @@ const log = pino({ level: 'silent' });
 const { handOver } = openHandOver(redis, keys, 1e9, log);
 
 let isHandedOver = false;
-const observe = (command: 'xpending' | 'xreadgroupBuffer', before: (args: unknown[]) => void) => {
+const observe = (command: 'hscan' | 'xreadgroupBuffer', before: (args: unknown[]) => void) => {
   const call = redis[command] as (...args: unknown[]) => unknown;
   Object.assign(redis, {
     [command](...args: unknown[]) {
@@ -45,18 +45,22 @@ const observe = (command: 'xpending' | 'xreadgroupBuffer', before: (args: unknow
     },
   });
 };
-observe('xpending', ([stream]) => {
-  if (stream === keys.events(0)) reached('read');
-});
+observe('hscan', () => reached('read'));
 // The next read follows the acknowledgement.
 observe('xreadgroupBuffer', (args) => {
   if (isHandedOver && args.at(-2) === keys.events(0) && args.at(-1) === '>') reached('acknowledged');
 });
 
+const clickhouse = createClickHouse(spec.clickhouseUrl, spec.database);
+const { exec } = clickhouse;
+clickhouse.exec = (params) => {
+  reached('inserting');
+  return exec.call(clickhouse, params);
+};
 const flusher = startFlusher({
   redis,
   keys,
-  clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
+  clickhouse,
   async handOver(...batch) {
     reached('inserted');
     await handOver(...batch);

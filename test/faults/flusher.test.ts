@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
+import { RowEraser } from '../../src/flush/row-eraser.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { openDeliveries, startTool } from '../extras/receivers/fixtures.js';
 import { appendEvents, eventRow, eventRows, pendingOf, until } from '../flush/fixtures.js';
@@ -64,20 +65,36 @@ for (const { step, stored, waiting } of KILLS)
     await until('each event has arrived', () => arrived().size === 250);
     t.ok(given.every(({ event_id }) => arrived().has(event_id)));
   });
-for (const step of ['read', 'inserted'] as const)
-  t.test(`frozen once ${step} while others bring and erase its batch: it spoils nothing`, async (t) => {
+const FROZEN = {
+  'a flusher is frozen in an insert while others bring and erase its batch: the late row is erased':
+    'inserting',
+  'a flusher is frozen in an insert that fails while others bring and erase its batch: it drops it':
+    'failing',
+  'a flusher is frozen after its insert while others bring and erase its batch: it spoils nothing':
+    'inserted',
+} as const;
+for (const [title, when] of Object.entries(FROZEN))
+  t.test(title, async (t) => {
     const pipeline = await pipelines.fresh();
+    const { keys, clickhouse } = pipeline;
+    const GONE = '7.gone';
     await append(pipeline, 195);
-    await appendEvents(redis, pipeline.keys, 0, eventRows(5, { profile_id: '7.gone' }));
-    const child = startProcess(t, pipeline, { abandonedMs: 500, at: { step, signal: 'SIGSTOP' } });
+    await appendEvents(redis, keys, 0, eventRows(5, { profile_id: GONE }));
+    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+    if (when === 'failing') proxy.spoil({ forward: false, answer: 'nothing: the connection closes' });
+    const step = when === 'inserted' ? when : 'inserting';
+    const at = { step, signal: 'SIGSTOP' } as const;
+    const child = startProcess(t, pipeline, { clickhouseUrl: proxy.url, abandonedMs: 500, at });
     await until('it holds a batch', async () => (await pendingEntries(pipeline)) > 0);
     const other = pipeline.flusher({ abandonedMs: 500 });
     await pipeline.drained();
-    await pipeline.clickhouse.command({
-      query: "ALTER TABLE events_stored DELETE WHERE profile_id = '7.gone'",
-      clickhouse_settings: { mutations_sync: '1' },
-    });
+    await redis.hset(keys.erasures, GONE, `${Date.now()} ${Date.now()}`);
+    const eraser = new RowEraser({ redis, keys, clickhouse, inFlightMs: 0, lateMs: 0 });
+    await eraser.run();
+    const shown = async () => (await pipeline.counts()).shown;
+    t.equal(await shown(), 195);
     child.kill('SIGCONT');
+    if (when === 'inserting') await until('its insert arrives late', async () => (await shown()) === 200);
     await append(pipeline, 30);
     await pipeline.drained();
     await other.close();
@@ -85,8 +102,10 @@ for (const step of ['read', 'inserted'] as const)
     await pipeline.drained();
     child.kill('SIGTERM');
     t.same(await once(child, 'exit'), [0, null]);
+    if (when !== 'inserting') t.equal(await shown(), 255);
+    t.same(await eraser.run(), [GONE]);
     t.match(await pipeline.counts(), { shown: 255, ids: 255 });
-    t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
+    t.same(await pendingOf(redis, keys, 0), { events: 0, bytes: 0 });
   });
 t.test('a batch that is inserted for longer than an entry may be idle stays with its flusher', async (t) => {
   const pipeline = await pipelines.fresh();

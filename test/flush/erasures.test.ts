@@ -11,7 +11,7 @@ import { VisitorRowReader } from '../../src/clickhouse/visitor-rows.js';
 import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { eraseWaiting } from '../../src/flush/row-eraser.js';
+import { type EraserSpec, RowEraser } from '../../src/flush/row-eraser.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
@@ -90,6 +90,8 @@ const profilesOf = async ({ ask }: Pipeline) => {
   const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
   return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
 };
+const eraserOf = ({ keys, clickhouse }: Pipeline, changes: Partial<EraserSpec> = {}) =>
+  new RowEraser({ redis, keys, clickhouse, inFlightMs: 0, lateMs: 0, ...changes });
 const run = ({ keys, clickhouse }: Pipeline) => eraseAsFlusher(redis, keys, clickhouse);
 const untilErased = (pipeline: Pipeline) =>
   until('the erasure is due', async () => (await run(pipeline)) > 0);
@@ -112,6 +114,33 @@ t.test('what waits does not reach ClickHouse, what is there goes, what comes aft
   t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
   t.equal(await redis.exists(pipeline.keys.erasures), 0);
   t.equal(await run(pipeline), 0, 'again: nothing to do');
+});
+
+t.test('an erasure waits for the entries before it, and not for those that come after', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const stream = pipeline.keys.events(0);
+  await append(pipeline, lineOf(STAYS, 1));
+  await erase(pipeline, GONE);
+  const eraser = eraserOf(pipeline);
+  await eraser.run();
+  await append(pipeline, lineOf(STAYS, 2));
+  const [[first] = []] = await redis.xrange(stream, '-', '+');
+  t.same(await eraser.run(), []);
+  t.equal(await redis.xdel(stream, first as string), 1);
+  await eraser.run();
+  t.same(await eraser.run(), [GONE]);
+});
+
+t.test('an erasure is executed again, so that a row of a late insert goes, and then forgotten', async (t) => {
+  const pipeline = await pipelines.fresh();
+  await erase(pipeline, GONE);
+  const eraser = eraserOf(pipeline, { lateMs: 500 });
+  await eraser.run();
+  await insertEvents(pipeline.clickhouse, Buffer.from(lineOf(GONE, 1)), never);
+  t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1);
+  t.same(await until('it is executed again', async () => (await eraser.run())[0]), GONE);
+  t.same(await profilesOf(pipeline), []);
+  t.equal(await redis.exists(pipeline.keys.erasures), 0);
 });
 
 t.test('rows dated by a clock two days ahead go, flushed or not, and later rows stay', async (t) => {
@@ -152,15 +181,18 @@ t.test('rows dated by a clock two days ahead go, flushed or not, and later rows 
 
 t.test('an erasure that is written down again while it is done is done again', async (t) => {
   const pipeline = await pipelines.fresh();
-  const { keys, clickhouse } = pipeline;
-  const until = () => redis.hget(keys.erasures, GONE);
+  const until = () => redis.hget(pipeline.keys.erasures, GONE);
   await erase(pipeline, GONE, 5);
   await erase(pipeline, GONE, 3);
   t.match(await until(), /^5 /, 'time goes on only');
-  const eraseDeliveries = async () => void (await erase(pipeline, GONE, 7));
-  await eraseWaiting({ redis, keys, clickhouse, eraseDeliveries }, 0);
+  let runs = 0;
+  const eraseDeliveries = async () => {
+    if (++runs === 2) await erase(pipeline, GONE, 7);
+  };
+  const eraser = eraserOf(pipeline, { eraseDeliveries });
+  for (let i = 0; i < 3; i++) await eraser.run();
   t.match(await until(), /^7 /);
-  t.same(await eraseWaiting({ redis, keys, clickhouse }, 0), [GONE]);
+  t.same(await eraser.run(), [GONE]);
   t.equal(await until(), null);
 });
 
@@ -213,8 +245,9 @@ t.test('unreadable dead letters keep no row in ClickHouse, and the erasure is do
   t.same(await pipeline.ask(past), [{ n: '0' }], 'the rows are gone');
   t.equal(await redis.hlen(keys.erasures), 2, 'and it stays to be done');
   await redis.del(keys.eventsDead(0));
-  const done = await eraseWaiting({ redis, keys, clickhouse }, 0);
-  t.same(done, ['s:gone', GONE], 'identities first: the profile closes a request');
+  const eraser = eraserOf(pipeline);
+  await eraser.run();
+  t.same(await eraser.run(), ['s:gone', GONE], 'identities first: the profile closes a request');
 });
 
 t.test('a line that becomes a dead letter while its visitor is erased goes as well', async (t) => {
@@ -251,7 +284,6 @@ t.test('an export leaves out what an erasure covers, visits by the clock of Redi
 
 t.test('an erasure leaves time to a line that is on its way to its stream', async (t) => {
   const pipeline = await pipelines.fresh();
-  const { keys, clickhouse } = pipeline;
   await erase(pipeline, GONE);
   const began = performance.now();
   let waited = 0;
@@ -263,7 +295,9 @@ t.test('an erasure leaves time to a line that is on its way to its stream', asyn
       },
     },
   });
-  t.same(await eraseWaiting({ redis: watched, keys, clickhouse }, 200), [GONE]);
+  const eraser = eraserOf(pipeline, { redis: watched, inFlightMs: 200 });
+  await eraser.run();
+  t.same(await eraser.run(), [GONE]);
   t.ok(waited >= 199, `${waited} ms`);
 });
 

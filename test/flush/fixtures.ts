@@ -3,7 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { v7 as uuid } from 'uuid';
 import { type Batch, type Bounds, collectBatch } from '../../src/flush/reader.js';
-import { eraseWaiting } from '../../src/flush/row-eraser.js';
+import { RowEraser } from '../../src/flush/row-eraser.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import { type Keys, type StreamKeys, tagOf } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
@@ -79,6 +79,9 @@ export async function nameStreams(redis: RedisClient, keys: Keys, count: number)
   for (let number = 1; number < count; number++) await redis.hset(keys.meta, `marker:${number}`, '1');
 }
 
-/** Erases what waits as a flusher of one stream does. @returns how many erasures it has done @throws what a part failed with */
-export const eraseAsFlusher = async (redis: RedisClient, keys: Keys, clickhouse: ClickHouseClient) =>
-  (await eraseWaiting({ redis, keys, clickhouse }, 0)).length;
+/** Erases what waits as a flusher does, its second time included. @returns how many erasures it has done @throws what a part failed with */
+export async function eraseAsFlusher(redis: RedisClient, keys: Keys, clickhouse: ClickHouseClient) {
+  const eraser = new RowEraser({ redis, keys, clickhouse, inFlightMs: 0, lateMs: 0 });
+  await eraser.run();
+  return (await eraser.run()).length;
+}

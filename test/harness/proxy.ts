@@ -15,6 +15,8 @@ export interface Proxy {
   split(bytes: number): void;
   /** Milliseconds that everything waits from now on, in each direction. */
   delay(ms: number): void;
+  /** From now on each connection passes so many bytes a second in each direction. */
+  throttle(bytesPerSecond: number): void;
   /** Nothing passes until `thaw`; then all that was held back does. */
   freeze(): void;
   thaw(): void;
@@ -41,6 +43,7 @@ export async function startProxy(
   let cutProbability = 0;
   let pieceBytes = 0;
   let delayMs = 0;
+  let bytesPerMs = 0;
   let thawed: Promise<void> | undefined;
   let thaw = () => {};
 
@@ -54,6 +57,7 @@ export async function startProxy(
         await due;
         await thawed;
         if (pieceBytes > 0) await new Promise(setImmediate);
+        if (bytesPerMs > 0) await new Promise((resolve) => setTimeout(resolve, chunk.length / bytesPerMs));
         waiting--;
         deliver(chunk);
       });
@@ -61,7 +65,7 @@ export async function startProxy(
     return (chunk: Buffer) => {
       if (pieceBytes > 0) {
         for (let i = 0; i < chunk.length; i += pieceBytes) enqueue(chunk.subarray(i, i + pieceBytes));
-      } else if (delayMs === 0 && thawed === undefined && waiting === 0) deliver(chunk);
+      } else if (delayMs === 0 && bytesPerMs === 0 && thawed === undefined && waiting === 0) deliver(chunk);
       else enqueue(chunk);
     };
   };
@@ -137,6 +141,9 @@ export async function startProxy(
     },
     delay(ms) {
       delayMs = ms;
+    },
+    throttle(bytesPerSecond) {
+      bytesPerMs = bytesPerSecond / 1_000;
     },
     freeze() {
       thawed ??= new Promise((resolve) => {

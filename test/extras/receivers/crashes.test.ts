@@ -2,11 +2,10 @@
 
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import { replay } from '../../../src/extras/receivers/replay.js';
-import { eraseWaiting } from '../../../src/flush/row-eraser.js';
+import { RowEraser } from '../../../src/flush/row-eraser.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
 import { FULL } from '../../faults/service.js';
 import { eventRow } from '../../flush/fixtures.js';
@@ -119,9 +118,10 @@ t.test('an erased visitor is in no delivery; what comes later is sent', async (t
   t.equal(await client.xlen(queue), 123);
 
   await app.shop.erase(gone);
-  const spec = { redis: client, keys, clickhouse: pipeline.clickhouse, log: pino({ level: 'silent' }) };
+  const spec = { redis: client, keys, clickhouse: pipeline.clickhouse, inFlightMs: 0, lateMs: 0 };
+  const eraser = new RowEraser({ ...spec, eraseDeliveries: deliveries.handOver.erase });
   await until('the erasure is done', async () => {
-    await eraseWaiting({ ...spec, eraseDeliveries: deliveries.handOver.erase }, 0);
+    await eraser.run();
     return (await client.hlen(keys.erasures)) === 0;
   });
   t.equal(await client.xlen(queue), 2);
