@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import { replay } from '../../../src/extras/receivers/replay.js';
