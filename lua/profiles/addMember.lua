@@ -8,8 +8,8 @@
 -- ARGV[2..4] session's profile id, its name, the customer's name; a name is empty if it is unknown after a failover
 -- ARGV[5] random part of a new link id
 -- ARGV[6] link id that the session has although the customer has no note of it, because a failover lost the note; or empty
--- ARGV[7] note to replace: it has been merged, but a failover lost the session's link; or empty
--- ARGV[8] maximum of members
+-- ARGV[7] note to replace, because a failover lost the session's link, or the link is of another login; or empty
+-- ARGV[8] maximum of members, for a session that has no link yet
 -- Returns the note; `!` if the customer was erased after it had ARGV[6]; TOO_MANY -6.
 -- Errors: EXPIRED -1.
 
@@ -22,7 +22,7 @@ if note and string.sub(note, 1, 1) == '-' then
   return note
 elseif note and note ~= ARGV[7] then
   return note
-elseif not note and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[8]) then
+elseif not note and ARGV[6] == '' and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[8]) then
   return -6
 end
 local erased_at = tonumber(string.match(redis.call('GET', KEYS[4]) or '0', '^%d+'))

@@ -82,11 +82,16 @@ export class Login {
     const { keys, guestsS } = store;
     const before = typeof state === 'object' ? state : undefined;
     const work = before && leaveWork(session, before);
-    if (work !== undefined) await pending.begin(session, work);
+    if (before !== undefined && work !== undefined) {
+      await pending.begin(session, work);
+      // Before the link changes: if this process ends, the old link id opens nothing to servers that remember it.
+      await members.leave(before, session);
+    }
     const touched = [keys.counts(session), keys.profile(session)];
     const args = [before === undefined ? '' : linkText(before), targetText(link), guestsS];
     const isDone = (await store.change(SET_LINK, touched, args)) === 1;
     if (before !== undefined && work !== undefined) {
+      // Again, because a request of the session in between has found the old link, and has settled it.
       if (isDone) await members.leave(before, session);
       await pending.end(session, work);
     }

@@ -43,7 +43,7 @@ export interface Addition {
   readonly sessionName: string;
   /** The session's link, if a failover may have lost its note. */
   readonly linkId?: string;
-  /** The note of a link that a failover has lost. */
+  /** The note of a link that a failover has lost, or that came too late. */
   readonly replaces?: string;
 }
 

@@ -76,7 +76,11 @@ export class Merger {
     const present = await this.#linkOf(session);
     if (!isOf(present, link)) return;
     const { customer, id: linkId } = link;
-    const member = await members.add({ customer, customerName: '', session, sessionName, linkId });
+    const addition = { customer, customerName: '', session, sessionName, linkId };
+    let member = await members.add(addition);
+    // Another login has noted its id since, although this link came first.
+    if (typeof member === 'object' && member.linkId !== linkId)
+      member = await members.add({ ...addition, replaces: member.text });
     if (member === 'erased') await this.unlink(session, link);
     else if (member !== 'full' && member.linkId === linkId) {
       if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);

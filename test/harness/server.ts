@@ -3,7 +3,7 @@
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import type { Limits } from '../../src/profiles/merge.js';
-import { openProfiles } from '../../src/profiles/open.js';
+import { openProfiles, type ProfileStats } from '../../src/profiles/open.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import type { ItemIndex } from '../../src/wishlist/item-index.js';
@@ -17,6 +17,7 @@ export async function openParts<Index extends ItemIndex>(
   highWater: number,
   indexOf: (store: Store) => Index | undefined = () => undefined,
   given: Partial<Limits> = {},
+  stats: ProfileStats = {},
 ) {
   const store = await Store.open({ ...options, name: 'test', onError: () => {} });
   const maxProducts = given.products ?? 10_000;
@@ -26,7 +27,7 @@ export async function openParts<Index extends ItemIndex>(
   const wishlists = new WishlistBatch(store, { highWater });
   const itemIndex = indexOf(store);
   const limits = { products: maxProducts, items: 0, itemBytes: 0, ...given };
-  const identity = openProfiles({ store, visits, recordings, appends, limits, itemIndex });
+  const identity = openProfiles({ store, visits, recordings, appends, limits, itemIndex, stats });
   const presentOf = (profileId: string) => identity.locator.presentOf(profileId);
   const shareUrl = 'https://shop.example/apps/w/wishlist/share/{code}';
   return {
