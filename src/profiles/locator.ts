@@ -86,7 +86,10 @@ export class Locator {
   aim(request: Aimed, name: string, writes: boolean): void {
     const own = this.profileIds.of(name);
     const found = this.#remembered.size === 0 ? undefined : this.#remembered.get(own);
-    if (found === undefined || (writes && found.keptUntil < performance.now())) {
+    const isKept = found !== undefined && !(writes && found.keptUntil < performance.now());
+    if (!isKept) {
+      // The link may have ended. If not, the write finds it again.
+      if (found !== undefined) this.#remembered.delete(own);
       request.profileId = own;
       request.session = '';
       request.linkId = '';

@@ -37,7 +37,7 @@ const customerWishes: Act = (server, { customer }) => add(server, customer);
 const customerHasOther: Act = (server, { customer }) => add(server, customer, '2');
 const unwish: Act = (server, { guest }) => remove(server, guest);
 const buyIt: Act = (server, { guest }) => buy(server, guest);
-const logIn: Act = (server, { ids }) => server.visitors.link(ids);
+const logIn: Act = (server, { both }) => server.visitors.login(both, true);
 const eraseGuest: Act = (server, { ids }) => server.eraser.erase(identityName('s', ids.sessionId));
 const eraseCustomer: Act = (server, { ids }) => server.eraser.erase(identityName('c', ids.customerId));
 /** As the service does in the background, but until all are told. */
@@ -60,8 +60,8 @@ const CASES: readonly Case[] = [
   ['add again, after an alert', all(wish, drop), wishAgain, 2, 1],
   ['remove', wish, unwish, 0, 0],
   ['buy', wish, buyIt, 0, 0],
-  ["log in: the guest's profile becomes the customer's", wish, logIn, 1, 1],
-  ['log in: two profiles are merged', all(wish, customerHasOther), logIn, 1, 2],
+  ['log in, the first time', wish, logIn, 1, 1],
+  ['log in: the customer has another item', all(wish, customerHasOther), logIn, 1, 2],
   ['log in: both have the item', all(wish, customerWishes), logIn, 1, 1],
   ['erase a guest', wish, eraseGuest, 0, 0],
   ['erase a customer', all(wish, customerWishes, logIn), eraseCustomer, 0, 0],
