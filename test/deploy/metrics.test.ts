@@ -34,7 +34,10 @@ for (const name of 'enabled pending_deliveries pending_bytes deliveries_total fa
 ))
   UNSEEN[`wishmeter_receiver_${name}`] = ['receiver'];
 /** What Prometheus and blackbox_exporter add, and a start with WORKERS. */
-const ADDED = { metrics: ['up', 'probe_success'], labels: ['job', 'instance', 'worker'] };
+const ADDED = {
+  metrics: ['up', 'probe_success', 'ALERTS'],
+  labels: ['job', 'instance', 'worker', 'alertname', 'alertstate', 'cause'],
+};
 
 interface Metric {
   readonly name: string;
