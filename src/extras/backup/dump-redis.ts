@@ -16,7 +16,7 @@ import { together } from '../../together.js';
 import { Spool, type SpoolPart } from '../import/spool.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
 import { kindOf } from './key-kinds.js';
-import { writeDumpOf, writeRecord } from './key-records.js';
+import { readDump, writeDumpOf, writeRecord } from './key-records.js';
 import { MergedDump } from './merged-dump.js';
 
 const DUMP_KEYS = loadScript('extras/backup/dumpKeys');
@@ -28,6 +28,7 @@ export type OnProgress = (what: string, count: number) => void;
 
 export interface DumpedKeys {
   readonly files: readonly [all: FileSum, again: FileSum];
+  /** Of each kind, as many as a restore finds. */
   readonly keys: Readonly<Record<string, number>>;
   readonly masters: number;
 }
@@ -59,7 +60,17 @@ export async function dumpRedis(
   // SCAN may miss a key while its slot moves.
   if ((await slotsOf(client)) !== slots)
     throw new StartupError('Slots of the Redis Cluster moved during the backup: make another one.');
-  return { files, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
+  return { files, keys: await countKeys(paths, `${prefix}:`), masters: mastersOf(client).length };
+}
+
+/** Counts in the files, because a profile that was dumped again may have fewer keys than before. */
+async function countKeys(paths: readonly [string, string], prefix: string): Promise<Record<string, number>> {
+  const counts = new Map<string, number>();
+  for await (const { key } of readDump(paths, prefix)) {
+    const kind = kindOf(key.slice(prefix.length))?.kind as string;
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  return Object.fromEntries([...counts].sort());
 }
 
 interface DumpParts {
@@ -71,7 +82,6 @@ interface DumpParts {
 }
 
 class Dump {
-  readonly counts = new Map<string, number>();
   readonly #limit = pLimit(MAX_CONCURRENT);
   #count = 0;
 
@@ -189,8 +199,6 @@ class Dump {
       const [endsAt, payload] = [Number(values[2 * i]), values[2 * i + 1] as Buffer | null];
       if (payload === null) continue; // deleted
       await writeRecord(file, { key, endsAt, payload });
-      const kind = this.#kindOf(key)?.kind as string;
-      this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
       this.parts.onProgress('Redis, keys', ++this.#count);
     }
   }

@@ -26,7 +26,7 @@ export interface Manifest {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** Dumped keys of each kind. A key that was dumped twice counts twice. */
+    /** Keys of each kind. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {
