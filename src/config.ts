@@ -177,7 +177,7 @@ const OCCASIONAL = {
   VISIT_LOG: setting(oneOf('on', 'off'), 'visits also go to ClickHouse: `on` or `off`', 'on'),
   REDIS_REPLICAS: setting(
     integer(0, 16),
-    'replicas of each master that must have a write before its answer; else 503',
+    'replicas of each master that must have a write before its answer; while fewer keep up, writes get 503',
     '0',
   ),
   REDIS_FSYNC: setting(

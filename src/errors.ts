@@ -51,10 +51,10 @@ export interface ServiceErrorOptions extends ErrorOptions {
 }
 
 /**
- * The bottleneck: a stream of events, calls waiting for Redis, Redis's `maxmemory`, the event loop, unread answers, or
- * unread bodies.
+ * The bottleneck: a stream of events, calls waiting for Redis, Redis's `maxmemory`, its replicas, the event loop, unread
+ * answers, or unread bodies.
  */
-export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
+export type Overload = 'stream' | 'redis' | 'memory' | 'replicas' | 'process' | 'readers' | 'bodies';
 
 /** Any other error in a request is a bug, and is answered with 500. */
 export class ServiceError extends Error {

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // The command line. Only this file and src/extras/embedded/ use `process`.
 //
-// Exit codes: 0 success · 1 failure (one sentence on stderr) · 2 wrong command line · 128+n second signal.
+// Exit codes: 0 success · 1 failure (one sentence on stderr, as a line of JSON if logs are) · 2 wrong command line ·
+// 128+n second signal.
 //
 // A command is imported when it is called, so that `sql` doesn't load a web server.
 
@@ -165,16 +166,20 @@ async function explain(error: unknown): Promise<number> {
 }
 
 async function report(sentence: string): Promise<number> {
+  const name = process.argv[2] as CommandName;
   if (process.send)
     await new Promise<unknown>((sent) => process.send?.({ failed: sentence }, undefined, {}, sent));
+  // Next to the log, which is JSON. A person at a terminal gets the bare sentence.
+  else if (PROCESSES.has(name) && !process.stderr.isTTY) createLog('fatal', name, STDERR).fatal(sentence);
   else process.stderr.write(`wishmeter: ${sentence}\n`);
   return 1;
 }
 
+const STDERR = { write: (line: string) => void writeSync(2, line) };
+
 // Node would print all properties of the error, as of a Redis command, which has a visitor's data.
 process.on('uncaughtException', (error) => {
-  const stderr = { write: (line: string) => void writeSync(2, line) };
-  createLog('fatal', 'wishmeter', stderr).fatal({ err: error }, 'a bug; the process ends');
+  createLog('fatal', 'wishmeter', STDERR).fatal({ err: error }, 'a bug; the process ends');
   process.exit(1);
 });
 

@@ -57,8 +57,8 @@ t.test('the package', linux, async (t) => {
     const failed = await exec(program, ['start'], { env }).catch((error) => error);
     t.equal(failed.code, 1);
     t.match(
-      failed.stderr,
-      /^wishmeter: The embedded ClickHouse is not installed: run `npm install chdb@[\d.]+`, or set CLICKHOUSE_URL to a ClickHouse server\.\n$/,
+      JSON.parse(failed.stderr).msg,
+      /^The embedded ClickHouse is not installed: run `npm install chdb@[\d.]+`, or set CLICKHOUSE_URL to a ClickHouse server\.$/,
     );
   });
 

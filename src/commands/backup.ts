@@ -17,7 +17,7 @@ export async function backup({ operands, config, stdout, version }: Program<'bac
     const { redis, clickhouse } = await backUp(databases, folder, version, progress.show);
     progress.end();
     stdout.write(
-      `${folder}: ${totalOf(redis.keys)} keys and ${totalOf(clickhouse.rows)} rows, read back and whole.\n`,
+      `${folder}: ${totalOf(redis.keys)} keys and ${totalOf(clickhouse.rows)} rows, read back and whole. Replies that running processes wait for are left out.\n`,
     );
   });
   return 0;

@@ -24,6 +24,8 @@ export interface CommandLine {
   readonly operands?: string;
   readonly settings: readonly SettingName[];
   readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
+  /** What the command does without a database's URL; the texts of SETTINGS say it of `start`. */
+  readonly ifEmpty?: Readonly<Partial<Record<'REDIS_URL' | 'CLICKHOUSE_URL', string>>>;
   readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
   readonly example: string;
 }
@@ -39,6 +41,14 @@ const OF_BACKUPS = [
   'CLICKHOUSE_CLUSTER',
   ...COMMON,
 ] as const;
+const REFUSES = 'it does not start';
+const REDIS_OF_START = { REDIS_URL: 'that of the `start` that runs in DATA_DIR' };
+const CLICKHOUSE_OF_START = { CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR' };
+const FOR_EXPORTS = {
+  ...REDIS_OF_START,
+  CLICKHOUSE_URL: `${CLICKHOUSE_OF_START.CLICKHOUSE_URL}, else exports lack its rows`,
+};
+const BOTH_OF_START = { ...REDIS_OF_START, ...CLICKHOUSE_OF_START };
 const VISITOR = {
   customer: { type: 'string', value: 'ID' },
   session: { type: 'string', value: 'ID' },
@@ -64,17 +74,26 @@ export const COMMAND_LINES = {
   serve: {
     about: 'runs one HTTP worker',
     settings: [...SERVE_SETTINGS, 'WORKERS', ...COMMON],
+    ifEmpty: {
+      REDIS_URL: REFUSES,
+      CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR, else exports lack its rows',
+    },
     example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
   },
   flush: {
     about: 'moves events, visits and purchases from Redis to ClickHouse',
     settings: [...FLUSH_SETTINGS, ...COMMON],
+    ifEmpty: {
+      REDIS_URL: REFUSES,
+      CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR, else it does not start',
+    },
     example:
       'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
   },
   deliver: {
     about: 'sends events to receivers',
     settings: [...DELIVER_SETTINGS, 'LOG_LEVEL'],
+    ifEmpty: { REDIS_URL: REFUSES },
     example: 'REDIS_URL=redis://redis:6379 wishmeter deliver',
   },
   receivers: {
@@ -82,6 +101,7 @@ export const COMMAND_LINES = {
     options: { since: { type: 'string', value: 'TIME' }, personal: { type: 'boolean' } },
     operands: '[list | add <url> <type>,… | pause <id> | resume <id> | test <id> | replay <id>]',
     settings: [...RECEIVERS_SETTINGS, 'CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', ...COMMON],
+    ifEmpty: BOTH_OF_START,
     example: 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase',
   },
   migrate: {
@@ -95,6 +115,7 @@ export const COMMAND_LINES = {
       'CLICKHOUSE_CLUSTER',
       ...COMMON,
     ],
+    ifEmpty: CLICKHOUSE_OF_START,
     example: 'CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter migrate',
   },
   sql: {
@@ -102,6 +123,7 @@ export const COMMAND_LINES = {
     options: { format: { type: 'string', short: 'f', value: 'F' }, write: { type: 'boolean' } },
     operands: '["<query>"]',
     settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', ...COMMON],
+    ifEmpty: { CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR, or at CLICKHOUSE_PORT' },
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },
   dashboard: {
@@ -109,6 +131,7 @@ export const COMMAND_LINES = {
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
     // Other machines must reach the dashboard through a proxy, which has TLS.
     fallbacks: { HOST: '127.0.0.1' },
+    ifEmpty: { REDIS_URL: 'receivers are not shown', CLICKHOUSE_URL: REFUSES },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
   },
@@ -117,6 +140,7 @@ export const COMMAND_LINES = {
     options: { all: { type: 'boolean' } },
     operands: '[list | retry | drop] [<id> …]',
     settings: ['REDIS_URL', 'KEY_PREFIX', ...COMMON],
+    ifEmpty: REDIS_OF_START,
     example: 'wishmeter dead retry --all',
   },
   requests: {
@@ -124,6 +148,7 @@ export const COMMAND_LINES = {
       "lists what Shopify's compliance webhooks asked for, exports data, closes it, confirms a shop's erasure",
     operands: '[list | export <id> | done <id> | confirm <id>]',
     settings: OF_RIGHTS,
+    ifEmpty: FOR_EXPORTS,
     example: 'wishmeter requests export 3',
   },
   import: {
@@ -131,24 +156,28 @@ export const COMMAND_LINES = {
     options: { 'dry-run': { type: 'boolean' }, emails: { type: 'string', value: 'FILE' } },
     operands: '<file>',
     settings: [...IMPORT_SETTINGS, ...COMMON],
+    ifEmpty: REDIS_OF_START,
     example: 'wishmeter import --dry-run --emails customers.csv old-wishlists.csv',
   },
   export: {
     about: 'prints all data of a visitor, as JSON',
     options: VISITOR,
     settings: OF_RIGHTS,
+    ifEmpty: FOR_EXPORTS,
     example: 'wishmeter export --customer 6940095348933',
   },
   erase: {
     about: 'erases a visitor: from Redis now, from ClickHouse within ERASURE_INTERVAL_S',
     options: VISITOR,
     settings: OF_RIGHTS,
+    ifEmpty: BOTH_OF_START,
     example: 'wishmeter erase --email a@shop.example',
   },
   backup: {
     about: 'copies all data of Redis and ClickHouse into a new folder, while the service runs',
     operands: '<folder>',
     settings: OF_BACKUPS,
+    ifEmpty: BOTH_OF_START,
     example: 'wishmeter backup /var/backups/wishmeter/2026-03-01',
   },
   restore: {
@@ -156,6 +185,10 @@ export const COMMAND_LINES = {
     options: { only: { type: 'string', value: 'redis|clickhouse' } },
     operands: '<folder>',
     settings: OF_BACKUPS,
+    ifEmpty: {
+      REDIS_URL: 'a new one in DATA_DIR, for `start`',
+      CLICKHOUSE_URL: 'a new one in DATA_DIR, for `start`',
+    },
     example: 'wishmeter restore /var/backups/wishmeter/2026-03-01',
   },
 } as const satisfies Record<string, CommandLine>;

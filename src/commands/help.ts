@@ -20,9 +20,9 @@ export function help(): string {
 
 export function helpOf(name: CommandName): string {
   const line: CommandLine = COMMAND_LINES[name];
-  const { about, example, settings, fallbacks } = line;
+  const { about, example, settings } = line;
   const head = `Usage: wishmeter ${usageOf(name, line)}\n\n  ${about}\n\nExample:\n\n  ${example}\n\n`;
-  return head + settingsTable(settings, fallbacks);
+  return head + settingsTable(settings, line);
 }
 
 function usageOf(name: string, { options = {}, operands }: CommandLine): string {
@@ -32,10 +32,16 @@ function usageOf(name: string, { options = {}, operands }: CommandLine): string 
   return [name, ...all, operands].filter(Boolean).join(' ');
 }
 
-function settingsTable(names: readonly SettingName[], fallbacks: CommandLine['fallbacks'] = {}): string {
+function settingsTable(
+  names: readonly SettingName[],
+  { fallbacks = {}, ifEmpty = {} }: Pick<CommandLine, 'fallbacks' | 'ifEmpty'> = {},
+): string {
   const rows = ALL_SETTINGS.filter((name) => names.includes(name)).map((name) => {
     const fallback = fallbacks[name] ?? SETTINGS[name].fallback;
-    return [name, SETTINGS[name].about.replaceAll('`', ''), fallback && `(${fallback})`];
+    const { about } = SETTINGS[name];
+    const own = ifEmpty[name as keyof typeof ifEmpty];
+    const text = own === undefined ? about : about.replace(/(?<=; if empty, ).*/s, own);
+    return [name, text.replaceAll('`', ''), fallback && `(${fallback})`];
   });
   return `Settings come from the environment:\n\n${table(rows)}\n`;
 }

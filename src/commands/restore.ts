@@ -28,7 +28,7 @@ export async function restore(program: Program<'restore'>): Promise<number> {
       stdout.write(`Restored into ${databasesIn(config, only)}.\n`);
       const rows = only === 'redis' ? 0 : totalOf(manifest.clickhouse.rows);
       stdout.write(
-        `As of ${manifest.beganAt}: ${keys} keys and ${rows} rows, each found. ${ended} keys have ended since.\n`,
+        `As of ${manifest.beganAt}: ${keys} of ${keys + ended} keys and ${rows} rows, each found. ${ended} keys are left out, because they have expired since.\n`,
       );
     });
   } finally {

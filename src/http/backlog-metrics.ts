@@ -17,7 +17,7 @@ export interface WatchedStreams {
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
-const STATES = ['up', 'readonly', 'away'] as const;
+const STATES: readonly MasterState['state'][] = ['up', 'too_few_replicas', 'readonly', 'away'];
 
 const NAMES = {
   events: {
@@ -52,7 +52,7 @@ export function backlogMetrics(
   });
   const masters = new Gauge({
     name: 'wishmeter_redis_masters',
-    help: 'Masters of Redis: `up`, `readonly` (no writes, as at its maxmemory) or `away`; a single server is one master',
+    help: 'Masters of Redis: `up`, `too_few_replicas` (no writes), `readonly` (no writes, as at its maxmemory) or `away`; a single server is one master',
     registers,
     labelNames: ['state'] as const,
   });

@@ -118,7 +118,7 @@ export function createServeMetrics(
   );
   const refused = counter(
     'wishmeter_http_refused_total',
-    'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
+    'Refused requests; for `overloaded`, `why` is `stream` (of events), `redis` (too many calls wait), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones); for `unavailable`, it is `replicas` if Redis has too few',
     'code',
     'why',
   );
@@ -217,8 +217,7 @@ export function createServeMetrics(
       return ofOperation.count;
     },
 
-    refused: (code: ErrorCode, why?: Overload) =>
-      refused.inc(why === undefined ? { code } : { code: 'overloaded', why }),
+    refused: (code: ErrorCode, why?: Overload) => refused.inc(why === undefined ? { code } : { code, why }),
     recorded: (type: string, rows: number) => events.inc({ type }, rows),
     visitsCounted(counted: number): void {
       visits += counted;

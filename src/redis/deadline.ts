@@ -6,10 +6,14 @@ import { ServiceError } from '../errors.js';
 /** Part of the time-out that is reserved for the reply. */
 export const REPLY_SHARE = 0.2;
 
-/** @param deadline by `performance.now()` @throws ServiceError `unavailable` once it has passed */
-export function before<T>(deadline: number, call: Promise<T>): Promise<T> {
+/** @param deadline by `performance.now()` @throws ServiceError `unavailable`, or `late`'s error, once it has passed */
+export function before<T>(
+  deadline: number,
+  call: Promise<T>,
+  late: () => Error = () => new ServiceError('unavailable'),
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    const refuse = () => reject(new ServiceError('unavailable'));
+    const refuse = () => reject(late());
     const timer = setTimeout(() => setImmediate(refuse), deadline - performance.now());
     call.then(
       (value) => {

@@ -46,6 +46,8 @@ const CONNECTION_MESSAGE = new RegExp(
   ].join('|')})`,
 );
 
+const TOO_FEW_REPLICAS = 'Redis has too few replicas; send the request again.';
+
 const STATES: Readonly<Record<string, string>> = {
   LOADING: 'Redis is loading its data',
   CLUSTERDOWN: 'the Redis Cluster is down',
@@ -62,7 +64,10 @@ const STATES: Readonly<Record<string, string>> = {
 
 /** The error's message, without a full stop. */
 export function inWords(error: Error): string {
-  if (error instanceof ServiceError) return 'Redis does not answer';
+  if (error instanceof ServiceError) {
+    const { cause } = error;
+    return cause instanceof Error && isRefused(cause) ? inWords(cause) : 'Redis does not answer';
+  }
   const fault = certificateFault(error);
   if (fault !== undefined) return `Redis can't be reached: ${fault}`;
   const [first = ''] = error.message.split(' ', 1);
@@ -88,6 +93,11 @@ export function refusesWrites(error: Error): boolean {
   return /^(OOM|MISCONF|NOREPLICAS) /.test(message);
 }
 
+/** By `min-replicas-to-write`, or by us with REDIS_REPLICAS. */
+export function hasTooFewReplicas(error: Error): boolean {
+  return /^NOREPLICAS /.test(error.message);
+}
+
 export function isReadOnly(error: Error): boolean {
   return /^READONLY /.test(error.message) || /WAIT cannot be used with replica/.test(error.message);
 }
@@ -104,6 +114,11 @@ export function redirectionOf(
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;
   if (error.message.startsWith('OOM ')) return overloaded('memory', error);
+  if (hasTooFewReplicas(error))
+    return new ServiceError('unavailable', TOO_FEW_REPLICAS, undefined, {
+      overload: 'replicas',
+      cause: error,
+    });
   if (isPassing(error) || isReadOnly(error) || isRefused(error))
     return new ServiceError('unavailable', undefined, undefined, { cause: error });
   return error;

@@ -7,7 +7,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
-import { inWords, isForbidden, refusesWrites } from './failures.js';
+import { hasTooFewReplicas, inWords, isForbidden, refusesWrites } from './failures.js';
 import type { Keys } from './keys.js';
 import { RedisNode } from './node.js';
 import { type DeploymentLostError, NodeMarkers, slotOf } from './node-markers.js';
@@ -17,6 +17,8 @@ export interface HealthSpec {
   readonly keys: Keys;
   readonly salt: string;
   readonly timeoutMs: number;
+  /** REDIS_REPLICAS */
+  readonly replicas?: number;
   /** Called after failed probes, and once after a loss. */
   readonly onError: (error: Error) => void;
   readonly onReplicated?: ((ms: number) => void) | undefined;
@@ -26,7 +28,7 @@ export interface HealthSpec {
 export interface MasterState {
   /** `host:port`; undefined for a single server. */
   readonly address: string | undefined;
-  readonly state: 'up' | 'readonly' | 'away';
+  readonly state: 'up' | 'too_few_replicas' | 'readonly' | 'away';
   readonly reason?: string;
 }
 
@@ -37,6 +39,7 @@ const POLL_MS = 5;
 const OPEN_MS = 2_000;
 const REFRESH_MS = 200;
 const MEASURE_MS = 10_000;
+const COUNT_REPLICAS_MS = 1_000;
 
 export class RedisHealth {
   readonly #markers: NodeMarkers;
@@ -51,7 +54,7 @@ export class RedisHealth {
   #isClosed = false;
 
   constructor(private readonly spec: HealthSpec) {
-    const { client, keys, salt, verifyMs = VERIFY_MS } = spec;
+    const { client, keys, salt, verifyMs = VERIFY_MS, replicas = 0 } = spec;
     this.#markers = new NodeMarkers(client, keys, salt);
     if (client.isCluster) {
       this.#cluster = client as Cluster;
@@ -68,6 +71,7 @@ export class RedisHealth {
       setInterval(() => this.#measureAll(), MEASURE_MS),
       setInterval(() => this.#refreshIfNeeded(), REFRESH_MS),
     ];
+    if (replicas > 0) this.#timers.push(setInterval(() => this.#countReplicas(), COUNT_REPLICAS_MS));
     for (const timer of this.#timers) timer.unref();
   }
 
@@ -159,7 +163,7 @@ export class RedisHealth {
     return [...this.#nodes.values()].map(({ address, trouble }) => {
       const error = this.#lost ?? trouble;
       if (error === undefined) return { address, state: 'up' };
-      return { address, state: refusesWrites(error) ? 'readonly' : 'away', reason: inWords(error) };
+      return { address, state: stateOf(error), reason: inWords(error) };
     });
   }
 
@@ -182,6 +186,11 @@ export class RedisHealth {
     for (const node of this.#nodes.values()) {
       if (node.isUp) node.clock.measure(node.redis).catch(this.spec.onError);
     }
+  }
+
+  #countReplicas(): void {
+    // Without an answer, too few are known.
+    for (const node of this.#nodes.values()) if (node.isUp) node.countReplicas().catch(() => {});
   }
 
   #refreshIfNeeded(): void {
@@ -218,11 +227,12 @@ export class RedisHealth {
   }
 
   #newNode(address: string | undefined, has: (slot: number) => boolean): RedisNode {
-    const { timeoutMs, onError, onReplicated } = this.spec;
+    const { timeoutMs, replicas = 0, onError, onReplicated } = this.spec;
     const node = new RedisNode({
       address,
       markers: this.#markers,
       timeoutMs,
+      replicas,
       has,
       onMoved: (slot, to) => this.moved(slot, to),
       onError,
@@ -231,4 +241,9 @@ export class RedisHealth {
     this.#nodes.set(address ?? '', node);
     return node;
   }
+}
+
+function stateOf(error: Error): MasterState['state'] {
+  if (hasTooFewReplicas(error)) return 'too_few_replicas';
+  return refusesWrites(error) ? 'readonly' : 'away';
 }

@@ -10,9 +10,10 @@ import type { Redis } from 'ioredis';
 import { ServiceError } from '../errors.js';
 import { RedisClock } from './clock.js';
 import { before, REPLY_SHARE } from './deadline.js';
-import { isPassing, isReadOnly, isRefused, redirectionOf } from './failures.js';
+import { isForbidden, isPassing, isReadOnly, redirectionOf } from './failures.js';
 import { LUA } from './lua-codes.js';
 import { DeploymentLostError, type NodeMarker, type NodeMarkers } from './node-markers.js';
+import { Replicas } from './replicas.js';
 import { loadScript, runScript, withFlags } from './scripts.js';
 import { isSilent } from './silence.js';
 
@@ -20,6 +21,8 @@ export interface NodeSpec {
   readonly address: string | undefined;
   readonly markers: NodeMarkers;
   readonly timeoutMs: number;
+  /** REDIS_REPLICAS */
+  readonly replicas: number;
   readonly has: (slot: number) => boolean;
   readonly onMoved: (slot: number, address: string) => void;
   readonly onError: (error: Error) => void;
@@ -30,8 +33,8 @@ const PROBE = loadScript('redis/probeNode');
 /** Erasures await replication at `maxmemory`, too. */
 const PROBE_AT_MAXMEMORY = withFlags(PROBE, 'allow-oom');
 const RETRY_MS = 100;
-/** Milliseconds that a replica still counts after it has disconnected. */
-const REPLICA_MS = 15_000;
+/** Part of the time-out that a WAIT may take. Reads and probes behind it need the rest; Redis may end it 100 ms late. */
+const WAIT_SHARE = 0.5;
 
 export class RedisNode {
   readonly clock = new RedisClock();
@@ -40,13 +43,16 @@ export class RedisNode {
   #lost: DeploymentLostError | undefined;
   #failed: Error | undefined;
   #downSince = performance.now();
-  #replicaSeenAt = Number.NEGATIVE_INFINITY;
-  #replicated: Promise<void> | undefined;
-  #replicatedDeadline = 0;
+  readonly #replicas: Replicas;
+  #wait: Promise<unknown> = Promise.resolve();
+  #nextWait: Promise<number> | undefined;
+  #nextWaitFor: { readonly count: number; readonly deadline: number } = { count: 0, deadline: 0 };
   #marker: NodeMarker | undefined;
   #stream: number | undefined;
 
-  constructor(private readonly spec: NodeSpec) {}
+  constructor(private readonly spec: NodeSpec) {
+    this.#replicas = new Replicas(spec.replicas);
+  }
 
   get address(): string | undefined {
     return this.spec.address;
@@ -71,9 +77,13 @@ export class RedisNode {
 
   /** Asks Redis if none was seen lately: one may have just connected. */
   async hasReplica(): Promise<boolean> {
-    const isSeen = () => performance.now() - this.#replicaSeenAt < REPLICA_MS;
-    if (!isSeen()) await this.#countReplicas(this.redis);
-    return isSeen();
+    if (!this.#replicas.isConnected) await this.countReplicas();
+    return this.#replicas.isConnected;
+  }
+
+  /** Why no write can be acknowledged, if REDIS_REPLICAS asks for more replicas than keep up. */
+  get tooFewReplicas(): Error | undefined {
+    return this.#replicas.tooFew;
   }
 
   get lost(): DeploymentLostError | undefined {
@@ -82,7 +92,7 @@ export class RedisNode {
 
   get trouble(): Error | undefined {
     if (this.#lost !== undefined) return this.#lost;
-    return this.isUp ? this.#failed : new ServiceError('unavailable');
+    return this.isUp ? (this.#failed ?? this.tooFewReplicas) : new ServiceError('unavailable');
   }
 
   get isCircuitOpen(): boolean {
@@ -117,7 +127,8 @@ export class RedisNode {
   /** @throws DeploymentLostError, and errors of the call */
   async check(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.spec.timeoutMs;
-    const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
+    const probed = Promise.all([this.#probe(redis, deadline), this.countReplicas(redis)]);
+    const [found] = await before(deadline, probed).catch((error) => {
       this.#failed = error;
       if (isReadOnly(error)) this.cut();
       throw error;
@@ -126,7 +137,6 @@ export class RedisNode {
     const { address, onError } = this.spec;
     if (found) {
       this.#lost = undefined;
-      await before(deadline, this.#countReplicas(redis));
       return;
     }
     const isNews = this.#lost === undefined;
@@ -135,18 +145,35 @@ export class RedisNode {
     throw this.#lost;
   }
 
-  /** Resolves when `count` replicas have everything sent so far. Callers share one WAIT, up to the latest deadline. */
-  replicated(count: number, deadline: number): Promise<void> {
-    this.#replicatedDeadline = Math.max(this.#replicatedDeadline, deadline);
-    this.#replicated ??= this.#waitForReplicas(count);
-    return this.#replicated;
+  /**
+   * Resolves when `count` replicas have everything sent so far.
+   *
+   * WAIT blocks the connection. One at a time lets a read or a probe wait for one of them, not for all: callers share
+   * the next one, for as many replicas and as late a deadline as any of them needs.
+   */
+  async replicated(count: number, deadline: number): Promise<void> {
+    const next = this.#nextWaitFor;
+    this.#nextWaitFor = { count: Math.max(next.count, count), deadline: Math.max(next.deadline, deadline) };
+    if (this.#nextWait === undefined) {
+      const { stream } = this.redis;
+      // Begins in a microtask at the earliest: after all batches of this tick.
+      this.#nextWait = this.#wait.then(() => this.#waitForReplicas(stream));
+      this.#wait = this.#nextWait.catch(() => {});
+    }
+    const reached = await this.#nextWait;
+    if (reached < count) throw new Error(`NOREPLICAS ${reached} of ${count} replicas have a write in time.`);
   }
 
-  async #waitForReplicas(count: number): Promise<void> {
-    await null; // after all batches of this tick
-    this.#replicated = undefined;
-    const deadline = this.#replicatedDeadline;
-    const { redis, address } = this;
+  /** @returns how many replicas have everything sent so far */
+  async #waitForReplicas(stream: Redis['stream']): Promise<number> {
+    const { count, deadline } = this.#nextWaitFor;
+    this.#nextWait = undefined;
+    this.#nextWaitFor = { count: 0, deadline: 0 };
+    const { redis } = this;
+    // Another connection may lead to another master, whose replicas say nothing about these writes.
+    if (redis.stream !== stream) throw new Error('Connection is closed.');
+    // The last WAIT was in vain: another one would only hold up reads.
+    if (this.tooFewReplicas) throw this.tooFewReplicas;
     const began = performance.now();
     // WAIT covers the connection's writes so far. A repeated batch may have written nothing, so this writes.
     const write = async ({ key, digest }: NodeMarker) => {
@@ -160,7 +187,7 @@ export class RedisNode {
     };
     const wait = async (): Promise<[wrote: unknown, reached: number]> => {
       for (;;) {
-        const ms = Math.floor(deadline - performance.now() - this.spec.timeoutMs * REPLY_SHARE);
+        const ms = Math.floor(deadline - performance.now() - this.spec.timeoutMs * (1 - WAIT_SHARE));
         const written = write(this.#marker as NodeMarker);
         const waited = redis.wait(count, Math.max(1, ms)); // 0 waits for ever
         const [wrote, reached] = await Promise.all([written, waited]);
@@ -169,18 +196,16 @@ export class RedisNode {
       }
     };
     const [wrote, reached] = await wait().finally(() => this.spec.onReplicated?.(performance.now() - began));
-    if (wrote !== 1 || reached < count) {
-      const cause = new Error(
-        `${reached} of ${count} replicas of ${address ?? 'Redis'} have a batch in time`,
-      );
-      throw new ServiceError('unavailable', undefined, undefined, { cause });
-    }
+    if (reached < count) this.#replicas.late();
+    else if (wrote !== 1) throw new ServiceError('unavailable');
+    return reached;
   }
 
   #down(): void {
     const { timeoutMs } = this.spec;
     if (this.#isReady) this.#downSince = performance.now() - (isSilent(this.redis) ? timeoutMs : 0);
     this.#isReady = false;
+    this.#replicas.forget();
   }
 
   async #prepare(redis: Redis): Promise<void> {
@@ -237,12 +262,12 @@ export class RedisNode {
     }
   }
 
-  async #countReplicas(redis: Redis): Promise<void> {
+  async countReplicas(redis = this.redis): Promise<void> {
     const replication = await redis.info('replication').catch((error) => {
-      if (!isRefused(error)) throw error;
-      return ''; // the user may lack the right to INFO
+      if (!isForbidden(error) || this.spec.replicas > 0) throw error;
+      return ''; // needed only by merges
     });
-    if (/^connected_slaves:[1-9]/m.test(replication)) this.#replicaSeenAt = performance.now();
+    this.#replicas.read(replication);
   }
 }
 

@@ -20,6 +20,7 @@ const AGAIN_MS = 10;
 export const NOT_HERE = '~';
 
 export class Sender {
+  /** @param replicas REDIS_REPLICAS */
   constructor(
     private readonly health: RedisHealth,
     private readonly replicas: number,
@@ -43,10 +44,11 @@ export class Sender {
     for (let again = false; ; again = true) {
       let node = health.nodeOf(slot);
       if (!node?.isUp || !health.isUp) node = await health.untilUp(slot, deadline);
+      if (writes && node.tooFewReplicas) throw toServiceError(node.tooFewReplicas);
       try {
         const first = numbers(node.lastMoment(deadline));
         const sent = call.send(node.redis, inFull, first);
-        const reply = await before(deadline, this.#kept(node, sent, deadline, writes));
+        const reply = await this.#kept(node, before(deadline, sent), deadline, writes);
         if (reply === NOT_HERE) throw new Error('TRYAGAIN another key of the script is at another node');
         if (reply !== LUA.EXPIRED) return reply;
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
@@ -71,8 +73,10 @@ export class Sender {
     }
   }
 
-  #kept(node: RedisNode, sent: Promise<unknown>, deadline: number, writes: boolean): Promise<unknown> {
+  async #kept(node: RedisNode, sent: Promise<unknown>, deadline: number, writes: boolean): Promise<unknown> {
     if (!writes || this.replicas === 0) return sent;
-    return Promise.all([sent, node.replicated(this.replicas, deadline)]).then(([reply]) => reply);
+    const late = () => new Error('NOREPLICAS The replicas are late.');
+    const kept = before(deadline, node.replicated(this.replicas, deadline), late);
+    return (await Promise.all([sent, kept]))[0];
   }
 }

@@ -63,7 +63,9 @@ export class Store {
     this.#onCall = options.onCall;
     const { timeoutMs, onError, onReplicated, verifyMs, replicas = 0 } = options;
     const { salt } = deployment;
-    this.#health = new RedisHealth({ client, keys, salt, timeoutMs, onError, onReplicated, verifyMs });
+    this.#health = new RedisHealth({
+      ...{ client, keys, salt, timeoutMs, replicas, onError, onReplicated, verifyMs },
+    });
     this.#sender = new Sender(this.#health, replicas);
   }
 

@@ -72,7 +72,7 @@ t.test('a quiet deployment', async (t) => {
     await refused(t, 'restore', failed, source, /no backup, or an unfinished one/);
     await refused(t, 'backup', folder, { ...source, database: 'nothing' }, /no database nothing/);
     await refused(t, 'backup', folder, { ...source, redis: one.redis }, /holds no data/);
-    t.match(await runWell(t, 'backup', folder, source), /keys and \d+ rows, read back and whole\.\n$/);
+    t.match(await runWell(t, 'backup', folder, source), /keys and \d+ rows, read back and whole\. Replies/);
     await refused(t, 'backup', folder, source, /is not empty/);
     t.equal((await stat(folder)).mode & 0o777, 0o700);
     for (const name of await readdir(folder))
@@ -177,7 +177,7 @@ t.test('under load nothing acknowledged before is lost or doubled', async (t) =>
   const loggingIn = (async () => {
     while (!isOver && logins < LATE) await login(shop, logins++);
   })();
-  await runWell(t, 'backup', folder, source).finally(() => {
+  const backedUp = await runWell(t, 'backup', folder, source).finally(() => {
     isOver = true;
   });
   await Promise.all([visiting, loggingIn]);
@@ -185,7 +185,13 @@ t.test('under load nothing acknowledged before is lost or doubled', async (t) =>
   t.ok(logins > 0, `${logins} logins meanwhile`);
 
   const target = { redis: await startTestCluster(t, { masters: 2 }), clickhouse, database: 'load2' };
-  await runWell(t, 'restore', folder, target);
+  const [, all, rows] = /: (\d+) keys and (\d+) rows/.exec(backedUp) ?? [];
+  const [, found, of, foundRows, ended] =
+    /: (\d+) of (\d+) keys and (\d+) rows, each found\. (\d+) keys are left out/.exec(
+      await runWell(t, 'restore', folder, target),
+    ) ?? [];
+  t.same([of, foundRows], [all, rows], 'backup and restore count the same');
+  t.equal(Number(found) + Number(ended), Number(all));
   const restored = await startService(t, target);
   for (let i = 0; i < GUESTS; i++) {
     t.equal(await restored.app.shop.count(nameOf(i)), 1);

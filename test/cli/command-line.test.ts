@@ -11,7 +11,7 @@ import { makeCertificate, type TestCertificate } from '../harness/certificates.j
 import { ask } from '../harness/client.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { runHere } from './in-process.js';
-import { logLines, runWishmeter, until, wishmeter } from './wishmeter.js';
+import { failureIn, logLines, runWishmeter, until, wishmeter } from './wishmeter.js';
 
 const NO_STACK = /\n\s+at /;
 t.test('--version prints the version of package.json', async (t) => {
@@ -31,6 +31,15 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
       listed,
       ALL_SETTINGS.filter((setting) => read.includes(setting)),
     );
+  }
+  // Each says what an empty URL means for itself.
+  for (const [name, { settings, ifEmpty = {} }] of Object.entries<CommandLine>(COMMAND_LINES)) {
+    const text = helpOf(name as CommandName).replace(/\s+/g, ' ');
+    for (const url of ['REDIS_URL', 'CLICKHOUSE_URL'] as const)
+      if (name !== 'start' && settings.includes(url))
+        t.ok(text.includes(`; if empty, ${ifEmpty[url]?.replaceAll('`', '')}`), `${name}: ${url}`);
+      else t.equal(ifEmpty[url], undefined, `${name}: ${url}`);
+    t.equal(text.includes('if empty, start runs its own'), name === 'start', name);
   }
   // Settings that nothing could start with: they are not even read.
   const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
@@ -87,9 +96,13 @@ t.test('all wrong settings are told at once, without their values', async (t) =>
   };
   const { code, stderr } = await wishmeter({ args: ['start'], env });
   t.equal(code, 1);
-  t.match(stderr, /^wishmeter: Wrong settings: [^\n]*\n$/);
+  const lines = logLines(stderr);
+  t.match(lines, [{ level: 60, name: 'start', msg: /^Wrong settings: / }], 'a line of JSON, as its log');
+  t.equal(lines.length, 1);
   for (const name of Object.keys(env)) t.match(stderr, ` ${name} `);
   t.notMatch(stderr, /hunter2|99999/);
+  const sql = await wishmeter({ args: ['sql', 'SELECT 1'], env });
+  t.match(sql, { code: 1, stderr: /^wishmeter: Wrong settings: [^\n]*\n$/ }, 'a command has no log');
 });
 t.test('a process names in its log, once, what is misspelt, not read, or set by Kubernetes', async (t) => {
   const redis = await startTestRedis(t);
@@ -164,8 +177,9 @@ t.test('a Node or a glibc that will not do is one sentence that says what to use
   ] as const) {
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
     const env = { REDIS_URL: 'redis://127.0.0.1:1', PORT: '0', NODE_OPTIONS };
-    const stderr = new RegExp(`^wishmeter: ${sentence}\\.\\n$`);
-    t.match(await wishmeter({ args: ['serve'], env }), { code: 1, stderr }, sentence);
+    const ended = await wishmeter({ args: ['serve'], env });
+    t.equal(ended.code, 1);
+    t.match(failureIn(ended.stderr), new RegExp(`^${sentence}\\.$`));
   }
 });
 t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
@@ -216,8 +230,9 @@ async function sentenceOf(
 ): Promise<string> {
   const { code, stderr } = await run({ ...SERVE, ...env });
   t.equal(code, 1);
-  t.match(stderr, /^wishmeter: [^\n]+\.\n$/, 'one sentence');
-  return stderr;
+  const sentence = failureIn(stderr);
+  t.match(sentence, /^[^\n]+\.$/, 'one sentence');
+  return sentence;
 }
 const inProcess = (env: NodeJS.ProcessEnv) => wishmeter({ args: ['serve'], env });
 const trusting = ({ authority }: TestCertificate) => ({ NODE_EXTRA_CA_CERTS: authority });

@@ -20,6 +20,7 @@ import { runHere } from './in-process.js';
 import { processesOf } from './processes.js';
 import { shopAt, sql, started } from './started.js';
 import {
+  failureIn,
   logLines,
   MAIN,
   onTerminal,
@@ -147,8 +148,8 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
     const { code, stderr } = await runWishmeter(t, { args: [command], env }).ended;
     t.equal(code, 1, command);
     t.match(
-      stderr,
-      /^wishmeter: ClickHouse database wishmeter has schema 99, and this program knows \d+: start a newer version\.\n$/,
+      failureIn(stderr),
+      /^ClickHouse database wishmeter has schema 99, and this program knows \d+: start a newer version\.$/,
     );
   }
   const views = "SELECT count() FROM system.tables WHERE database = 'wishmeter' AND name = 'most_wished'";

@@ -63,6 +63,12 @@ export interface Running {
   logged(message: string): Promise<LogLine>;
 }
 
+/** The sentence with which a command ended: in a line of JSON if its log is JSON. */
+export function failureIn(stderr: string): string {
+  const [, sentence] = /^wishmeter: ([^\n]+)\n$/.exec(stderr) ?? [];
+  return sentence ?? String(logLines(stderr)[0]?.['msg']);
+}
+
 export type LogLine = Readonly<Record<string, unknown>>;
 
 export function logLines(stdout: string): LogLine[] {

@@ -14,10 +14,11 @@ import { tempDir } from '../cli/wishmeter.js';
 import { sample, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse, select } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
+import { connectTo } from '../harness/redis.js';
 import { checkSection } from '../harness/sections.js';
 import { startStores } from '../harness/stores.js';
 import { until } from '../harness/until.js';
-import { check, DEPLOY, parseYaml } from './programs.js';
+import { check, DEPLOY, parseYaml, redisUsers } from './programs.js';
 
 const RULES = join(DEPLOY, 'prometheus/rules.yaml');
 const CASES = join(DEPLOY, 'prometheus/rules.test.yaml');
@@ -34,7 +35,10 @@ for (const name of 'enabled pending_deliveries pending_bytes deliveries_total fa
 ))
   UNSEEN[`wishmeter_receiver_${name}`] = ['receiver'];
 /** What Prometheus and blackbox_exporter add, and a start with WORKERS. */
-const ADDED = { metrics: ['up', 'probe_success'], labels: ['job', 'instance', 'worker'] };
+const ADDED = {
+  metrics: ['up', 'probe_success', 'ALERTS'],
+  labels: ['job', 'instance', 'worker', 'alertname', 'alertstate', 'cause'],
+};
 
 interface Metric {
   readonly name: string;
@@ -251,16 +255,20 @@ function seriesIn(scrape: string) {
 async function redisExporter(t: Test, url: string): Promise<string> {
   const port = await freePort();
   const address = `unix://${new URL(url).searchParams.get('path')}`;
-  const args = ['--redis.addr', address, '--web.listen-address', `127.0.0.1:${port}`];
+  const [line = []] = redisUsers(/^exporter$/, 'secret');
+  await connectTo(t, url).call('ACL', 'SETUSER', ...line);
+  const as = ['--redis.user', 'exporter', '--redis.password', 'secret'];
+  const args = ['--redis.addr', address, ...as, '--web.listen-address', `127.0.0.1:${port}`];
   const child = spawn('prometheus-redis-exporter', args, { stdio: 'ignore' });
   const ended = once(child, 'exit');
   t.teardown(async () => {
     child.kill('SIGKILL');
     await ended;
   });
-  return await until('redis_exporter answers', async () => {
+  return await until('redis_exporter has figures', async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/metrics`).catch(() => undefined);
-    return answer?.ok && (await answer.text());
+    const text = (await answer?.text()) ?? '';
+    return /^redis_up 1$/m.test(text) && text;
   });
 }
 

@@ -18,6 +18,15 @@ export const UNITS = {
   dashboard: 'wishmeter-dashboard.service',
 };
 
+/** Lines of deploy/redis/users.acl as ACL SETUSER takes them, with one password and KEY_PREFIX. */
+export const redisUsers = (names: RegExp, password: string, prefix = 'wm'): string[][] =>
+  readFileSync(join(DEPLOY, 'redis/users.acl'), 'utf8')
+    .replace(/\$\w+_PASSWORD/g, password)
+    .replaceAll('$KEY_PREFIX', prefix)
+    .split('\n')
+    .map((line) => line.split(' ').slice(1))
+    .filter(([name = '']) => names.test(name));
+
 export const unit = (name: string) => readFileSync(join(DEPLOY, 'systemd', name), 'utf8');
 
 export const settingsOf = (command = ''): readonly string[] =>

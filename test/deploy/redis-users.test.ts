@@ -1,10 +1,10 @@
 // Each process does all of its work as its user of deploy/redis/users.acl, on one Redis and on a cluster, and may do no more.
 
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
 import { flush } from '../../src/app/flush.js';
 import { readConfig } from '../../src/config.js';
 import { dashboard } from '../../src/extras/dashboard/dashboard.js';
@@ -22,19 +22,22 @@ import { cookieFor, TOKEN } from '../extras/dashboard/fixtures.js';
 import { startTool } from '../extras/receivers/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToClickHouse, startReadable } from '../harness/clickhouse.js';
-import { connectToEach, startTestRedis, type TestRedis } from '../harness/redis.js';
+import {
+  connectTo,
+  connectToEach,
+  startTestRedis,
+  startTestReplica,
+  type TestRedis,
+} from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
 import { startServer } from '../wishlist/fixtures.js';
-import { DEPLOY } from './programs.js';
+import { redisUsers } from './programs.js';
 
 const PASSWORD = 'secret';
 const LOG = pino({ level: 'silent' });
-const LINES = readFileSync(join(DEPLOY, 'redis/users.acl'), 'utf8')
-  .replace(/\$\w+_PASSWORD/g, PASSWORD)
-  .replaceAll('$KEY_PREFIX', 'wm')
-  .match(/(?<=^user )wishmeter-.*/gm) as string[];
-const USERS = LINES.map((line) => line.split(' ')[0] ?? '');
+const LINES = redisUsers(/^wishmeter-/, PASSWORD);
+const USERS = LINES.map(([name = '']) => name);
 
 const SETTINGS = { RECEIVERS_PRIVATE: 'allow', PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR', DRAIN_MS: '0' };
 
@@ -43,7 +46,7 @@ function as({ urls }: Pick<TestRedis, 'urls'>, user: string): string {
 }
 
 async function makeUsers(nodes: readonly Redis[]): Promise<void> {
-  for (const node of nodes) for (const line of LINES) await node.call('ACL', 'SETUSER', ...line.split(' '));
+  for (const node of nodes) for (const line of LINES) await node.call('ACL', 'SETUSER', ...line);
 }
 
 async function refusals(nodes: readonly Redis[]): Promise<string[]> {
@@ -102,13 +105,35 @@ async function useAll(t: Test, app: Awaited<ReturnType<typeof startApp>>): Promi
 t.test('there is a user for each process, and each reaches the keys of KEY_PREFIX alone', (t) => {
   const processes = ['serve', 'flush', 'deliver', 'dashboard', 'commands', 'backup', 'restore'];
   t.equal(USERS.join(' '), processes.map((name) => `wishmeter-${name}`).join(' '));
-  for (const line of LINES) t.match(line, /^\S+ (on|off) >secret ~wm:\* \+/);
+  for (const line of LINES) t.match(line.join(' '), /^\S+ (on|off) >secret ~wm:\* \+/);
   t.same(
-    LINES.filter((line) => / off | \+restore /.test(line)).map((line) => line.split(' ')[0]),
+    LINES.filter((line) => line.includes('off') || line.includes('+restore')).map(([name]) => name),
     ['wishmeter-restore'],
     'RESTORE takes any bytes for a value: who may, is off',
   );
   t.end();
+});
+
+t.test('a replica follows as `replica`, and neither it nor `exporter` can read a secret', async (t) => {
+  const master = await startTestRedis(t, { port: await freePort() });
+  const client = connectTo(t, master.url);
+  for (const line of redisUsers(/^(replica|exporter)$/, PASSWORD))
+    await client.call('ACL', 'SETUSER', ...line);
+  const replica = await startTestReplica(t, { url: master.url }, ['replica', PASSWORD]);
+  await client.set('wm:x', '1');
+  await client.wait(1, 0);
+  t.equal(await connectTo(t, replica.url).get('wm:x'), '1');
+  const secrets = [
+    ...['CONFIG GET masterauth', 'CONFIG GET requirepass', 'CONFIG GET *', 'ACL LIST', 'ACL GETUSER default'],
+    ...['GET wm:x', 'HGETALL wm:meta', 'DUMP wm:x', 'SCAN 0', 'EVAL return{} 0', 'MONITOR', 'SLOWLOG GET'],
+    ...['CLIENT LIST', 'CONFIG SET masterauth x', 'REPLICAOF NO ONE', 'FAILOVER', 'DEBUG SLEEP 0'],
+  ];
+  for (const user of ['replica', 'exporter'])
+    for (const command of secrets) {
+      const said = await client.call('ACL', 'DRYRUN', user, ...command.split(' '));
+      t.match(String(said), /no permissions/, `${user}: ${command}`);
+    }
+  t.match(String(await client.call('ACL', 'DRYRUN', 'exporter', 'PSYNC', '?', '-1')), /no permissions/);
 });
 
 eachRedis(t, async (t, redis) => {

@@ -9,12 +9,13 @@ import { createKeys } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import type { Answer } from '../harness/client.js';
 import { startProxy } from '../harness/proxy.js';
-import { connectTo, connectToEach, startTestRedis } from '../harness/redis.js';
+import { connectTo, connectToEach, startTestRedis, startTestReplica } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
-import { type ClusterNode, redisCluster } from './redis-cluster.js';
+import { type ClusterNode, type Pair as NodePair, redisCluster } from './redis-cluster.js';
 import { FULL } from './service.js';
 
 const TIMES = FULL ? 5 : 1;
@@ -110,8 +111,94 @@ t.test('a process that only reads waits for no replica', async (t) => {
   for (const guest of guests)
     t.equal(await until('it is read', () => reader.shop.count(guest).catch(() => undefined)), 1);
   t.notMatch(await client.info('commandstats'), /^cmdstat_wait:/m);
-  await t.rejects(reader.shop.visit({ sessionId: 'new' }), /503/, 'a visit is refused');
-  t.match(await client.info('commandstats'), /^cmdstat_wait:/m);
+});
+
+const TOO_FEW = 'Redis takes no writes, because it has too few replicas';
+const REFUSED = {
+  status: 503,
+  headers: { 'retry-after': '1' },
+  json: { code: 'unavailable', error: 'Redis has too few replicas; send the request again.' },
+};
+const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'red-shoe' });
+
+t.test('with REDIS_REPLICAS=1 and its replica dead, writes are refused before they are done', async (t) => {
+  const master = await startTestRedis(t, { port: await freePort() });
+  const replica = await startTestReplica(t, master);
+  const lines: string[] = [];
+  const onLog = (line: object) => lines.push(JSON.stringify(line));
+  const app = await startApp(t, master, { env: { REDIS_REPLICAS: '1' }, onLog });
+  const { shop } = app;
+  const guest = { sessionId: 's-1' };
+  await shop.visit(guest);
+  await shop.add(guest);
+  const events = (await app.rows()).length;
+  await replica.stop();
+  await until('it is known', async () => (await app.get('/readyz')).json.troubles);
+  const writes = [
+    ...Array.from({ length: 24 }, () => app.post('/product/visit', visitOf('s-1'))),
+    app.post('/item/add', { ...ITEM, identity: guest, productId: '2' }, TRUSTED),
+    app.post('/event', { identity: guest, type: 'add' }, TRUSTED),
+    app.del('/profile', { identity: guest }, TRUSTED),
+  ];
+  const reads = [shop.count(guest), shop.items(guest)] as const;
+  for (const answer of await Promise.all(writes)) t.match(answer, REFUSED);
+  t.same(await reads[0], 1);
+  t.equal((await reads[1]).length, 1);
+  t.equal((await app.rows()).length, events);
+  t.match(await app.get('/readyz'), { status: 200, json: { troubles: [TOO_FEW] } });
+  t.equal(await app.figure('redis_masters{state="too_few_replicas"}'), 1);
+  t.equal(await app.figure('redis_masters{state="away"}'), 0);
+  t.equal(await app.figure('redis_up'), 0);
+  t.equal(await app.figure('http_refused_total{code="unavailable",why="replicas"}'), writes.length);
+  await until('the log says it', () => lines.some((line) => line.includes(TOO_FEW)));
+  t.notMatch(lines.join(), /does not answer|did not answer/);
+  await startTestReplica(t, master);
+  await until('a replica is back', async () => !(await app.get('/readyz')).json.troubles);
+  await shop.visit(guest);
+  t.equal(await shop.count(guest), 2);
+});
+
+t.test(
+  'with REDIS_REPLICAS=1 and its replica frozen, Redis is not away, and writes are soon refused',
+  async (t) => {
+    const master = await startTestRedis(t, { port: await freePort() });
+    const replica = await startTestReplica(t, master);
+    const app = await startApp(t, master, { timeoutMs: 5_000, env: { REDIS_REPLICAS: '1' } });
+    await app.shop.visit({ sessionId: 's-1' });
+    process.kill(replica.pids[0] as number, 'SIGSTOP');
+    const asked: Promise<Answer>[] = [];
+    const writes: Promise<Answer>[] = [];
+    const ask = async () => {
+      for (let i = 0; i < 5; i++) {
+        writes.push(app.post('/product/visit', visitOf('s-2')));
+        asked.push(app.get('/readyz'));
+        await sleep(20); // each in a tick of its own, which waits for replicas
+      }
+      for (const { status } of await Promise.all(writes)) t.equal(status, 503);
+    };
+    for (let i = 0; i < 3; i++) await ask();
+    await until('it is known', async () => (await app.get('/readyz')).json.troubles);
+    const counted = await app.shop.count({ sessionId: 's-2' });
+    t.match(await app.post('/product/visit', visitOf('s-2')), REFUSED);
+    t.equal(await app.shop.count({ sessionId: 's-2' }), counted, 'not counted any more');
+    for (const { status, json } of await Promise.all(asked)) {
+      t.equal(status, 200, JSON.stringify(json));
+      if (json.troubles) t.same(json.troubles, [TOO_FEW]);
+    }
+    process.kill(replica.pids[0] as number, 'SIGCONT');
+    await until('it follows', async () => (await app.post('/product/visit', visitOf('s-3'))).status === 200);
+  },
+);
+
+t.test('a Redis with min-replicas-to-write and too few replicas gives the same answers', async (t) => {
+  const redis = await startTestRedis(t);
+  const app = await startApp(t, redis);
+  await app.shop.visit({ sessionId: 's-1' });
+  await connectTo(t, redis.url).config('SET', 'min-replicas-to-write', '1');
+  t.match(await app.post('/product/visit', visitOf('s-1')), REFUSED);
+  t.equal(await app.shop.count({ sessionId: 's-1' }), 1);
+  t.match(await app.get('/readyz'), { status: 200, json: { troubles: [TOO_FEW] } });
+  t.equal(await app.figure('redis_masters{state="too_few_replicas"}'), 1);
 });
 
 const MASTERS = 3;
@@ -214,7 +301,7 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
       visitor = { sessionId, identity: keys.identity(json.profileId) };
     }
     const visit = { identity: { sessionId: visitor.sessionId }, productHandle: 'x' };
-    t.equal((await app.post('/product/visit', visit)).status, 200);
+    await until('a replica keeps up', async () => (await app.post('/product/visit', visit)).status === 200);
     await slots.start(slot, from, to);
     const { port } = new URL(masterUrls[to] as string);
     await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.nodeMarker(mark), 0, 5_000);
@@ -230,6 +317,38 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
     await counting;
     t.equal(await nodes[from]?.hget(visitor.identity, 'x'), '2', 'once');
   });
+
+  t.test(
+    'with REDIS_REPLICAS a master without its replica refuses writes of its own visitors alone',
+    async (t) => {
+      const app = await startApp(t, { urls }, { timeoutMs: 900, env: { REDIS_REPLICAS: '1' } });
+      const ids = Array.from({ length: 30 }, (_, i) => `lone-${i}`);
+      const visitAll = () => Promise.all(ids.map((id) => app.post('/product/visit', visitOf(id))));
+      const profiles = await until('all are counted', async () => {
+        const answers = await visitAll();
+        return answers.every(({ status }) => status === 200) && answers.map(({ json }) => json.profileId);
+      });
+      const counts = () => Promise.all(ids.map((sessionId) => app.shop.count({ sessionId })));
+      const before = await counts();
+      const [{ master, replica }] = (await cluster.pairs()) as [NodePair, ...NodePair[]];
+      const isLone = profiles.map(
+        (id) => Number(new URL(masterUrls[nodeOf(id)] as string).port) === master.port,
+      );
+      t.equal(new Set(isLone).size, 2);
+      await replica.stop();
+      await until('it is known', async () => (await app.get('/readyz')).json.troubles);
+      for (const [i, answer] of (await visitAll()).entries())
+        t.match(answer, isLone[i] ? REFUSED : { status: 200 });
+      t.same(
+        await counts(),
+        before.map((count, i) => (isLone[i] ? count : count + 1)),
+      );
+      t.match(await app.get('/readyz'), { status: 200, json: { troubles: [`1 of 3 masters: ${TOO_FEW}`] } });
+      await replica.start();
+      await cluster.whole();
+      await until('all are counted', async () => (await visitAll()).every(({ status }) => status === 200));
+    },
+  );
 
   let names = 0;
   const startPair = async () => {

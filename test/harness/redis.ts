@@ -45,6 +45,25 @@ export async function startTestRedis(t: Scope, spec: Partial<RedisSpec> = {}) {
   };
 }
 
+/** One Redis that follows `master`, which has a port, and has acknowledged a write. */
+export async function startTestReplica(
+  t: Scope,
+  master: { readonly url: string },
+  [user, password]: readonly [user: string, password: string] = ['default', new URL(master.url).password],
+) {
+  const replica = await startTestRedis(t);
+  const [toMaster, toReplica] = [openRedis(master.url), openRedis(replica.url)];
+  const { port } = new URL(master.url);
+  await toMaster.config('SET', 'repl-diskless-sync-delay', '0');
+  await toReplica.config('SET', 'appendonly', 'no'); // while it writes its first file, it ignores SIGTERM
+  await toReplica.config('SET', 'masteruser', user, 'masterauth', password);
+  await toReplica.replicaof('127.0.0.1', Number(port));
+  await toMaster.set('before', 'replica');
+  await toMaster.wait(1, 0);
+  for (const client of [toMaster, toReplica]) client.disconnect();
+  return replica;
+}
+
 export interface ClusterSpec {
   readonly masters?: number;
   /** Whether the masters have single slots by turns, and not each a third in a row. */

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/node-markers.js';
+import { Replicas } from '../../src/redis/replicas.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { writeKey } from '../../src/redis/write.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
@@ -33,6 +34,37 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
   return { store, errors, write, isServed };
 }
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
+t.test('replicas count while they are online and acknowledge what the master has', async (t) => {
+  let now = 0;
+  const replicas = new Replicas(1, () => now);
+  const read = (...lines: string[]) => {
+    replicas.read(['master_repl_offset:90', ...lines].join('\r\n'));
+    return replicas.tooFew?.message ?? 'enough';
+  };
+  const replica = (of: object = {}) => {
+    const { state, offset, lag } = { state: 'online', offset: 90, lag: 0, ...of };
+    return `slave0:ip=10.0.0.1,port=6379,state=${state},offset=${offset},lag=${lag}`;
+  };
+  const few = 'NOREPLICAS 0 of 1 replicas keep up.';
+  const unknown = 'NOREPLICAS Whether replicas keep up is unknown.';
+  t.match(replicas.tooFew, { message: unknown }, 'before the first answer');
+  t.equal(read(), few);
+  t.equal(read(replica()), 'enough');
+  t.equal(read(replica({ state: 'wait_bgsave', offset: 0 })), few);
+  t.equal(read(replica({ lag: 2 })), 'enough');
+  t.equal(read(replica({ lag: 3 })), few);
+  t.equal(read(replica({ offset: 80 })), 'enough', 'acknowledged a second ago');
+  replicas.late();
+  t.match(replicas.tooFew, { message: unknown }, 'after a WAIT in vain');
+  t.equal(read(replica({ offset: 80 })), few);
+  t.equal(read(replica({ offset: 89 })), few);
+  t.equal(read(replica({ offset: 90 })), 'enough');
+  now += 3_001;
+  t.match(replicas.tooFew, { message: unknown }, 'an old answer');
+  replicas.forget();
+  t.equal(read(replica({ offset: 80 })), 'enough', 'on a new connection');
+  t.equal(new Replicas(0).tooFew, undefined, 'without REDIS_REPLICAS');
+});
 t.test('a node of a cluster', async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);

@@ -20,7 +20,7 @@ import { isSilent, SilentConnectionError, silenceOf } from '../../src/redis/sile
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { writeKey } from '../../src/redis/write.js';
 import { startProxy } from '../harness/proxy.js';
-import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestCluster, startTestRedis, startTestReplica } from '../harness/redis.js';
 import { openStore } from '../harness/store.js';
 import { until } from '../harness/until.js';
 
@@ -150,26 +150,27 @@ t.test('a change', async (t) => {
     t.equal(proxy.cuts, cuts + 1);
   });
 
-  t.test('that no replica has is 503, although the master has it', async (t) => {
+  t.test('with too few replicas is refused before it is done; reads are not', async (t) => {
+    const refused = { code: 'unavailable', cause: { message: /^NOREPLICAS / } };
     const asking = await open(redis.url, { replicas: 1, timeoutMs: 1_000 });
-    await t.rejects(writeKey(asking, 's:{x}:alone', ['SET', 'v']), { code: 'unavailable' });
-    t.equal(await direct.exists('s:{x}:alone'), 1);
-    const reading = await open(redis.url, { replicas: 1 });
-    t.equal(await reading.run(GET, ['s:{x}:alone'], []), 'v', 'reads do not wait');
-  });
+    await t.rejects(writeKey(asking, 's:{x}:alone', ['SET', 'v']), refused);
+    t.equal(await asking.run(GET, ['s:{x}:alone'], []), null);
 
-  t.test('that fewer replicas have than were asked for is 503', async (t) => {
     const master = await startTestRedis(t, { port: await freePort() });
-    const { port, password } = new URL(master.url);
-    await connectTo(t, master.url).config('SET', 'repl-diskless-sync-delay', '0');
-    const { url } = await startTestRedis(t);
-    const replica = connectTo(t, url);
-    await replica.config('SET', 'masterauth', password);
-    await replica.replicaof('127.0.0.1', Number(port));
-    await until('it follows', async () => /master_link_status:up/.test(await replica.info('replication')));
-    t.equal(await writeKey(await open(master.url, { replicas: 1 }), 's:{x}:one', ['SET', 'v']), 'OK');
-    const asking = await open(master.url, { replicas: 2, timeoutMs: 1_000 });
-    await t.rejects(writeKey(asking, 's:{x}:two', ['SET', 'v']), { code: 'unavailable' });
+    const replica = await startTestReplica(t, master);
+    const one = await open(master.url, { replicas: 1 });
+    t.equal(await writeKey(one, 's:{x}:one', ['SET', 'v']), 'OK');
+    const two = await open(master.url, { replicas: 2, timeoutMs: 1_000 });
+    await t.rejects(writeKey(two, 's:{x}:two', ['SET', 'v']), refused);
+    t.equal(await one.run(GET, ['s:{x}:two'], []), null);
+    t.match(two.masters, [{ state: 'too_few_replicas', reason: /too few replicas/ }]);
+    await replica.stop();
+    await until('its loss is known', () => one.masters[0]?.state === 'too_few_replicas');
+    await t.rejects(writeKey(one, 's:{x}:late', ['SET', 'v']), refused);
+    t.equal(await one.run(GET, ['s:{x}:late'], []), null);
+    await startTestReplica(t, master);
+    await until('the next one is known', () => one.masters[0]?.state === 'up');
+    t.equal(await writeKey(one, 's:{x}:late', ['SET', 'v']), 'OK');
   });
 
   t.test("that raises an error which is ours is not taken for Redis's", async (t) => {
@@ -177,6 +178,7 @@ t.test('a change', async (t) => {
     await t.rejects(store.run(GET, ['s:{x}:hash'], []), { message: /^WRONGTYPE/ });
   });
 });
+
 t.test("of two tries of a request, the first recorded answer is everyone's", async (t) => {
   const store = await openStore(t, await startTestRedis(t));
   const requests = new RequestStore(store, 20);
@@ -196,6 +198,7 @@ t.test("of two tries of a request, the first recorded answer is everyone's", asy
     t.equal(await requests.run(key, '', async () => 'of the third'), 'of the second');
   }
 });
+
 t.test('an operation that two tries begin at different profiles is done at one of them', async (t) => {
   const store = await openStore(t, await startTestRedis(t));
   const requests = new RequestStore(store, 0);

@@ -11,10 +11,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { backoffMs } from '../../backoff.js';
-import { ServiceError, StartupError } from '../../errors.js';
+import { ERRORS, ServiceError, StartupError } from '../../errors.js';
 import { readErasures } from '../../flush/erasures.js';
 import { EVERY_PROFILE, namesIn } from '../../identity-rules.js';
 import type { Visitors } from '../../profiles/visitors.js';
+import { inWords } from '../../redis/failures.js';
 import type { Store } from '../../redis/store.js';
 import { itemField } from '../../wishlist/item.js';
 import type { ImportOutcome, Items } from '../../wishlist/items.js';
@@ -221,13 +222,12 @@ class Importer {
       try {
         return await act();
       } catch (error) {
-        const code = error instanceof ServiceError ? error.code : '';
-        if (code !== 'unavailable' && code !== 'overloaded') throw error;
+        if (!(error instanceof ServiceError) || !ERRORS[error.code].retryable) throw error;
         const ms = performance.now() - began;
         const why =
-          code === 'overloaded'
+          error.overload === 'stream'
             ? 'As many events wait for `flush` as may (STREAM_HIGH_WATER)'
-            : 'Redis does not answer';
+            : inWords(error);
         if (ms > PATIENCE_MS || stop.aborted)
           throw new StartupError(`${why}. What is imported stays; run the same import again.`);
         if (ms > WAITING_MS) onWait(why);
