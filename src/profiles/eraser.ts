@@ -4,7 +4,7 @@
 import pLimit from 'p-limit';
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
-import { readHash } from '../redis/hash.js';
+import { changeField, readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
@@ -135,29 +135,30 @@ export class Eraser {
     return reply === 1;
   }
 
-  /** Idempotent. */
+  /** Idempotent. A late call does no harm to a later erasure, because that has another time. */
   async completeSetAside(profileId: string): Promise<void> {
     const { store, pending, emails } = this.parts;
     const { keys } = store;
-    const members = await readHash(store, keys.setAside(profileId));
-    if (members.size > 0) {
-      const at = Number(members.get('at')) + GRACE_MS;
-      const name = members.get('name') ?? '';
-      const limit = pLimit(MAX_CONCURRENT);
-      const sessions = [...members].filter(([member]) => isSession(member));
-      const unlinked = await together(
-        sessions.map(([session, note]) => limit(() => this.#unlink(profileId, session, note, at))),
-      );
-      const merged = unlinked.flatMap((session) => session ?? []);
-      await queueRows(store, [profileId, ...(name === '' ? [] : [name])], at);
-      for (const member of members.keys()) {
-        const [kind, value = ''] = member.split(':', 2);
-        if (kind === 'share') await removeKeys(store, [keys.share(value)]);
-        else if (kind === 'email') await emails.forgetGone(value, new Set([profileId, ...merged]));
-      }
-      await removeKeys(store, [keys.setAside(profileId)]);
+    const key = keys.setAside(profileId);
+    const members = await readHash(store, key);
+    const erasedAt = members.get('at');
+    if (erasedAt === undefined) return;
+    const at = Number(erasedAt) + GRACE_MS;
+    const name = members.get('name') ?? '';
+    const limit = pLimit(MAX_CONCURRENT);
+    const sessions = [...members].filter(([member]) => isSession(member));
+    const unlinked = await together(
+      sessions.map(([session, note]) => limit(() => this.#unlink(profileId, session, note, at))),
+    );
+    const merged = unlinked.flatMap((session) => session ?? []);
+    await queueRows(store, [profileId, ...(name === '' ? [] : [name])], at);
+    for (const member of members.keys()) {
+      const [kind, value = ''] = member.split(':', 2);
+      if (kind === 'share') await removeKeys(store, [keys.share(value)]);
+      else if (kind === 'email') await emails.forgetGone(value, new Set([profileId, ...merged]));
     }
-    await pending.forget(eraseWork(profileId));
+    const removed = { key, field: 'at', before: erasedAt, after: '', removesHash: true };
+    if ((await changeField(store, removed)) === 1) await pending.forget(eraseWork(profileId));
   }
 
   /** @returns the session, if its rows are the customer's */

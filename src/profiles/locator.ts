@@ -142,11 +142,9 @@ export class Locator {
   async presentOf(profileId: string): Promise<string> {
     if (isCustomers(profileId)) return profileId;
     const { keys } = this.store;
-    const [link, target] = await Promise.all([
-      this.store.call((client) => client.hget(keys.counts(profileId), '')),
-      this.store.call((client) => client.hget(keys.profile(profileId), 'target')),
-    ]);
+    const target = await this.store.call((client) => client.hget(keys.profile(profileId), 'target'));
     if (target === null) return profileId;
+    const link = await this.store.call((client) => client.hget(keys.counts(profileId), ''));
     if (link?.endsWith(' merging')) await this.merger.finish(profileId, '', parseLink(link));
     return target.split(' ', 1)[0] as string;
   }

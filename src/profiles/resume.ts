@@ -43,7 +43,10 @@ export class Resume {
   async #complete(work: string): Promise<void> {
     const { pending, members, eraser } = this.parts;
     const [kind, profileId = '', customer = '', id = ''] = work.split(' ');
-    if (kind === 'erase') return eraser.completeSetAside(profileId);
+    if (kind === 'erase') {
+      await eraser.completeSetAside(profileId);
+      return pending.forget(work);
+    }
     const link = { customer, id };
     if (kind === 'merge') return this.#completeMerge(work, profileId, link);
     if (!(await this.#linkOf(profileId)).startsWith(`${targetText(link)} `))
