@@ -50,7 +50,7 @@ export interface Page {
 }
 
 /** Facts of the session that aren't the customer's. */
-const OWN = new Set(['target', 'registered', 'itemBytes', 'name', 'lastLink', 'share']);
+const OWN = new Set(['target', 'registered', 'itemBytes', 'name']);
 
 /** @param begins true to freeze a guest's data @returns undefined unless the session's data are frozen under this link */
 export async function freeze(
@@ -77,7 +77,7 @@ export async function freeze(
         .map((pair) => entryOf('item', itemPosition(pair[1]), pair))
         .sort((a, b) => (a.position > b.position ? -1 : 1)),
     ],
-    facts: pairsOf(facts).filter(([name]) => !OWN.has(name) || name === 'share'),
+    facts: pairsOf(facts).filter(([name]) => !OWN.has(name)),
     members: [...pairsOf(members).map(([member]) => member), ...shares],
   };
 }

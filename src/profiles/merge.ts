@@ -90,8 +90,10 @@ export class Merger {
 
   /** For a customer who was erased. */
   async unlink(session: string, link: LinkRef): Promise<void> {
-    const frozen = await freeze(this.parts.store, session, link, false);
-    if (frozen !== undefined) await this.#forgetItems(session, frozen);
+    if (this.parts.itemIndex !== undefined) {
+      const frozen = await freeze(this.parts.store, session, link, false);
+      if (frozen !== undefined) await this.#forgetItems(session, frozen);
+    }
     const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
     await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
     await this.parts.pending.forget(mergeWork(session, link));
