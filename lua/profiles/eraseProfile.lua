@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Erases a guest or customer. The members are set aside, with the time as `at` and the customer's name as `name`, until
--- nothing leads to the profile.
+-- Erases a guest or customer. The members are set aside, with the time as `at`, the customer's name as `name`, and the
+-- erasure's `id`, until nothing leads to the profile.
 -- KEYS[1..7] counts, profile, items, members, frozen counts, members set aside, time of the last erasure
 -- ARGV[1] deadline
 -- ARGV[2] member that the profile must have, because its id may be another visitor's by now; or empty
 -- ARGV[3] the customer's name, if the caller knows it
 -- ARGV[4] the time by the clocks of `serve`, ms since 1970
--- ARGV[5] TTL of the time, seconds
+-- ARGV[5] TTL of the time, seconds   ARGV[6] id of the erasure, as in the list of pending work
 -- Returns 1 if the profile existed, 0 if not; `-` if an earlier erasure has members set aside; or an answer of
 --   includes/fence.lua.
 -- Errors: EXPIRED -1.
@@ -30,7 +30,8 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
   redis.call('RENAME', KEYS[4], KEYS[6])
   redis.call('PERSIST', KEYS[6])
 end
-redis.call('HSET', KEYS[6], 'at', string.format('%.0f', now), 'name', ARGV[3] ~= '' and ARGV[3] or facts[1] or '')
+local name = ARGV[3] ~= '' and ARGV[3] or facts[1] or ''
+redis.call('HSET', KEYS[6], 'at', string.format('%.0f', now), 'name', name, 'id', ARGV[6])
 if facts[2] then
   redis.call('HSET', KEYS[6], 'share:' .. facts[2], '')
 end

@@ -77,11 +77,19 @@ export class Emails {
   async #ownerOrForget(digest: string, profileId: string): Promise<string | undefined> {
     const owner = await this.ownerOf(digest, profileId);
     if (owner !== undefined) return owner;
+    await this.remove(digest, profileId);
+    return this.restore(digest, profileId);
+  }
+
+  async remove(digest: string, profileId: string): Promise<void> {
     await writeKey(this.store, this.store.keys.email(digest), ['ZREM', profileId]);
-    // A returning visitor may have given the address concurrently.
-    const again = await this.ownerOf(digest, profileId);
-    if (again !== undefined) await this.index(digest, profileId);
-    return again;
+  }
+
+  /** After `remove`: a returning visitor may have given the address concurrently. */
+  async restore(digest: string, profileId: string): Promise<string | undefined> {
+    const owner = await this.ownerOf(digest, profileId);
+    if (owner !== undefined) await this.index(digest, profileId);
+    return owner;
   }
 
   /** The digest must be a member of the profile. */

@@ -1,6 +1,7 @@
 // Erases visitors from Redis, guests and customers alike; docs/architecture.md has the steps. One script deletes the profile
 // and sets its members aside, until their rows are queued and nothing leads to the profile; any process can do the rest.
 
+import { randomBytes } from 'node:crypto';
 import pLimit from 'p-limit';
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
@@ -12,7 +13,7 @@ import { together } from '../together.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import { type Emails, memberOf } from './emails.js';
 import { ERASED_AT_S } from './erased-at.js';
-import { targetText } from './link.js';
+import { type LinkRef, targetText } from './link.js';
 import type { Locator } from './locator.js';
 import { isSession, parseMember } from './members.js';
 import type { Merger } from './merge.js';
@@ -21,7 +22,6 @@ import type { Pending } from './pending.js';
 import { queueRows, untilLaterRows } from './queued-rows.js';
 
 const ERASE = loadScript<number | string>('profiles/eraseProfile');
-const IS_SET_ASIDE = '-';
 
 const ROUNDS = 16;
 /** Milliseconds by which clocks of Redis's nodes may differ. */
@@ -112,7 +112,8 @@ export class Eraser {
     await this.completeSetAside(profileId);
     const members = await readHash(store, keys.members(profileId));
     await onErasing([profileId, ...[...members.keys()].filter(isSession)]);
-    const work = eraseWork(profileId);
+    const id = randomBytes(6).toString('base64url');
+    const work = eraseWork(profileId, id);
     await pending.begin(profileId, work);
     const fields = itemIndex && [...(await readHash(store, keys.items(profileId))).keys()];
     const touched = [
@@ -124,13 +125,15 @@ export class Eraser {
       isCustomerName(name) ? name : '',
       Date.now(),
       ERASED_AT_S,
+      id,
     ]);
     if (typeof reply === 'string') {
-      if (reply !== IS_SET_ASIDE) await pending.end(profileId, work);
+      await pending.end(profileId, work);
       return undefined;
     }
     if (reply === 1 && fields !== undefined) await itemIndex?.remove(fields, profileId);
     await this.completeSetAside(profileId);
+    if (reply === 0) await pending.end(profileId, work); // nothing was set aside if the required member was missing
     if (reply === 1) onErased?.();
     return reply === 1;
   }
@@ -141,40 +144,58 @@ export class Eraser {
     const { keys } = store;
     const key = keys.setAside(profileId);
     const members = await readHash(store, key);
-    const erasedAt = members.get('at');
-    if (erasedAt === undefined) return;
-    const at = Number(erasedAt) + GRACE_MS;
+    const at = members.get('at');
+    if (at === undefined) return;
+    const until = Number(at) + GRACE_MS;
     const name = members.get('name') ?? '';
     const limit = pLimit(MAX_CONCURRENT);
     const sessions = [...members].filter(([member]) => isSession(member));
-    const unlinked = await together(
-      sessions.map(([session, note]) => limit(() => this.#unlink(profileId, session, note, at))),
+    await together(
+      sessions.map(([session, note]) => limit(() => this.#unlink(profileId, session, note, until))),
     );
-    const merged = unlinked.flatMap((session) => session ?? []);
-    await queueRows(store, [profileId, ...(name === '' ? [] : [name])], at);
+    await queueRows(store, [profileId, ...(name === '' ? [] : [name])], until);
+    const gone = new Set([profileId, ...sessions.map(([session]) => session)]);
     for (const member of members.keys()) {
       const [kind, value = ''] = member.split(':', 2);
       if (kind === 'share') await removeKeys(store, [keys.share(value)]);
-      else if (kind === 'email') await emails.forgetGone(value, new Set([profileId, ...merged]));
+      else if (kind === 'email') await emails.forgetGone(value, gone);
     }
-    const removed = { key, field: 'at', before: erasedAt, after: '', removesHash: true };
-    if ((await changeField(store, removed)) === 1) await pending.forget(eraseWork(profileId));
+    await changeField(store, { key, field: 'at', before: at, after: '', removesHash: true });
+    await pending.forget(eraseWork(profileId, members.get('id') ?? ''));
   }
 
-  /** @returns the session, if its rows are the customer's */
-  async #unlink(customer: string, session: string, note: string, at: number): Promise<string | undefined> {
-    const { store, merger } = this.parts;
+  /** Unlinks a session whose customer was erased; `completeSetAside` has others of its sessions. */
+  async release(session: string, { customer, id }: LinkRef): Promise<void> {
+    const { store } = this.parts;
+    const now = store.timeAt(undefined, performance.now());
+    const key = store.keys.setAside(customer);
+    const [note, at] = await store.call((client) => client.hmget(key, session, 'at'));
+    const until = at == null ? now : Number(at) + GRACE_MS;
+    await this.#unlink(customer, session, note ?? `${id} known \n`, until);
+  }
+
+  async #unlink(customer: string, session: string, note: string, until: number): Promise<void> {
+    const { store, merger, emails } = this.parts;
+    const { keys } = store;
     const { linkId, merged } = parseMember(note);
     const link = { customer, id: linkId };
-    const target = await store.call((client) => client.hget(store.keys.profile(session), 'target'));
-    const isMerged = merged !== '' || target === targetText(link);
-    // Rows are queued before the session is unlinked, because it may then be another visitor's.
-    if (isMerged) await queueRows(store, [session], at);
+    const [target, share] = await store.call((client) =>
+      client.hmget(keys.profile(session), 'target', 'share'),
+    );
+    const isTarget = target === targetText(link);
+    // Its rows and what leads to it come first, because an unlinked session may be another visitor's.
+    if (merged !== '' || isTarget) await queueRows(store, [session], until);
+    const digests: string[] = [];
+    if (isTarget)
+      for (const member of (await readHash(store, keys.members(session))).keys())
+        if (member.startsWith(memberOf(''))) digests.push(member.slice(memberOf('').length));
+    for (const digest of digests) await emails.remove(digest, session);
+    if (isTarget && share != null) await removeKeys(store, [keys.share(share)]);
     await merger.unlink(session, link);
-    return isMerged ? session : undefined;
+    for (const digest of digests) await emails.restore(digest, session);
   }
 }
 
-export function eraseWork(profileId: string): string {
-  return `erase ${profileId}`;
+export function eraseWork(profileId: string, id: string): string {
+  return `erase ${profileId} ${id}`;
 }

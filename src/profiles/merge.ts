@@ -42,6 +42,8 @@ export interface MergerParts {
   readonly limits: Limits;
   readonly itemIndex?: ItemIndex | undefined;
   readonly onLeftOut?: ((kind: 'product' | 'item', fields: number) => void) | undefined;
+  /** Unlinks a session whose customer was erased. */
+  readonly release: (session: string, link: LinkRef) => Promise<void>;
 }
 
 /** `elsewhere`: the session has no such link. `memberless`: the customer has no such session. */
@@ -81,14 +83,14 @@ export class Merger {
     // Another login has noted its id since, although this link came first.
     if (typeof member === 'object' && member.linkId !== linkId)
       member = await members.add({ ...addition, replaces: member.text });
-    if (member === 'erased') await this.unlink(session, link);
+    if (member === 'erased') await this.parts.release(session, link);
     else if (member !== 'full' && member.linkId === linkId) {
       if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
       if (!isOf(await this.#linkOf(session), link)) await members.leave(link, session);
     }
   }
 
-  /** For a customer who was erased. */
+  /** Removes what the customer had or was getting from the session. */
   async unlink(session: string, link: LinkRef): Promise<void> {
     if (this.parts.itemIndex !== undefined) {
       const frozen = await freeze(this.parts.store, session, link, false);

@@ -57,11 +57,20 @@ export function openProfiles(spec: ProfileSpec) {
     limits,
     itemIndex,
     onLeftOut: stats.mergeLeftOut,
+    release: (session, link) => eraser.release(session, link),
   });
   const locator = new Locator(store, visits, merger, profileIds);
   const login = new Login({ store, locator, members, merger, pending, onFull: stats.sessionLeftOut });
   const emails = new Emails(store, locator, stats.addressesDropped);
-  const eraser = new Eraser({ store, locator, merger, emails, pending, itemIndex, onErased: stats.erased });
+  const eraser: Eraser = new Eraser({
+    store,
+    locator,
+    merger,
+    emails,
+    pending,
+    itemIndex,
+    onErased: stats.erased,
+  });
   const visitors = new Visitors({
     ...{ locator, login, visits, recordings },
     fitsProduct: (customer, handle) => fitsProduct(store, limits.products, customer, handle),

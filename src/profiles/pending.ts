@@ -2,7 +2,7 @@
 //
 //   merge <session's profile> <customer's profile> <link id>   until the frozen data are removed
 //   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
-//   erase <profile>
+//   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
 // Each is listed at the node of its first profile, so that a failover loses both or neither.
 

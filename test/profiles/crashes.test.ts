@@ -2,60 +2,27 @@
 // between two of its steps: each is completed once, nothing is lost or doubled, and nobody is locked out.
 
 import t, { type Test } from 'tap';
+import { lastErasure } from '../../src/profiles/erased-at.js';
+import type { Link } from '../../src/profiles/link.js';
 import { eachRedis } from '../harness/app.js';
-import { identityOf } from '../harness/samples.js';
+import { allKeys, tracesOf } from '../harness/dump.js';
 import {
-  add,
   atEachStep,
   betweenSteps,
+  clear,
+  endAfter,
+  followShare,
   login,
-  products,
+  passTime,
   resume,
   type Server,
+  share,
   startServer,
   startTwo,
 } from '../wishlist/fixtures.js';
+import { ERASURES, type Names, newNames, STATES, see, sessionLink, shop, shopMuch } from './people.js';
 
-let names = 0;
 let worlds = 0;
-
-/** A session and three customers. Ids may have spaces, and line separators that `.` of a pattern does not match. */
-function newNames() {
-  const n = names++;
-  const ids = { s: `s${n} \u2028\u2029 x`, c: `c${n}\u2028 x`, d: `d${n}`, e: `e${n}` };
-  const { s, c, d, e } = ids;
-  return {
-    ...ids,
-    session: identityOf({ sessionId: s }),
-    customer: identityOf({ customerId: c }),
-    another: identityOf({ customerId: d }),
-    toThis: { customerId: c, sessionId: s },
-    toAnother: { customerId: d, sessionId: s },
-    toThird: { customerId: e, sessionId: s },
-  };
-}
-
-type Names = ReturnType<typeof newNames>;
-type Who = Names['session'];
-
-/** Each visits a product of its own once, and saves it. */
-const OWN = ['s', 'c', 'd'] as const;
-type Own = (typeof OWN)[number];
-
-async function shop(server: Server, names: Names, own: Own): Promise<void> {
-  const who = { s: names.session, c: names.customer, d: names.another }[own];
-  await server.visitors.enter('visit', who, true, own);
-  await add(server, who, own);
-}
-
-/** What a visitor has, by whose it was. Counts and items agree. */
-async function see(server: Server, who: Who): Promise<string> {
-  const { counts } = await server.visitors.readAll(who, OWN);
-  const items = await products(server, who);
-  const counted = OWN.flatMap((own, i) => Array<string>(counts[i] as number).fill(own)).sort();
-  if (`${items.sort()}` !== `${counted}`) throw new Error(`counts of ${counted}, but items of ${items}`);
-  return counted.join('');
-}
 
 /** Both servers see this customer's and the session's data as one, and can go on. */
 async function areOne(
@@ -74,74 +41,6 @@ async function areOne(
   const { counts } = await (servers[0] as Server).visitors.readAll(customer, ['more']);
   t.same(counts, [servers.length], when);
 }
-
-const sessionLink = async (server: Server, { s }: Names) => {
-  const state = await server.locator.stateOf(`s:${s}`);
-  return typeof state === 'object' ? state : undefined;
-};
-
-/** Ends a login as soon as the session's data are frozen. */
-async function beginMerge(ending: Server, names: Names, ids: Names['toThis']): Promise<void> {
-  await shop(ending, names, 's');
-  for (let step = 1; (await sessionLink(ending, names)) === undefined; step++) {
-    ending.crashAfter(step, true);
-    await login(ending, ids).catch(() => {});
-    ending.recover();
-  }
-  if ((await sessionLink(ending, names))?.state !== 'merging') throw new Error('the merge has ended');
-}
-
-interface State {
-  readonly name: string;
-  prepare?(server: Server, names: Names, ending: Server): Promise<unknown>;
-  /** What becomes the customer's. */
-  readonly gains?: 's';
-  /** What another customer has of the session. */
-  readonly others?: 's';
-}
-
-/** The contract's table of identities. */
-const STATES: readonly State[] = [
-  { name: 'unknown' },
-  { name: 'guest', prepare: (server, names) => shop(server, names, 's'), gains: 's' },
-  { name: 'linked to this customer', prepare: (server, { toThis }) => login(server, toThis) },
-  {
-    name: 'merged into this customer',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      await login(server, names.toThis);
-    },
-    gains: 's',
-  },
-  { name: 'linked to another', prepare: (server, { toAnother }) => login(server, toAnother) },
-  {
-    name: 'merged into another',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      await login(server, names.toAnother);
-    },
-    others: 's',
-  },
-  {
-    name: 'retired',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      for (const ids of [names.toAnother, names.toThird]) await login(server, ids);
-      await server.eraser.erase(`c:${names.e}`);
-    },
-    others: 's',
-  },
-  {
-    name: 'being merged into this customer',
-    prepare: (_, names, ending) => beginMerge(ending, names, names.toThis),
-    gains: 's',
-  },
-  {
-    name: 'being merged into another',
-    prepare: (_, names, ending) => beginMerge(ending, names, names.toAnother),
-    others: 's',
-  },
-];
 
 eachRedis(t, async (t, redis) => {
   const openTwo = () => startTwo(t, redis, `c${worlds++}`);
@@ -246,4 +145,275 @@ eachRedis(t, async (t, redis) => {
           });
       },
     );
+
+  const isErased = async ({ store, locator }: Server, name: string) =>
+    (await store.client.exists(store.keys.erasedAt(locator.profileOf(name)))) === 1;
+  const isQueued = async ({ store }: Server, name: string) =>
+    (await store.client.hexists(store.keys.erasures, name)) === 1;
+
+  for (const { name, prepare, erases, rows, others, session } of ERASURES)
+    for (const by of [
+      'the same erasure',
+      'other processes',
+      "the session's next request, and other processes",
+    ])
+      t.test(
+        `an erasure of ${name} ends after any step, and ${by} complete it: no key is left`,
+        async (t) => {
+          const prefix = `c${worlds++}`;
+          const [server, other] = await startTwo(t, redis, prefix);
+          await atEachStep(async (step) => {
+            await clear(redis, prefix);
+            const names = newNames();
+            const name = `${erases}:${names[erases]}`;
+            await shop(other, names, 'd');
+            const traces = await prepare(other, names, server);
+            const [ofSession, ofErased] = [`s:${names.s}`, name].map((one) => other.locator.profileOf(one));
+            const when = `after step ${step}`;
+            return {
+              server,
+              act: () => server.eraser.erase(name),
+              check: async () => {
+                const wasErased = await isErased(other, name);
+                if (by === 'the same erasure') await other.eraser.erase(name);
+                else {
+                  const isRequested = by.includes('request') && session !== 'retired';
+                  if (isRequested) await other.visitors.enter('visit', names.session, true, 'new');
+                  await resume(other);
+                  const sees = await see(other, erases === 's' ? names.session : names.customer);
+                  if (!wasErased) return void t.not(sees, '', when);
+                  if (isRequested && session === 'unknown') {
+                    const { counts } = await other.visitors.readAll(names.session, ['new']);
+                    t.same(counts, [1], `${when}: the new visitor`);
+                    await other.eraser.erase(`s:${names.s}`);
+                  }
+                }
+                const needles = [ofErased as string, name, ...traces];
+                if (session === 'unknown') needles.push(ofSession as string, `s:${names.s}`);
+                const left = await tracesOf(redis, prefix, ...needles);
+                t.same(
+                  left.filter((one) => !/^\S+:(e:|pending)/.test(one)),
+                  [],
+                  when,
+                );
+                await resume(other);
+                // The other customer's merge is pending for ten minutes.
+                const unfinished = session === 'retired' ? /:x:/ : /:(pending|x|j)(:|$)/;
+                t.same(
+                  (await allKeys(redis, prefix)).filter((key) => unfinished.test(key)),
+                  [],
+                  when,
+                );
+                for (const own of rows) {
+                  const whose = own === 's' ? ofSession : other.locator.profileOf(`c:${names.c}`);
+                  t.ok(await isQueued(other, whose as string), `${when}: rows of ${own}`);
+                }
+                if (erases === 'c') t.ok(await isQueued(other, name), `${when}: the customer's orders`);
+                t.equal(await see(other, names.another), others, when);
+                const state = await other.locator.stateOf(`s:${names.s}`);
+                t.equal(typeof state === 'object' ? 'linked' : state, session, when);
+                if (session !== 'retired') return;
+                await other.eraser.erase(`c:${names.d}`);
+                t.equal(await other.locator.stateOf(`s:${names.s}`), 'unknown', `${when}: free again`);
+              },
+            };
+          });
+        },
+      );
+
+  t.test('late steps of an erasure take nothing of the next one, nor of who came back', async (t) => {
+    const prefix = `c${worlds++}`;
+    const [server, other] = await startTwo(t, redis, prefix);
+    const ending = await startServer(t, redis, prefix);
+    for (const isErasedAgain of [false, true])
+      await betweenSteps(async (step) => {
+        await clear(redis, prefix);
+        const names = newNames();
+        const [ofCustomer, ofSession] = [`c:${names.c}`, `s:${names.s}`].map((one) =>
+          other.locator.profileOf(one),
+        );
+        const erase = () => ending.eraser.erase(`c:${names.c}`);
+        const visitAndLogin = async () => {
+          const traces = await shopMuch(other, names, 's');
+          await login(other, names.toThis);
+          return traces;
+        };
+        await visitAndLogin();
+        await endAfter(ending, 'eraseProfile', erase);
+        let traces: readonly string[] = [];
+        let erasedAt = 0;
+        return {
+          server,
+          act: () => server.eraser.completeSetAside(ofCustomer as string),
+          between: async () => {
+            await other.eraser.completeSetAside(ofCustomer as string);
+            traces = await visitAndLogin();
+            if (!isErasedAgain) return;
+            await endAfter(ending, 'eraseProfile', erase);
+            erasedAt = Number(
+              await other.store.client.hget(other.store.keys.setAside(ofCustomer as string), 'at'),
+            );
+          },
+          check: async (hasPaused) => {
+            await resume(other);
+            const when = `before step ${step}`;
+            const left = await tracesOf(redis, prefix, ofSession as string, names.s, ...traces);
+            if (!hasPaused || isErasedAgain)
+              t.same(
+                left.filter((one) => !/^\S+:e:/.test(one)),
+                [],
+                when,
+              );
+            else {
+              t.equal(await see(other, names.session), 's', when);
+              t.equal(await see(server, names.customer), 's', when);
+              const [, digest = '', code = ''] = traces;
+              t.same(await other.emails.findOwners(digest), [ofCustomer], when);
+              t.same(await followShare(other, code), ['s'], when);
+            }
+            for (const profileId of [ofCustomer, ofSession]) {
+              const queued = await other.store.client.hget(other.store.keys.erasures, profileId as string);
+              t.ok(Number(queued?.split(' ')[1]) >= erasedAt, `${when}: ${queued}, erased at ${erasedAt}`);
+            }
+          },
+        };
+      });
+  });
+
+  t.test('an erasure that is completed late takes rows up to its moment, and no later ones', async (t) => {
+    const [server, other] = await openTwo();
+    const names = newNames();
+    for (const own of ['s', 'c'] as const) await shop(other, names, own);
+    await login(other, names.toThis);
+    await endAfter(server, 'eraseProfile', () => server.eraser.erase(`c:${names.c}`));
+    const { keys, client } = other.store;
+    const setAside = keys.setAside(other.locator.profileOf(`c:${names.c}`));
+    t.match(await client.hget(setAside, 'at'), /^\d{13}$/);
+    await client.hset(setAside, 'at', 5_000);
+    await resume(other);
+    const queued = Object.values(await client.hgetall(keys.erasures));
+    t.equal(queued.length, 3, 'the customer, its profile, the profile of its session');
+    // A second of grace; the clocks of the two may differ by milliseconds.
+    for (const until of queued) t.match(until, /^[56]\d{3} [56]\d{3}$/);
+  });
+
+  t.test('the time of an erasure is known as soon as its visitor is gone', async (t) => {
+    const [server, other] = await openTwo();
+    for (const isLinked of [false, true])
+      await atEachStep(async (step) => {
+        const names = newNames();
+        await shop(other, names, 's');
+        if (isLinked) await login(other, names.toThis);
+        return {
+          server,
+          act: () => server.eraser.erase(`s:${names.s}`),
+          check: async () => {
+            for (const who of isLinked ? [names.customer, names.session] : [names.session]) {
+              const { exists, own } = await other.visitors.find(who);
+              t.ok(exists || (await lastErasure(other.store, own)) > 0, `${own} after step ${step}`);
+            }
+          },
+        };
+      });
+  });
+
+  t.test('a share code leads on while another server merges its profile', async (t) => {
+    const [server, other] = await openTwo();
+    await betweenSteps(async (step) => {
+      const names = newNames();
+      for (const own of ['s', 'c'] as const) await shop(other, names, own);
+      const code = await share(other, names.session);
+      let found: readonly string[] = [];
+      return {
+        server,
+        act: async () => {
+          found = await followShare(server, code);
+        },
+        between: () => login(other, names.toThis),
+        check: async (hasPaused) => {
+          t.ok(
+            `${found}` === 's' || (hasPaused && `${[...found].sort()}` === 'c,s'),
+            `${found} before step ${step}`,
+          );
+          if (hasPaused) t.same((await followShare(other, code)).sort(), ['c', 's']);
+        },
+      };
+    });
+  });
+
+  t.test(
+    'ten minutes after a merge the session has only its link, and the customer its facts and code',
+    async (t) => {
+      const prefix = `c${worlds++}`;
+      const [server, other] = await startTwo(t, redis, prefix);
+      const names = newNames();
+      const [email = '', digest = '', code = ''] = await shopMuch(server, names, 's');
+      await login(server, names.toThis);
+      const frozen = async () =>
+        (await allKeys(redis, prefix)).filter((key) => /:[jig]:s/.test(key)).map((key) => key.at(-18));
+      const { keys, client } = other.store;
+      const [ofSession, ofCustomer] = [`s:${names.s}`, `c:${names.c}`].map((one) =>
+        other.locator.profileOf(one),
+      ) as [string, string];
+      const untilEnd = [0, 9, 11];
+      for (const minutes of untilEnd) {
+        passTime(other, minutes * 60_000);
+        await resume(other);
+        const stays = minutes < 10 && !untilEnd.slice(0, untilEnd.indexOf(minutes)).includes(11);
+        t.equal((await frozen()).length, stays ? 3 : 0, `after ${minutes} minutes`);
+      }
+      const { id } = (await sessionLink(other, names)) as Link;
+      t.same(await client.hgetall(keys.profile(ofSession)), { target: `${ofCustomer} ${id}` });
+      t.same(await client.hgetall(keys.counts(ofSession)), { '': `${ofCustomer} ${id} merged` });
+      t.equal(await client.ttl(keys.counts(ofSession)), -1);
+      t.same(
+        (await allKeys(redis, prefix)).filter((key) => key.endsWith(':pending')),
+        [],
+      );
+      t.match(await client.hgetall(keys.profile(ofCustomer)), { email });
+      t.same(await other.emails.findOwners(digest), [ofCustomer]);
+      t.same(await followShare(other, code), ['s']);
+      t.equal(await see(other, names.session), 's');
+    },
+  );
+
+  t.test('a visit under a key counts once, though two tries end, each at another customer', async (t) => {
+    const [server, other] = await openTwo();
+    const visitOnce = (by: Server, { s, session }: Names) =>
+      by.deliveries.run(
+        { scope: 'test', key: s, fingerprint: '' },
+        by.visitors.likelyProfile(session),
+        async (operation) =>
+          JSON.stringify(
+            await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 's' }, operation),
+          ),
+      );
+    for (const later of [2, 4, 6])
+      await atEachStep(async (step) => {
+        const names = newNames();
+        await login(other, names.toThis);
+        return {
+          server,
+          act: () => visitOnce(server, names),
+          check: async () => {
+            await login(other, names.toAnother);
+            server.crashAfter(later, true);
+            await visitOnce(server, names).catch(() => {});
+            server.recover();
+            await login(other, names.toThis);
+            const answer = await visitOnce(other, names);
+            t.match(JSON.parse(answer), { count: 1 });
+            t.equal(await visitOnce(other, names), answer);
+            const counts = [names.customer, names.another].map(
+              async (who) => (await other.visitors.readAll(who, ['s'])).counts[0],
+            );
+            t.same(
+              (await Promise.all(counts)).sort(),
+              [0, 1],
+              `ended after step ${step}, and after ${later}`,
+            );
+          },
+        };
+      });
+  });
 });

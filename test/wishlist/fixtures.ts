@@ -26,6 +26,8 @@ export interface Server extends Parts {
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Before that step from now, `act` is done. */
   pauseBefore(step: number, act: () => Promise<unknown>): void;
+  /** Of interrupted work that was resumed. */
+  readonly failures: string[];
   /** Redis is back, and nothing pauses. @returns true if it was gone, or a step paused */
   recover(): boolean;
   /** From now on each script is called twice, as a client of a cluster may after a lost connection. */
@@ -97,7 +99,7 @@ export async function startServer(
     limits,
     {
       ...(onLeftOut && { mergeLeftOut: onLeftOut }),
-      failed: (task, { message }) => wasGone || t.fail(`${task}: ${message}`),
+      failed: (task, { message }) => server.failures.push(`${task}: ${message}`),
     },
   );
   const { store, visits, appends, recordings, wishlists, itemIndex: subscribers, presentOf } = parts;
@@ -160,6 +162,7 @@ export async function startServer(
   const server: Server = {
     ...parts,
     products,
+    failures: [],
     onSubscriber: async () => {},
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, 20),
@@ -230,6 +233,19 @@ export async function betweenSteps(
   throw new Error('it never ends');
 }
 
+/** Ends a process with the first call of a script, which is done. */
+export async function endAfter(server: Server, script: string, act: () => Promise<unknown>): Promise<void> {
+  const change = server.store.change.bind(server.store);
+  server.store.change = async (called, ...call) => {
+    const reply = await change(called, ...call);
+    if (called.name === script) server.crashAfter(1, false);
+    return reply;
+  };
+  await act().catch(() => {});
+  server.store.change = change;
+  if (!server.recover()) throw new Error(`${script} was not called`);
+}
+
 /** @returns true if this call has merged the session */
 export function login(server: Server, ids: Visitor['ids']): Promise<boolean> {
   return server.visitors.login(identityOf(ids), true);
@@ -244,6 +260,7 @@ export async function resume(server: Server): Promise<void> {
       for (const work of await client.zrange(key, '0', '-1')) await client.zadd(key, 'XX', 0, work);
     }
     await server.resume.run();
+    if (server.failures.length > 0) throw new Error(server.failures.join());
   }
 }
 

@@ -64,7 +64,7 @@ export async function restoreRedis(spec: RestoreOfKeys): Promise<FoundKeys> {
     }
     const { kind = '', profileId = '' } = kindOf(record.key.slice(prefix.length + 1)) ?? {};
     await restoreKey(client, record);
-    if (kind === 'x') work.push(eraseWork(profileId));
+    if (kind === 'x') work.push(eraseWork(profileId, (await client.hget(record.key, 'id')) ?? ''));
     else if (kind === 'g' && isCustomers(profileId)) customers.push(profileId);
     else if (kind === 'p' && !isCustomers(profileId)) {
       const target = await client.hget(keys.profile(profileId), 'target');
