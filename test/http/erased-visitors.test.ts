@@ -129,7 +129,11 @@ eachRedis(t, async (t, redis) => {
       const before = await app.dump();
       for (const by of [app, other]) {
         for (const [path, body] of NAMING_A_SESSION) {
-          const answer = await by.post(path, JSON.parse(body.replaceAll('shared', session.sessionId)), TRUSTED);
+          const answer = await by.post(
+            path,
+            JSON.parse(body.replaceAll('shared', session.sessionId)),
+            TRUSTED,
+          );
           t.match(answer, RETIRED, path);
         }
         const query = withQuery('/product/visit', { ...session, productHandle: 'red-shoe' });
@@ -169,26 +173,29 @@ eachRedis(t, async (t, redis) => {
   // The rest are the same steps in other orders.
   if (redis.urls.length > 1) return;
 
-  t.test('what a guest does after an erasure becomes the next customer’s, and goes with that one', async (t) => {
-    const [session, first, next] = [
-      { sessionId: 'erased-once' },
-      { customerId: 'first-77' },
-      { customerId: 'next-77' },
-    ];
-    await visit(session);
-    await login({ ...session, ...first });
-    await erase(first);
-    const { profileId } = await visit(session);
-    t.match(await other.shop.visit({ ...session, ...next }), { count: 2 });
-    t.equal(await count(next), 2);
-    await erase(next);
-    t.equal(await count(session), 0);
-    t.equal((await visit(session)).profileId, profileId);
-    await visit(first);
-    t.equal((await other.shop.visit({ ...session, ...first })).count, 3, 'merged into a known customer’s');
-    await erase(session);
-    t.same([await count(first), await count(session)], [0, 0]);
-  });
+  t.test(
+    'what a guest does after an erasure becomes the next customer’s, and goes with that one',
+    async (t) => {
+      const [session, first, next] = [
+        { sessionId: 'erased-once' },
+        { customerId: 'first-77' },
+        { customerId: 'next-77' },
+      ];
+      await visit(session);
+      await login({ ...session, ...first });
+      await erase(first);
+      const { profileId } = await visit(session);
+      t.match(await other.shop.visit({ ...session, ...next }), { count: 2 });
+      t.equal(await count(next), 2);
+      await erase(next);
+      t.equal(await count(session), 0);
+      t.equal((await visit(session)).profileId, profileId);
+      await visit(first);
+      t.equal((await other.shop.visit({ ...session, ...first })).count, 3, 'merged into a known customer’s');
+      await erase(session);
+      t.same([await count(first), await count(session)], [0, 0]);
+    },
+  );
 
   t.test('an erasure leaves a session that had moved to another customer', async (t) => {
     const [sessionId, first, next] = ['moved-on', '77041', '77042'];
