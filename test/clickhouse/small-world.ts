@@ -119,7 +119,9 @@ export async function makeSmallWorld(client: ClickHouseClient): Promise<void> {
   const merge = (from: string, into: string, day: number, isNew: boolean) =>
     encodeMerge(uuid(), at(day, 0), from, { into, isNew });
   const merges =
-    merge('guest', 'ann', 4, false) + merge('dan-guest', 'dan', 7, true) + merge('fay-guest', 'fay', 22, true);
+    merge('guest', 'ann', 4, false) +
+    merge('dan-guest', 'dan', 7, true) +
+    merge('fay-guest', 'fay', 22, true);
   await insertEvents(client, Buffer.from(linesOf(EVENTS) + merges), never);
   await insertEvents(client, Buffer.from(linesOf(REPEATED) + merges), never);
   await insertVisits(client, VISITS);

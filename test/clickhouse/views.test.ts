@@ -82,8 +82,7 @@ t.test('visits, purchases and events are shown under the present profile, each o
   const order = orderRow({}, { profile_id: 'old' });
   const testOrder = orderRow({ orderId: 'o2', test: true }, { profile_id: 'old' });
   const events = [eventRow({ profile_id: 'old' }), order, testOrder].map(lineOf);
-  const merge = (into: string, at: number) =>
-    encodeMerge(newEventId(at), at, 'old', { into, isNew: true });
+  const merge = (into: string, at: number) => encodeMerge(newEventId(at), at, 'old', { into, isNew: true });
   const first = merge('erased', 1_000);
   await insert(...events, first);
   // The session returned after its customer's erasure, and was merged again. The first merge comes once more, late.

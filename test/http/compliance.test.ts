@@ -275,14 +275,14 @@ t.test('a request that fails, or can not be read, is kept, and leaves the others
   await client.set(keys.members(broken), 'no hash');
   for (const id of ids) t.equal((await redact(id)).status, 200);
   for (const profileId of others)
-    await until('the others are erased', async () => (await client.exists(keys.profile(profileId))) === 0);
+    await until('the others are erased', async () => (await client.exists(keys.counts(profileId))) === 0);
   const failures = async () => Number(await app.figure('task_failures_total{task="request"}'));
   await until('it was tried again', async () => (await failures()) > 1);
-  t.equal(await client.exists(keys.profile(broken)), 1);
+  t.equal(await client.exists(keys.counts(broken)), 1);
   t.match(logged.join(), /"task":"request".*a task failed and will be tried again/);
   t.match(logged.join(), /The open request 1 can't be read/);
   await client.del(keys.members(broken));
-  await until('and is erased in the end', async () => (await client.exists(keys.profile(broken))) === 0);
+  await until('and is erased in the end', async () => (await client.exists(keys.counts(broken))) === 0);
   t.equal(await client.hget(keys.compliance, '1'), 'no JSON');
 });
 

@@ -121,39 +121,42 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a link without a merge ends GUEST_RETENTION_DAYS after its last use; a merged session stays', async (t) => {
-    const ages = await agesOf(t, redis, app);
-    const keys = createKeys(app.prefix);
-    const [reader, later] = [await another(), await another()];
-    for (const [name, write] of writes) {
-      const who = { sessionId: `linked-${name}` };
-      const link = await profileOf(app, who);
-      const began = Date.now();
-      const { profileId: customer } = await app.shop.login({ ...who, customerId: `leads-${name}` });
-      const [end = 0, ...others] = await ages.moments(link);
-      t.same(others, []);
-      t.ok(isAfterDays(end, began, DAYS), `${name}: ${end - began} ms`);
-      await ages.shift(link, -2 * DAY_MS);
-      await reader.shop.exported(who);
-      t.same(await ages.moments(link), [end - 2 * DAY_MS], 'a read prolongs nothing');
-      await write(later, who.sessionId);
-      const [kept = 0] = await ages.moments(link);
-      t.ok(isAfterDays(kept, began, DAYS), `${name} keeps the link: ${kept - began} ms`);
-      await ages.endNow(link);
-      await reader.shop.visit(who);
-      t.not(await profileOf(reader, who), customer, `${name}: a session without a link is a guest`);
-    }
-    const merged = { sessionId: 'merged-stays' };
-    const { profileId } = await app.shop.visit(merged);
-    await app.shop.login({ ...merged, customerId: 'merges' });
-    t.equal(await ages.endOf(keys.counts(profileId)), FOR_EVER);
-    t.equal(await ages.endOf(keys.profile(profileId)), FOR_EVER);
-    await app.shop.login({ ...merged, customerId: 'next' });
-    await app.shop.erase({ customerId: 'next' });
-    t.equal(await ages.endOf(keys.profile(profileId)), FOR_EVER, 'a retired session stays retired');
-    await app.shop.login({ ...merged, customerId: 'third' });
-    t.equal(await ages.endOf(keys.counts(profileId)), FOR_EVER, "its next customer's for good");
-  });
+  t.test(
+    'a link without a merge ends GUEST_RETENTION_DAYS after its last use; a merged session stays',
+    async (t) => {
+      const ages = await agesOf(t, redis, app);
+      const keys = createKeys(app.prefix);
+      const [reader, later] = [await another(), await another()];
+      for (const [name, write] of writes) {
+        const who = { sessionId: `linked-${name}` };
+        const link = await profileOf(app, who);
+        const began = Date.now();
+        const { profileId: customer } = await app.shop.login({ ...who, customerId: `leads-${name}` });
+        const [end = 0, ...others] = await ages.moments(link);
+        t.same(others, []);
+        t.ok(isAfterDays(end, began, DAYS), `${name}: ${end - began} ms`);
+        await ages.shift(link, -2 * DAY_MS);
+        await reader.shop.exported(who);
+        t.same(await ages.moments(link), [end - 2 * DAY_MS], 'a read prolongs nothing');
+        await write(later, who.sessionId);
+        const [kept = 0] = await ages.moments(link);
+        t.ok(isAfterDays(kept, began, DAYS), `${name} keeps the link: ${kept - began} ms`);
+        await ages.endNow(link);
+        await reader.shop.visit(who);
+        t.not(await profileOf(reader, who), customer, `${name}: a session without a link is a guest`);
+      }
+      const merged = { sessionId: 'merged-stays' };
+      const { profileId } = await app.shop.visit(merged);
+      await app.shop.login({ ...merged, customerId: 'merges' });
+      t.equal(await ages.endOf(keys.counts(profileId)), FOR_EVER);
+      t.equal(await ages.endOf(keys.profile(profileId)), FOR_EVER);
+      await app.shop.login({ ...merged, customerId: 'next' });
+      await app.shop.erase({ customerId: 'next' });
+      t.equal(await ages.endOf(keys.profile(profileId)), FOR_EVER, 'a retired session stays retired');
+      await app.shop.login({ ...merged, customerId: 'third' });
+      t.equal(await ages.endOf(keys.counts(profileId)), FOR_EVER, "its next customer's for good");
+    },
+  );
 
   t.test('keys whose moments came apart have one after the next write of an item', async (t) => {
     const ages = await agesOf(t, redis, app);
