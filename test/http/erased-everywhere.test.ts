@@ -13,7 +13,7 @@ import { readConfig } from '../../src/config.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
-import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { SHOP_DOMAIN, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, SHOPPERS } from '../harness/app-proxy.js';
 import { connectToClickHouse, select } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
@@ -46,7 +46,7 @@ const startExporting = (t: Test) =>
 const exporting = connectToClickHouse(t, clickhouse.url, EXPORTS);
 
 t.test('erasures through ClickHouse', async (t) => {
-  const env = { ...stores, ...SHOPPERS, ERASURE_INTERVAL_S: '3600' };
+  const env = { ...stores, ...SHOPPERS, SHOP_DOMAIN, ERASURE_INTERVAL_S: '3600' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
   const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), log);
