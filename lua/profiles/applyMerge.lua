@@ -4,7 +4,7 @@
 -- ARGV[1] deadline
 -- ARGV[2..3] session's profile id, link id
 -- ARGV[4..5] how far merged before and after this page, as in the member's note
--- ARGV[6..8] maximum of products, items, bytes of items; 0 means no limit
+-- ARGV[6..8] maximum of products, items, bytes of items; for the last two, 0 means no limit
 -- ARGV[9..11] how many counts, items and facts there are
 -- ARGV[12..] field, value, ... of the counts, of the items, of the facts; then members
 -- Returns {how far merged, products left out, items left out, `new` or `known`}, also if another try has added the page; or
@@ -44,7 +44,7 @@ for i = first_item, first_fact - 1, 2 do
   local size = #ARGV[i + 1]
   if redis.call('HEXISTS', KEYS[3], ARGV[i]) == 1 then
     size = 0 -- the customer's own item stays
-  elseif (max_items > 0 and count >= max_items) or (max_bytes > 0 and bytes + gained + size > max_bytes) then
+  elseif (max_items ~= 0 and count >= max_items) or (max_bytes ~= 0 and bytes + gained + size > max_bytes) then
     items_left_out, size = items_left_out + 1, 0
   else
     redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1])

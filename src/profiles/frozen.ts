@@ -50,7 +50,7 @@ export interface Page {
 }
 
 /** Facts of the session that aren't the customer's. */
-const OWN = new Set(['target', 'registered', 'itemBytes', 'name']);
+const OWN = new Set(['target', 'mergedAt', 'registered', 'itemBytes', 'name']);
 
 /** @param begins true to freeze a guest's data @returns undefined unless the session's data are frozen under this link */
 export async function freeze(

@@ -56,13 +56,11 @@ export class Merger {
 
   /** @param room what the request that causes the merge needs for itself @returns false if the session is no guest now */
   async begin(session: string, link: LinkRef, room?: Limits): Promise<boolean> {
-    const work = mergeWork(session, link);
-    await this.parts.pending.begin(session, work);
+    await this.parts.pending.begin(session, mergeWork(session, link));
     const frozen = await freeze(this.parts.store, session, link, true);
-    if (frozen !== undefined)
-      return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
-    await this.parts.pending.end(session, work);
-    return false;
+    // Another process may have begun and completed the merge: then its work stays pending.
+    if (frozen === undefined) return false;
+    return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
   }
 
   /** Completes a merge. @returns false if the session has to be looked at again */
@@ -145,7 +143,8 @@ export class Merger {
     // A retry appends the row under the same id.
     await append(customer, encodeMerge(row, time, session, { into: customer, isNew }));
     await this.#forgetItems(session, frozen);
-    await store.change(END, this.#keysOf(session), [targetText(link), KEPT_MS]);
+    // Longer than KEPT_MS: when that has passed, Resume looks at the customer once more.
+    await store.change(END, this.#keysOf(session), [targetText(link), 2 * KEPT_MS]);
     return 'merged';
   }
 
@@ -167,7 +166,8 @@ export class Merger {
     ];
     const reply = await store.change(APPLY, touched, [
       ...[session, id, page.before, page.after],
-      ...[limits.products - room.products, limits.items - room.items, limits.itemBytes - room.itemBytes],
+      ...[limits.products - room.products],
+      ...[withRoom(limits.items, room.items), withRoom(limits.itemBytes, room.itemBytes)],
       ...[counts.length, items.length, facts.length],
       ...[...counts, ...items, ...facts].flat(),
       ...members,
@@ -197,6 +197,11 @@ export class Merger {
 }
 
 const NO_ROOM: Limits = { products: 0, items: 0, itemBytes: 0 };
+
+/** @returns 0 only if there is no limit; below 0, nothing fits */
+function withRoom(limit: number, room: number): number {
+  return limit === 0 ? 0 : limit - room || -1;
+}
 
 export function mergeWork(session: string, link: LinkRef): string {
   return `merge ${session} ${targetText(link)}`;

@@ -56,7 +56,9 @@ export class Resume {
 
   async #completeMerge(work: string, session: string, link: LinkRef): Promise<void> {
     const { store, pending, merger, members } = this.parts;
-    const target = await store.call((client) => client.hget(store.keys.profile(session), 'target'));
+    const [target, mergedAt] = await store.call((client) =>
+      client.hmget(store.keys.profile(session), 'target', 'mergedAt'),
+    );
     if (target !== targetText(link)) return pending.forget(work);
     const text = await this.#linkOf(session);
     if (text === `${target} merging`) {
@@ -67,7 +69,7 @@ export class Resume {
     const member = await members.find(link.customer, session);
     const isMember = member?.linkId === link.id && member.merged === MERGED;
     if (!isMember && text.startsWith(`${target} `)) return merger.settle(session, '', link);
-    const keptMs = KEPT_MS - (this.#now() - linkedAt(link));
+    const keptMs = KEPT_MS - (this.#now() - Number(mergedAt));
     if (keptMs > 0) await pending.postpone(work, keptMs);
     else await merger.clear(session, link);
   }

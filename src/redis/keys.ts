@@ -45,7 +45,8 @@ export function createKeys(prefix: string) {
     counts: ofProfile('v'),
     /**
      * hash: facts; `registered` if the profile has nothing else; `name` of a customer, if it is in no other key;
-     * `lastLink`, see lua/profiles/addMember.lua. Of a merged session only `target`: `<customer's profile> <link id>`
+     * `lastLink`, see lua/profiles/addMember.lua. Of a merged session only `target`: `<customer's profile> <link id>`, and
+     * in the first minutes `mergedAt` and the frozen facts
      */
     profile: ofProfile('p'),
     /** hash: `<product>:<variant>` -> item */

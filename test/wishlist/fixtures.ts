@@ -83,6 +83,7 @@ export async function startServer(
     onLeftOut,
     ...options
   }: {
+    buckets?: number;
     guestsS?: number;
     alerts?: boolean;
     highWater?: number;
