@@ -7,7 +7,7 @@ import type { Store } from '../redis/store.js';
 import { decideLogin, type Link, type LinkRef, linkText, type SessionState, targetText } from './link.js';
 import type { Locator } from './locator.js';
 import type { Member, Members } from './members.js';
-import type { Limits, Merger } from './merge.js';
+import type { Merger, Room } from './merge.js';
 import type { Pending } from './pending.js';
 
 const SET_LINK = loadScript<number>('profiles/setLink');
@@ -25,7 +25,7 @@ export interface LoginParts {
 }
 
 /** Checks that a request will succeed before it links ids. @returns the room that it needs @throws ServiceError */
-export type Check = (customer: string) => Promise<Limits>;
+export type Check = (customer: string) => Promise<Room>;
 
 export class Login {
   constructor(private readonly parts: LoginParts) {}
@@ -34,7 +34,7 @@ export class Login {
   async link(customerName: string, sessionName: string, check?: Check): Promise<boolean> {
     const { locator, merger } = this.parts;
     const [customer, session] = [locator.profileOf(customerName), locator.profileOf(sessionName)];
-    let room: Limits | undefined;
+    let room: Room | undefined;
     for (let round = 0; round < ROUNDS; round++) {
       const state = await locator.stateOf(sessionName);
       const step = decideLogin(customer, state);

@@ -34,6 +34,13 @@ export interface Limits {
   readonly itemBytes: number;
 }
 
+/** What the request that causes a merge will add to the customer: a product, or an item of this size. */
+export interface Room {
+  readonly product?: string;
+  readonly item?: string;
+  readonly itemBytes?: number;
+}
+
 export interface MergerParts {
   readonly store: Store;
   readonly members: Members;
@@ -54,8 +61,8 @@ export class Merger {
 
   constructor(private readonly parts: MergerParts) {}
 
-  /** @param room what the request that causes the merge needs for itself @returns false if the session is no guest now */
-  async begin(session: string, link: LinkRef, room?: Limits): Promise<boolean> {
+  /** @param room is kept for the request that causes the merge @returns false if the session is no guest now */
+  async begin(session: string, link: LinkRef, room?: Room): Promise<boolean> {
     await this.parts.pending.begin(session, mergeWork(session, link));
     const frozen = await freeze(this.parts.store, session, link, true);
     // Another process may have begun and completed the merge: then its work stays pending.
@@ -126,7 +133,7 @@ export class Merger {
     return before(performance.now() + PATIENCE * this.parts.store.timeoutMs, running);
   }
 
-  async #apply(session: string, link: LinkRef, frozen: Frozen, room?: Limits): Promise<Outcome> {
+  async #apply(session: string, link: LinkRef, frozen: Frozen, room?: Room): Promise<Outcome> {
     const { store, append, itemIndex } = this.parts;
     const { customer, id } = link;
     let isNew = false;
@@ -153,7 +160,7 @@ export class Merger {
     session: string,
     { customer, id }: LinkRef,
     page: Page,
-    room: Limits = NO_ROOM,
+    { product = '', item = '', itemBytes = 0 }: Room = {},
   ): Promise<{ readonly merged: string; readonly isNew: boolean } | null> {
     const { store, limits, onLeftOut } = this.parts;
     const { keys } = store;
@@ -166,8 +173,7 @@ export class Merger {
     ];
     const reply = await store.change(APPLY, touched, [
       ...[session, id, page.before, page.after],
-      ...[limits.products - room.products],
-      ...[withRoom(limits.items, room.items), withRoom(limits.itemBytes, room.itemBytes)],
+      ...[limits.products, limits.items, limits.itemBytes, product, item, itemBytes],
       ...[counts.length, items.length, facts.length],
       ...[...counts, ...items, ...facts].flat(),
       ...members,
@@ -194,13 +200,6 @@ export class Merger {
       keys.frozenCounts(session),
     ];
   }
-}
-
-const NO_ROOM: Limits = { products: 0, items: 0, itemBytes: 0 };
-
-/** @returns 0 only if there is no limit; below 0, nothing fits */
-function withRoom(limit: number, room: number): number {
-  return limit === 0 ? 0 : limit - room || -1;
 }
 
 export function mergeWork(session: string, link: LinkRef): string {

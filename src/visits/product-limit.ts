@@ -1,7 +1,7 @@
 // Checks MAX_PRODUCTS before a visit links two ids; lua/visits/countVisits.lua enforces it afterwards.
 
 import { ServiceError } from '../errors.js';
-import type { Limits } from '../profiles/merge.js';
+import type { Room } from '../profiles/merge.js';
 import type { Store } from '../redis/store.js';
 
 /** @returns the room that the visit needs at the customer @throws ServiceError `too_many_products` */
@@ -10,12 +10,12 @@ export async function fitsProduct(
   maxProducts: number,
   customer: string,
   handle: string,
-): Promise<Limits> {
+): Promise<Room> {
   const key = store.keys.counts(customer);
   const [products, isCounted] = await Promise.all([
     store.call((client) => client.hlen(key)),
     store.call((client) => client.hexists(key, handle)),
   ]);
   if (isCounted === 0 && products >= maxProducts) throw new ServiceError('too_many_products');
-  return { products: isCounted === 0 ? 1 : 0, items: 0, itemBytes: 0 };
+  return { product: handle };
 }

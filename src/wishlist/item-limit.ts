@@ -3,7 +3,7 @@
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
-import type { Limits } from '../profiles/merge.js';
+import type { Room } from '../profiles/merge.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newItem } from './item.js';
 import type { ItemContent } from './item-fields.js';
@@ -16,7 +16,7 @@ export class ItemLimit {
   ) {}
 
   /** @returns the room that the item needs in the profile @throws ServiceError `too_many_items` */
-  async assertFits(profileId: string, content: ItemContent): Promise<Limits> {
+  async assertFits(profileId: string, content: ItemContent): Promise<Room> {
     const { maxItems, maxBytes } = this.limits;
     const { keys } = this.store;
     const field = itemField(content.productId, content.variantId);
@@ -25,10 +25,11 @@ export class ItemLimit {
       this.store.call((client) => client.hstrlen(keys.items(profileId), field)),
       this.store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
     ]);
-    const gained = Math.max(0, storedBytes(content) - held);
+    const size = storedBytes(content);
+    const gained = Math.max(0, size - held);
     const isOver = held === 0 && items >= maxItems;
     if (isOver || (gained > 0 && Number(bytes) + gained > maxBytes)) throw new ServiceError('too_many_items');
-    return { products: 0, items: held === 0 ? 1 : 0, itemBytes: gained };
+    return { item: field, itemBytes: size };
   }
 }
 

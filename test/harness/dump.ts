@@ -9,7 +9,7 @@ export type Dump = Readonly<Record<string, unknown>>;
 
 /** key -> content, sorted by key. On a cluster it is what all masters hold. */
 export async function dumpRedis(redis: Urls, prefix: string): Promise<Dump> {
-  const passing = keyPattern(createKeys(prefix).senderChannel('*', '*'));
+  const passing = keyPattern(...senderChannels(prefix));
   const entries = await eachKey(
     redis,
     `${prefix}:*`,
@@ -26,7 +26,7 @@ export async function allKeys(redis: Urls, prefix: string): Promise<string[]> {
 /** What names one of these texts, but for rows on their way to ClickHouse, times of erasures, and what idempotency keys hold for a day. */
 export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly string[]): Promise<string[]> {
   const keys = createKeys(prefix);
-  const isPassing = keyPattern(keys.senderChannel('*', '*'), keys.erasedAt('*.*'), keys.erasures);
+  const isPassing = keyPattern(...senderChannels(prefix), keys.erasedAt('*.*'), keys.erasures);
   const isRequest = keyPattern(keys.request('*'));
   // Of a profile's id only the hash: its keys have bucket and hash apart.
   const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
@@ -36,6 +36,10 @@ export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly s
     .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
     .concat((await allKeys(redis, prefix)).filter((key) => !isPassing.test(key)))
     .filter((held) => needles.some((text) => held.includes(text)));
+}
+
+function senderChannels(prefix: string): string[] {
+  return [`${prefix}:meta`, '*'].map((tag) => createKeys(prefix).senderChannel(tag, '*'));
 }
 
 async function contentOf(client: Redis, key: string): Promise<unknown> {

@@ -141,6 +141,8 @@ eachRedis(t, async (t, redis) => {
     for (const [ofCustomer, ofSession, visits] of [
       [[], ALL, { a: 1, b: 1, d: 1 }],
       [['a', 'b'], ['b', 'c'], { a: 1, b: 2, d: 1 }],
+      [['a'], ['b', 'c', 'd'], { a: 1, b: 1, d: 2 }],
+      [['a'], ['d', 'e'], { a: 1, d: 2, e: 1 }],
     ] as const)
       for (const send of ways) {
         const [customer, session, both] = pair();
@@ -175,6 +177,9 @@ eachRedis(t, async (t, redis) => {
       [{}, [], ['1', '2', '3'], ['2', '3', '4']],
       [{}, ['1', '2'], ['2', '3'], ['1', '2', '4']],
       [large(1_100), ['1'], ['2'], ['1', '4']],
+      [{}, ['1'], ['2', '3', '4'], ['1', '3', '4']],
+      [{}, ['1'], ['4', '5'], ['1', '4', '5']],
+      [large(700), ['1'], ['4', '5'], ['1', '4', '5']],
     ] as const) {
       const [customer, session, both] = pair();
       await wish(customer, ofCustomer, changes);

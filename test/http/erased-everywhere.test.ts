@@ -12,7 +12,7 @@ import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { readConfig } from '../../src/config.js';
 import { FLUSH_EXTRAS } from '../../src/extras/flush-extras.js';
 import { openHandOver } from '../../src/extras/receivers/hand-over.js';
-import { eraseWaiting } from '../../src/flush/row-eraser.js';
+import { RowEraser } from '../../src/flush/row-eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
@@ -413,8 +413,10 @@ t.test('erasures through ClickHouse', async (t) => {
       await stored();
       await flusher.close();
       const { erase: eraseDeliveries } = openHandOver(connection, keys, 1_000_000, log);
+      const spec = { redis: connection, keys, clickhouse: client, inFlightMs: 0, lateMs: 0 };
+      const eraser = new RowEraser({ ...spec, eraseDeliveries });
       await until('nothing is left to erase', async () => {
-        await eraseWaiting({ redis: connection, keys, clickhouse: client, eraseDeliveries }, 0);
+        await eraser.run();
         return (await app.figure('pending_erasures')) === 0;
       });
       const own = [customers[kept].customerId, before[kept].profileId];

@@ -86,12 +86,14 @@ export class Notifier {
     for (let round = 0; round < ROUNDS; round++) {
       await onSubscriber?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
-      if (stored !== null) {
-        if (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change)) return;
+      // The items of a session that is being merged are still there, but can't be changed.
+      if (stored !== null && (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change)))
+        return;
+      const present = await presentOf(profileId);
+      if (present === profileId) {
+        if (stored === null) return subscribers.forget([field], profileId);
         continue;
       }
-      const present = await presentOf(profileId);
-      if (present === profileId) return subscribers.forget([field], profileId);
       await subscribers.add(field, present);
       await subscribers.remove([field], profileId);
       profileId = present;
