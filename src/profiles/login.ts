@@ -8,7 +8,7 @@ import { decideLogin, type Link, type LinkRef, linkText, type SessionState, targ
 import type { Locator } from './locator.js';
 import type { Member, Members } from './members.js';
 import type { Merger, Room } from './merge.js';
-import type { Pending } from './pending.js';
+import { type Pending, workOf } from './pending.js';
 
 const SET_LINK = loadScript<number>('profiles/setLink');
 /** Rounds until a request fails. Each failed round means that a concurrent request has changed the session. */
@@ -39,8 +39,13 @@ export class Login {
       const state = await locator.stateOf(sessionName);
       const step = decideLogin(customer, state);
       if (step === 'nothing') {
-        if (!locator.isKept(sessionName)) await locator.stateOf(sessionName, 'resolve');
-        return false;
+        if (locator.isKept(sessionName)) return false;
+        const kept = await locator.stateOf(sessionName, 'extend');
+        const isLinked = decideLogin(customer, kept) === 'nothing';
+        // The link may be older than an erasure of the customer.
+        if (isLinked && (await merger.settle(session, sessionName, kept as Link))) return false;
+        locator.forget(sessionName);
+        continue;
       }
       room ??= await check?.(customer);
       if (step === 'finish') {
@@ -78,10 +83,10 @@ export class Login {
 
   /** @returns false after a concurrent change */
   async #lead(session: string, sessionName: string, state: SessionState, link: LinkRef): Promise<boolean> {
-    const { store, members, merger, pending } = this.parts;
+    const { store, locator, members, merger, pending } = this.parts;
     const { keys, guestsS } = store;
     const before = typeof state === 'object' ? state : undefined;
-    const work = before && leaveWork(session, before);
+    const work = before && workOf('leave', session, before);
     if (before !== undefined && work !== undefined) {
       await pending.begin(session, work);
       // Before the link changes: if this process ends, the old link id opens nothing to servers that remember it.
@@ -95,12 +100,9 @@ export class Login {
       if (isDone) await members.leave(before, session);
       await pending.end(session, work);
     }
+    if (!isDone) return false;
+    locator.forget(sessionName);
     // An erasure of the customer in between has found the session, or is found now.
-    if (isDone) await merger.settle(session, sessionName, link);
-    return isDone;
+    return merger.settle(session, sessionName, link);
   }
-}
-
-export function leaveWork(session: string, link: LinkRef): string {
-  return `leave ${session} ${targetText(link)}`;
 }

@@ -12,7 +12,7 @@ import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
 import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
 import type { Members } from './members.js';
-import type { Pending } from './pending.js';
+import { type Pending, workOf } from './pending.js';
 
 const APPLY = loadScript<[merged: string, products: number, items: number, state: string] | null>(
   'profiles/applyMerge',
@@ -63,7 +63,7 @@ export class Merger {
 
   /** @param room is kept for the request that causes the merge @returns false if the session is no guest now */
   async begin(session: string, link: LinkRef, room?: Room): Promise<boolean> {
-    await this.parts.pending.begin(session, mergeWork(session, link));
+    await this.parts.pending.begin(session, workOf('merge', session, link));
     const frozen = await freeze(this.parts.store, session, link, true);
     // Another process may have begun and completed the merge: then its work stays pending.
     if (frozen === undefined) return false;
@@ -77,22 +77,35 @@ export class Merger {
     return outcome === 'merged';
   }
 
-  /** For a link whose member is missing: the session has moved, the customer was erased, or a failover lost the member. */
-  async settle(session: string, sessionName: string, link: LinkRef): Promise<void> {
-    const { members } = this.parts;
+  /**
+   * For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member.
+   * @returns true if the session has this link, and the customer knows
+   */
+  async settle(session: string, sessionName: string, link: LinkRef): Promise<boolean> {
+    const { members, pending } = this.parts;
     const present = await this.#linkOf(session);
-    if (!isOf(present, link)) return;
+    if (!isOf(present, link)) return false;
     const { customer, id: linkId } = link;
-    const addition = { customer, customerName: '', session, sessionName, linkId };
-    let member = await members.add(addition);
-    // Another login has noted its id since, although this link came first.
-    if (typeof member === 'object' && member.linkId !== linkId)
-      member = await members.add({ ...addition, replaces: member.text });
-    if (member === 'erased') await this.parts.release(session, link);
-    else if (member !== 'full' && member.linkId === linkId) {
-      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
-      if (!isOf(await this.#linkOf(session), link)) await members.leave(link, session);
+    const found = await members.find(customer, session);
+    let member: Awaited<ReturnType<Members['add']>> | undefined = found;
+    let work: string | undefined;
+    if (found?.linkId !== linkId || found.text.startsWith('-')) {
+      // If this process ends, the customer may know the session although it has moved.
+      work = workOf('leave', session, link);
+      await pending.begin(session, work);
+      // Another login may have noted its id since, although this link came first.
+      const replaces = found?.text ?? '';
+      member = await members.add({ customer, customerName: '', session, sessionName, linkId, replaces });
     }
+    let isLinked = false;
+    if (member === 'erased') await this.parts.release(session, link);
+    else if (typeof member === 'object' && member.linkId === linkId) {
+      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
+      isLinked = isOf(await this.#linkOf(session), link);
+      if (!isLinked) await members.leave(link, session);
+    }
+    if (work !== undefined) await pending.end(session, work);
+    return isLinked;
   }
 
   /** Removes what the customer had or was getting from the session. */
@@ -103,13 +116,11 @@ export class Merger {
     }
     const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
     await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
-    await this.parts.pending.forget(mergeWork(session, link));
   }
 
   /** Ends the time in which the merge can be repeated. */
   async clear(session: string, link: LinkRef): Promise<void> {
     await this.parts.store.change(END, this.#keysOf(session), [targetText(link), 0]);
-    await this.parts.pending.forget(mergeWork(session, link));
   }
 
   #finish(session: string, link: LinkRef): Promise<Outcome> {
@@ -200,10 +211,6 @@ export class Merger {
       keys.frozenCounts(session),
     ];
   }
-}
-
-export function mergeWork(session: string, link: LinkRef): string {
-  return `merge ${session} ${targetText(link)}`;
 }
 
 function isOf(link: string, wanted: LinkRef): boolean {

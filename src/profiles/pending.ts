@@ -4,12 +4,16 @@
 //   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
 //   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
-// Each is listed at the node of its first profile, so that a failover loses both or neither.
+// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work
+// list it each for itself, because the first one to end doesn't know how far the others have come. So an entry of `merge` or
+// `leave` ends in random characters.
 
+import { randomBytes } from 'node:crypto';
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys, writeAtMaxmemory } from '../redis/write.js';
+import { type LinkRef, targetText } from './link.js';
 
 const PAGE = 250;
 /** Milliseconds after which work counts as interrupted. */
@@ -78,4 +82,8 @@ export class Pending {
   #streams(): Promise<number[]> {
     return this.store.call((client) => streamsOf(client, this.store.keys));
   }
+}
+
+export function workOf(kind: 'merge' | 'leave', session: string, link: LinkRef): string {
+  return `${kind} ${session} ${targetText(link)} ${randomBytes(6).toString('base64url')}`;
 }

@@ -14,7 +14,7 @@ import { eraseWork } from '../../profiles/eraser.js';
 import { MERGED } from '../../profiles/frozen.js';
 import { linkText, targetText } from '../../profiles/link.js';
 import { isSession, parseMember } from '../../profiles/members.js';
-import { mergeWork } from '../../profiles/merge.js';
+import { workOf } from '../../profiles/pending.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { isCustomers } from '../../redis/location.js';
@@ -93,7 +93,7 @@ async function matchSessions({ client, keys }: RestoreOfKeys, customer: string):
     if (merged === MERGED) await client.del(...keys.allOf(session));
     else {
       if ((await client.exists(counts)) === 1) await client.rename(counts, keys.frozenCounts(session));
-      pending.push(mergeWork(session, link));
+      pending.push(workOf('merge', session, link));
     }
     await client.hset(facts, 'target', targetText(link));
     await client.persist(facts);
