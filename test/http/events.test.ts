@@ -36,6 +36,9 @@ t.test('events and facts', async (t) => {
       image: 'https://cdn.example/red.png',
       source: 'pdp',
     };
+    const key = { 'idempotency-key': 'moved' };
+    await app.post('/event', { identity, type: 'moveToCart', payload }, { ...TRUSTED, ...key });
+    t.match((await app.rows()).at(-1)?.['event_id'], UUID_V7, 'with an Idempotency-Key, too');
     const answer = await app.post('/event', { identity, type: 'moveToCart', payload }, TRUSTED);
     const { profileId } = answer.json;
     t.match(answer, { status: 200, text: `{"profileId":"${profileId}"}` });
