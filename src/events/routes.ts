@@ -11,6 +11,7 @@ import type { Visitors } from '../profiles/visitors.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
+import { eventIdOfName } from './event-id.js';
 import { encodeEvent } from './row.js';
 
 const EXAMPLE = {
@@ -52,7 +53,7 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     return once(requests, request, { operation: 'event', input }, async (operation) => {
       // The event is recorded last, because the caller retries after an error.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
-      // With an Idempotency-Key, the event has the record's id, so if it is appended twice it counts once.
+      // With an Idempotency-Key, the event's id follows from the record's, so if it is appended twice it counts once.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));
     });
@@ -88,7 +89,7 @@ class RequestedEvent extends EventRequest {
       payloadJson: this.#payloadJson,
       isFromServer: this.request.caller.kind === 'server',
       isFromBrowser: this.request.caller.kind === 'browser',
-      id: operation?.id,
+      id: operation && eventIdOfName(operation.at, operation.id),
       at: operation?.at,
     });
   }

@@ -61,7 +61,7 @@ interface RecordedOperation {
 }
 
 export class KeyedOperation {
-  /** UUID v7. */
+  /** Random. */
   readonly id: string;
   /** Time of the first request, milliseconds since 1970. */
   readonly at: number;
