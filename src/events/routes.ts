@@ -11,6 +11,7 @@ import type { Visitors } from '../profiles/visitors.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
+import { eventIdOfName } from './event-id.js';
 import { encodeEvent } from './row.js';
 
 const EXAMPLE = {
@@ -88,7 +89,7 @@ class RequestedEvent extends EventRequest {
       payloadJson: this.#payloadJson,
       isFromServer: this.request.caller.kind === 'server',
       isFromBrowser: this.request.caller.kind === 'browser',
-      id: operation?.id,
+      id: operation && eventIdOfName(operation.at, operation.id),
       at: operation?.at,
     });
   }

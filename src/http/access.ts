@@ -9,7 +9,6 @@ import { knownWord } from '../known-words.js';
 import { bearerOf, MetricsAccess } from '../metrics/exposition.js';
 import { type NamedIdentity, trust } from '../validation/requests.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
-import { isOtherShop } from './shop-domain.js';
 
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
@@ -61,7 +60,7 @@ const NEEDS: Record<GuardedGroup, string> = {
   delivery: `${needed('delivery')} or a webhook signature`,
 };
 
-const SIGNATURE_FAULTS: Record<SignatureFault, string> = {
+const SIGNATURE_FAULTS: Record<Exclude<SignatureFault, 'shop'>, string> = {
   unset: "The proxy signature can't be checked: SHOPIFY_SECRET is not set.",
   wrong: 'The proxy signature is not the one of this query under SHOPIFY_SECRET.',
   stale: 'The proxy signature is right, but its timestamp is more than 90 s from now.',
@@ -187,9 +186,10 @@ export class Access {
   }
 
   /** @throws ServiceError `forbidden` if another shop signed the query */
-  #verified(query: string): URLSearchParams | SignatureFault {
-    const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
-    if (typeof verified !== 'string' && isOtherShop(verified.get('shop'), this.#shopDomain))
+  #verified(query: string): URLSearchParams | Exclude<SignatureFault, 'shop'> {
+    const signers = { secrets: this.#shopifySecrets, shopDomain: this.#shopDomain };
+    const verified = verifyProxySignature(query, signers, Date.now());
+    if (verified === 'shop')
       throw new ServiceError('forbidden', 'Another shop than SHOP_DOMAIN signed this query.');
     return verified;
   }

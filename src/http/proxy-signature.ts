@@ -3,6 +3,7 @@
 // https://shopify.dev/docs/apps/build/online-store/app-proxies/authenticate-app-proxies
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { isOtherShop } from './shop-domain.js';
 
 const MAX_AGE_MS = 90_000;
 /** Parameters that we read. Each may occur only once. */
@@ -13,16 +14,24 @@ const LOGIN = 'logged_in_customer_id=';
  * `timestamp`.
  */
 const TIMES = /timestamp=(\d{10})(?![\0-s])/g;
+/** Finds every possible shop in the signed text. */
+const SHOPS = /shop=([a-z0-9][a-z0-9-]*\.myshopify\.com)/gi;
 
 export function hasSignature(query: string): boolean {
   return /(^|&)signature=/.test(query);
 }
 
-export type SignatureFault = 'unset' | 'wrong' | 'stale';
+/** `shop`: another shop signed, or may have. */
+export type SignatureFault = 'unset' | 'wrong' | 'stale' | 'shop';
+
+interface Signers {
+  readonly secrets: readonly string[];
+  readonly shopDomain: string;
+}
 
 export function verifyProxySignature(
   query: string,
-  secrets: readonly string[],
+  { secrets, shopDomain }: Signers,
   now: number,
 ): URLSearchParams | SignatureFault {
   if (secrets.length === 0) return 'unset';
@@ -39,12 +48,15 @@ export function verifyProxySignature(
     return 'wrong';
   const isEarly = Number(timestamp) * 1000 - now > MAX_AGE_MS;
   const oldest = Math.min(Number(timestamp), ...Array.from(text.matchAll(TIMES), ([, time]) => Number(time)));
-  return isEarly || now - oldest * 1000 > MAX_AGE_MS ? 'stale' : parameters;
+  if (isEarly || now - oldest * 1000 > MAX_AGE_MS) return 'stale';
+  const shops = [parameters.get('shop'), ...Array.from(text.matchAll(SHOPS), ([, shop]) => shop)];
+  return shops.some((shop) => isOtherShop(shop, shopDomain)) ? 'shop' : parameters;
 }
 
 /**
  * The signed text has no separators: `a=1logged_in_customer_id=300` may be one parameter or two. So
- * `logged_in_customer_id=` may stand in it only as that parameter, and the oldest possible timestamp counts.
+ * `logged_in_customer_id=` may stand in it only as that parameter, the oldest possible timestamp counts, and no possible
+ * shop may be another.
  */
 function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
   if (READ.some((name) => parameters.getAll(name).length > 1)) return false;

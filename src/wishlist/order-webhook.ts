@@ -40,12 +40,14 @@ const findIssues = issueFinder(orderBody);
 
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
+/** Only amounts need it, and an order that is taken back has none. */
+const CURRENCY = '/currency';
 const LINE = /^\/line_items\/(\d+)/;
 const MAX_NAME_BYTES = 255;
 const TOO_MUCH = `must be at most ${MAX_AMOUNT}`;
 const NO_CURRENCY: Issue = {
   in: 'body',
-  path: '/currency',
+  path: CURRENCY,
   message: 'is required, because SHOP_CURRENCY is not set',
 };
 
@@ -86,11 +88,14 @@ export function readOrder(bytes: Buffer, options: ReadOptions): ReadOrder {
   const wrong = findIssues(parsed);
   const given = withoutFaults(parsed, wrong);
   const currency = given?.currency ?? options.shopCurrency;
-  const unnamed = given !== undefined && currency === '' && !wrong.some(({ path }) => path === '/currency');
+  const unnamed = given !== undefined && currency === '' && !wrong.some(({ path }) => path === CURRENCY);
   const found = unnamed ? [...wrong, NO_CURRENCY] : wrong;
   const lines = given === undefined ? [] : linesWithout(given, found);
-  const isEssential = found.some(({ path }) => ESSENTIAL.test(path));
-  const state = given === undefined || isEssential ? 'invalid' : stateOf(given, options.isPaid);
+  const stated = given === undefined ? 'invalid' : stateOf(given, options.isPaid);
+  const isEssential = found.some(
+    ({ path }) => ESSENTIAL.test(path) && (path !== CURRENCY || stated === 'bought'),
+  );
+  const state = isEssential ? 'invalid' : stated;
   const read = readLines(lines, state === 'bought', options.isTrusted);
   const issues = [...found, ...read.issues];
   if (options.isTrusted && issues.length > 0)

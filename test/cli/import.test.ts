@@ -2,6 +2,7 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { IMPORT_NAMES } from '../../src/extras/import/columns.js';
 import { startTool } from '../extras/receivers/fixtures.js';
@@ -311,6 +312,7 @@ t.test('what is no such file is refused in a sentence, before anything changes',
     ['[{"customerId": 1}]', /is a JSON list/],
     ['', /is empty/],
     [Buffer.from('PK\u0003\u0004…'), /workbook/],
+    [gzipSync(csv(row('700', '1'))), /is compressed: gzip -dc/],
     [Buffer.from(`\ufeff${csv(row('700', '1'))}`, 'utf16le'), /is UTF-16.* iconv -f UTF-16 -t UTF-8/],
     [Buffer.from(csv(row('700', '1')), 'utf16le'), /is UTF-16.* iconv -f UTF-16LE -t UTF-8/],
     [Buffer.from(csv(row('700', '1')), 'utf16le').swap16(), /is UTF-16.* iconv -f UTF-16BE -t UTF-8/],

@@ -16,11 +16,12 @@ const AT = 1_317_327_555;
 const QUERY = `extra=1&extra=2&shop=shop-name.myshopify.com&logged_in_customer_id=1&path_prefix=%2Fapps%2Fawesome_reviews&timestamp=${AT}`;
 const SIGNATURE = '4c68c8624d737112c91818c11017d24d334b524cb5c2b8ba08daa056f7395ddb';
 const at = AT * 1000;
+const SHOP = 'shop-name.myshopify.com';
 
 const signed = `${QUERY}&signature=${SIGNATURE}`;
 
 const verifyProxySignature = (query: string, secret = SECRET, now = at): URLSearchParams | undefined => {
-  const verified = verify(query, [secret], now);
+  const verified = verify(query, { secrets: [secret], shopDomain: SHOP }, now);
   return typeof verified === 'string' ? undefined : verified;
 };
 const sortedText = (parameters: Readonly<Record<string, string>>) =>
@@ -31,10 +32,12 @@ const sortedText = (parameters: Readonly<Record<string, string>>) =>
 const signatureOf = (text: string) => createHmac('sha256', SECRET).update(text).digest('hex');
 
 t.test('a proxy signature holds for 90 s, and a fault says what is wrong', async (t) => {
-  t.equal(verify(signed, [], at), 'unset');
-  t.equal(verify(signed, ['another'], at), 'wrong');
-  t.equal(verify(`${signed}&sessionId=s`, [SECRET], at + 91_000), 'wrong');
-  for (const seconds of [91, -91]) t.equal(verify(signed, [SECRET], at + seconds * 1000), 'stale');
+  const own = { secrets: [SECRET], shopDomain: SHOP };
+  t.equal(verify(signed, { ...own, secrets: [] }, at), 'unset');
+  t.equal(verify(signed, { ...own, secrets: ['another'] }, at), 'wrong');
+  t.equal(verify(`${signed}&sessionId=s`, own, at + 91_000), 'wrong');
+  for (const seconds of [91, -91]) t.equal(verify(signed, own, at + seconds * 1000), 'stale');
+  t.equal(verify(signed, { ...own, shopDomain: 'own.myshopify.com' }, at), 'shop');
   for (const seconds of [90, -90]) t.ok(verifyProxySignature(signed, SECRET, at + seconds * 1000));
 });
 
@@ -114,6 +117,32 @@ t.test('no other way of cutting the signed text into parameters holds', async (t
         t.equal(verifyProxySignature(query, SECRET, now), undefined, `${name}: ${what}`);
       }
     }
+  }
+});
+
+t.test("another shop's signature does not hold, however its text is cut into parameters", async (t) => {
+  const path = { path_prefix: '/apps/r', timestamp: `${AT}` };
+  const other = { logged_in_customer_id: '', ...path, shop: 'dev-store.myshopify.com' };
+  const hidden = 'shop=dev-store.myshopify.com';
+  const attacks: Record<string, [asked: Record<string, string>, shown: Record<string, string>]> = {
+    'in the value before it': [
+      other,
+      { ...path, logged_in_customer_id: '', path_prefix: `/apps/r${hidden}` },
+    ],
+    'in a name': [
+      other,
+      { logged_in_customer_id: '', path_prefix: '/apps/', rshop: other.shop, timestamp: `${AT}` },
+    ],
+    'behind the name of this shop': [
+      { ...other, q: `1shop=${SHOP}si=` },
+      { logged_in_customer_id: '', ...path, q: '1', shop: SHOP, si: hidden },
+    ],
+  };
+  for (const [name, [asked, shown]] of Object.entries(attacks)) {
+    t.equal(sortedText(shown), sortedText(asked), `${name}: one signature for both`);
+    const signature = signatureOf(sortedText(asked));
+    const query = `${new URLSearchParams({ ...shown, signature })}`;
+    t.equal(verify(query, { secrets: [SECRET], shopDomain: SHOP }, at), 'shop', name);
   }
 });
 

@@ -1,5 +1,6 @@
 // POST /event, /profile/guest and /profile/merge: lines for ClickHouse, a visitor's facts, and the profiles of an address.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, LOGGED_OUT, postProxied, SHOPPERS } from '../harness/app-proxy.js';
@@ -36,6 +37,9 @@ t.test('events and facts', async (t) => {
       image: 'https://cdn.example/red.png',
       source: 'pdp',
     };
+    const key = { 'idempotency-key': 'moved' };
+    await app.post('/event', { identity, type: 'moveToCart', payload }, { ...TRUSTED, ...key });
+    t.match((await app.rows()).at(-1)?.['event_id'], UUID_V7, 'with an Idempotency-Key, too');
     const answer = await app.post('/event', { identity, type: 'moveToCart', payload }, TRUSTED);
     const { profileId } = answer.json;
     t.match(answer, { status: 200, text: `{"profileId":"${profileId}"}` });
@@ -267,8 +271,10 @@ eachRedis(t, async (t, redis) => {
   t.test('one address leads to the latest 100; its erasure reads no whole collection', async (t) => {
     const email = 'everybody@form.example';
     const guests = Array.from({ length: MOST + 5 }, (_, i) => `filled-${i}`);
-    for (const sessionId of guests)
+    for (const sessionId of guests) {
       t.equal((await app.post('/profile/guest', { sessionId, email }, TRUSTED)).status, 200);
+      await sleep(2); // of one millisecond, none is the latest
+    }
     // The first one is among the latest again.
     await app.post('/profile/guest', { sessionId: 'filled-0', email }, TRUSTED);
     t.equal(await app.figure('email_profiles_dropped_total'), 6);

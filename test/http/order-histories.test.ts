@@ -256,6 +256,10 @@ t.test('what an order states', async (t) => {
       body: { financial_status: 'paid', cancelled_at: CREATED, line_items: BOTH },
       shown: [],
     },
+    'cancelled, without a currency': {
+      body: { financial_status: 'paid', cancelled_at: CREATED, currency: null, line_items: BOTH },
+      shown: [],
+    },
     voided: { body: { financial_status: 'voided', line_items: [] }, shown: [] },
     test: { body: { financial_status: 'paid', test: true, line_items: BOTH }, shown: BOTH_SHOWN },
   };

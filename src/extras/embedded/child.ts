@@ -99,6 +99,8 @@ class Run {
   readonly #ended = new AbortController();
   #tail = '';
   #reason = '';
+  /** The child's own words; it may end so after it was ready, too. */
+  #failed: string | undefined;
 
   constructor(command: Command, spec: Pick<ChildSpec<never>, 'ipc' | 'output' | 'stopMs'>) {
     const output = spec.output === 'tail' ? 'pipe' : 'inherit';
@@ -121,6 +123,9 @@ class Run {
       this.#reason ||= reason;
       this.#ended.abort();
     };
+    this.process.on('message', (message: ChildMessage) => {
+      if ('failed' in message) this.#failed = message.failed;
+    });
     this.process.once('exit', (code, signal) => {
       end(signal ?? `exit code ${code}`);
       guard.end('\n');
@@ -141,6 +146,7 @@ class Run {
   }
 
   get reason(): string {
+    if (this.#failed !== undefined) return this.#failed;
     const isCut = this.#tail.length === TAIL_BYTES;
     const whole = isCut ? this.#tail.slice(this.#tail.indexOf('\n') + 1) : this.#tail;
     // A program that retries repeats its message.

@@ -87,10 +87,13 @@ async function* decoded({ name, chunks }: Input): AsyncGenerator<string> {
 }
 
 const WORKBOOK = Buffer.from('PK\u0003\u0004');
+const GZIP = Buffer.from([0x1f, 0x8b]);
 
 function refuseOtherFormat(name: string, start: Buffer): void {
   if (start.subarray(0, 4).equals(WORKBOOK))
     throw new StartupError(`${name} is a workbook of a spreadsheet: save it as "CSV UTF-8".`);
+  if (start.subarray(0, 2).equals(GZIP))
+    throw new StartupError(`${name} is compressed: gzip -dc <file> | wishmeter import - reads it.`);
   const utf16 = utf16In(start);
   if (utf16 !== undefined)
     throw new StartupError(

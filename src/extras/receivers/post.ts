@@ -40,9 +40,12 @@ export async function post(
         'user-agent': 'wishmeter',
       },
     });
+    sent.on('error', () => {
+      // Once the wait has ended, nobody else listens.
+    });
     sent.end(body);
-    const [answer] = (await once(sent, 'response')) as [http.IncomingMessage];
-    sent.on('error', () => {});
+    // After a 101 a request has no event but its close.
+    const [answer] = (await once(sent, 'response', { signal })) as [http.IncomingMessage];
     await discard(answer);
     const status = answer.statusCode ?? 0;
     return { status, why: `answered ${status}`, retryAfterMs: readRetryAfter(answer) };

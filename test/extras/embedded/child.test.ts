@@ -125,6 +125,24 @@ t.test('a restart that fails says why the child could not start, not how it was 
   await child.stop();
 });
 
+t.test(
+  'a child that ends after it was ready is said to have ended for the reason that it gave',
+  async (t) => {
+    const reasons: string[] = [];
+    const script = `process.send({ ready: true });
+    setTimeout(() => process.send({ failed: 'Redis lost its data.' }, () => process.exit(1)), 100)`;
+    const child = await startChild({
+      name: 'thing',
+      command: () => ({ file: process.execPath, args: ['-e', script] }),
+      ...{ ready: readyOverIpc, ipc: true },
+      onState: (state) => void (state.state === 'died' && reasons.push(state.reason)),
+    });
+    await until('it has ended', () => reasons.length > 0);
+    await child.stop();
+    t.equal(reasons[0], 'Redis lost its data.');
+  },
+);
+
 t.test('restarts back off: each wait may be longer than the one before, and a stop ends it', async (t) => {
   const { spec, states, names } = observed('echo up; exit 1');
   const child = await startChild(spec);

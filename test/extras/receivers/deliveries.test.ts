@@ -122,6 +122,7 @@ t.test('no more than 16 are leased at once, each once, for longer than an answer
   t.same(ids(tool).sort(), sent.sort());
 });
 
+const SWITCHING = 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n';
 const NOWHERE = 'http://127.0.0.1:1/';
 const FAILURES = [
   ['a redirect', (res) => res.writeHead(302, { location: 'http://169.254.169.254/' }).end(), 'answered 302'],
@@ -130,6 +131,7 @@ const FAILURES = [
   ['Retry-After: soon', (res) => res.writeHead(503, { 'retry-after': 'soon' }).end(), 'answered 503'],
   ['no answer in time', () => {}, /^no answer in 0\.3 s$/],
   ['a broken connection', (res) => res.destroy(), /ECONNRESET|socket hang up/],
+  ['101', (res) => res.socket?.write(SWITCHING), /^no answer in/],
   ['half a head', (res) => res.socket?.write('HTTP/1.1 200'), /^no answer in/],
   [NOWHERE, () => {}, 'ECONNREFUSED'],
 ] satisfies readonly [string, Tool['answer'], string | RegExp][];
