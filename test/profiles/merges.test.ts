@@ -3,7 +3,6 @@
 import type { Redis as Client } from 'ioredis';
 import t, { type Test } from 'tap';
 import type { Link } from '../../src/profiles/link.js';
-import { mergeWork } from '../../src/profiles/merge.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { parseItem } from '../../src/wishlist/item.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
@@ -243,7 +242,7 @@ eachRedis(t, async (t, redis) => {
       [keys.members(customer), session],
     ] as const)
       await client.hset(key, field, (await client.hget(key, field))?.replace(id, old) as string);
-    await other.pending.begin(session, mergeWork(session, { customer, id: old }));
+    await other.pending.begin(session, `merge ${session} ${customer} ${old} again`);
     for (const [minutes, isKept] of [
       [0, 1],
       [9, 1],
@@ -253,6 +252,8 @@ eachRedis(t, async (t, redis) => {
       await resume(other);
       t.match(await other.locator.stateOf(`s:${ids.sessionId}`), { customer, state: 'merged' });
       t.equal(await client.exists(keys.items(session)), isKept, `${minutes} minutes later`);
+      // Whoever looks at the customer for the last time must still find them.
+      if (isKept === 1) t.ok((await client.pttl(keys.items(session))) > 15 * 60_000);
     }
   });
 
