@@ -2,13 +2,15 @@
 -- Makes a session a member of a customer, before the session gets its link: an erasure of the customer finds every
 -- session. The note of a member is `<link id> <new|known> <session's name>`, a line feed, and how far the session's data
 -- have been merged (see applyMerge.lua). `new`: the customer was unknown. A note that begins with `-` is of a session that
--- was merged and then moved to another customer; if it comes back, it has the same link id again.
+-- was merged and then moved to another customer. If it comes back, it has the same link id again, and once the link is
+-- written the note is replaced by the same one without `-`: until then it must open nothing to servers that remember the link.
 -- KEYS[1..4] customer's profile, members, counts, time of the last erasure
 -- ARGV[1] deadline
 -- ARGV[2..4] session's profile id, its name, the customer's name; a name is empty if it is unknown after a failover
 -- ARGV[5] random part of a new link id
--- ARGV[6] link id that the session has although the customer has no note of it, because a failover lost the note; or empty
--- ARGV[7] note to replace, because a failover lost the session's link, or the link is of another login; or empty
+-- ARGV[6] link id that the session has: a failover may have lost the customer's note of it; or empty
+-- ARGV[7] note to replace, because a failover lost the session's link, or the link is of another login, or the session has
+--   come back; or empty
 -- ARGV[8] maximum of members, for a session that has no link yet
 -- Returns the note; `!` if the customer was erased after it had ARGV[6]; TOO_MANY -6.
 -- Errors: EXPIRED -1.
@@ -16,11 +18,11 @@
 -- @include deadline
 
 local note = redis.call('HGET', KEYS[2], ARGV[2])
-if note and string.sub(note, 1, 1) == '-' then
+if note and note ~= ARGV[7] then
+  return note
+elseif note and ARGV[6] ~= '' and string.match(note, '^%-(%S+)') == ARGV[6] then
   note = string.sub(note, 2)
   redis.call('HSET', KEYS[2], ARGV[2], note)
-  return note
-elseif note and note ~= ARGV[7] then
   return note
 elseif not note and ARGV[6] == '' and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[8]) then
   return -6

@@ -14,10 +14,10 @@
 -- @include deadline
 
 local note = redis.call('HGET', KEYS[4], ARGV[2])
-local head, state, merged = string.match(note or '', '^(%S+ (%S+)[^\n]*)\n(.*)$')
+local moved, head, state, merged = string.match(note or '', '^(%-?)(%S+ (%S+)[^\n]*)\n(.*)$')
 if not note or string.sub(head, 1, #ARGV[3] + 1) ~= ARGV[3] .. ' ' then
   return nil
-elseif merged ~= ARGV[4] then
+elseif moved ~= '' or merged ~= ARGV[4] then
   return { merged, 0, 0, state }
 end
 

@@ -14,7 +14,8 @@
 --   read  <counts> <product>       answers the count
 --   reset <counts> <product>       answers 0
 --   peek  <counts> <empty>         answers the session's link, `^` if it is retired, `.` if the profile exists, or empty
---   resolve <counts> <empty>       the same, but creates an unknown profile
+--   extend <counts> <empty>        the same, and extends the life of a link
+--   resolve <counts> <empty>       the same, and creates an unknown profile
 -- An operation may be preceded by, in this order:
 --   once <record> <seconds>        the operation is done once, and the record keeps its answer
 --   by <members> <session> <link id>   the operation is done only if the customer has the session, see includes/fence.lua
@@ -127,11 +128,11 @@ local function link_of(kind, counts)
     local there = redis.pcall('EXISTS', key)
     if type(there) == 'table' then
       return answer_of(there)
-    elseif there == 1 and kind == 'peek' then
+    elseif there == 1 and kind ~= 'resolve' then
       return '.'
     end
   end
-  if kind == 'peek' then
+  if kind ~= 'resolve' then
     return ''
   elseif not are_here(counts) then
     return '~'
@@ -154,7 +155,7 @@ end
 local function act(kind, counts, handle)
   if kind == 'reset' then
     return reset(counts, handle)
-  elseif kind == 'peek' or kind == 'resolve' then
+  elseif kind == 'peek' or kind == 'extend' or kind == 'resolve' then
     return link_of(kind, counts)
   elseif kind == 'read' then
     return read(counts, handle)

@@ -13,7 +13,7 @@ import {
   RETIRED,
 } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
-import type { VisitBatch } from '../visits/visit-batch.js';
+import type { LinkKind, VisitBatch } from '../visits/visit-batch.js';
 import { type Link, parseLink, type SessionState, sessionStateIn } from './link.js';
 import type { Merger } from './merge.js';
 import type { ProfileIds } from './profile-id.js';
@@ -128,12 +128,12 @@ export class Locator {
     throw new ServiceError('unavailable');
   }
 
-  /** Creates an unknown profile if `resolve`, which also extends the life of a link. A customer is never linked. */
-  async stateOf(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<SessionState> {
+  /** A customer is never linked. */
+  async stateOf(name: string, kind: LinkKind = 'peek'): Promise<SessionState> {
     const own = this.profileIds.of(name);
     const asked = { kind, handle: '', device: null, ...ownLocation(own) };
     const state = sessionStateIn((await this.batch.run(asked)) as string);
-    if (typeof state === 'object') this.#remember(own, state, kind === 'resolve');
+    if (typeof state === 'object') this.#remember(own, state, kind !== 'peek');
     else this.#remembered.delete(own);
     return state;
   }
@@ -144,6 +144,7 @@ export class Locator {
     const { keys } = this.store;
     const target = await this.store.call((client) => client.hget(keys.profile(profileId), 'target'));
     if (target === null) return profileId;
+    // Read after the target, because a merge sets both.
     const link = await this.store.call((client) => client.hget(keys.counts(profileId), ''));
     if (link?.endsWith(' merging')) await this.merger.finish(profileId, '', parseLink(link));
     return target.split(' ', 1)[0] as string;
@@ -152,6 +153,10 @@ export class Locator {
   /** True if this process has extended the life of the session's link within the hour. */
   isKept(name: string): boolean {
     return (this.#remembered.get(this.profileIds.of(name))?.keptUntil ?? 0) > performance.now();
+  }
+
+  forget(name: string): void {
+    this.#remembered.delete(this.profileIds.of(name));
   }
 
   async #after(name: string, answer: string, used: Location, writes: boolean): Promise<Location> {

@@ -12,7 +12,7 @@ import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
 import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
 import type { Members } from './members.js';
-import type { Pending } from './pending.js';
+import { leaveWork, mergeWork, type Pending } from './pending.js';
 
 const APPLY = loadScript<[merged: string, products: number, items: number, state: string] | null>(
   'profiles/applyMerge',
@@ -49,6 +49,9 @@ export interface MergerParts {
 /** `elsewhere`: the session has no such link. `memberless`: the customer has no such session. */
 type Outcome = 'merged' | 'elsewhere' | 'memberless';
 
+/** `erased`: the link was older than an erasure of its customer. */
+type Settled = 'linked' | 'elsewhere' | 'erased';
+
 export class Merger {
   readonly #running = new Map<string, Promise<Outcome>>();
 
@@ -56,13 +59,11 @@ export class Merger {
 
   /** @param room what the request that causes the merge needs for itself @returns false if the session is no guest now */
   async begin(session: string, link: LinkRef, room?: Limits): Promise<boolean> {
-    const work = mergeWork(session, link);
-    await this.parts.pending.begin(session, work);
+    await this.parts.pending.begin(session, mergeWork(session, link));
     const frozen = await freeze(this.parts.store, session, link, true);
-    if (frozen !== undefined)
-      return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
-    await this.parts.pending.end(session, work);
-    return false;
+    // Still listed: another process may begin this merge in a moment.
+    if (frozen === undefined) return false;
+    return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
   }
 
   /** Completes a merge. @returns false if the session has to be looked at again */
@@ -72,22 +73,34 @@ export class Merger {
     return outcome === 'merged';
   }
 
-  /** For a link whose member is missing: the session has moved, the customer was erased, or a failover lost the member. */
-  async settle(session: string, sessionName: string, link: LinkRef): Promise<void> {
-    const { members } = this.parts;
+  /** For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member. */
+  async settle(session: string, sessionName: string, link: LinkRef): Promise<Settled> {
+    const { members, pending } = this.parts;
     const present = await this.#linkOf(session);
-    if (!isOf(present, link)) return;
+    if (!isOf(present, link)) return 'elsewhere';
     const { customer, id: linkId } = link;
-    const addition = { customer, customerName: '', session, sessionName, linkId };
-    let member = await members.add(addition);
-    // Another login has noted its id since, although this link came first.
-    if (typeof member === 'object' && member.linkId !== linkId)
-      member = await members.add({ ...addition, replaces: member.text });
-    if (member === 'erased') await this.parts.release(session, link);
-    else if (member !== 'full' && member.linkId === linkId) {
-      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
-      if (!isOf(await this.#linkOf(session), link)) await members.leave(link, session);
+    const found = await members.find(customer, session);
+    let member: Awaited<ReturnType<Members['add']>> | undefined = found;
+    let work: string | undefined;
+    if (found?.linkId !== linkId || found.text.startsWith('-')) {
+      // If this process ends, the customer may know the session although it has moved.
+      work = leaveWork(session, link);
+      await pending.begin(session, work);
+      // Another login may have noted its id since, although this link came first.
+      const replaces = found?.text ?? '';
+      member = await members.add({ customer, customerName: '', session, sessionName, linkId, replaces });
     }
+    let settled: Settled = 'elsewhere';
+    if (member === 'erased') {
+      await this.parts.release(session, link);
+      settled = 'erased';
+    } else if (typeof member === 'object' && member.linkId === linkId) {
+      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
+      if (isOf(await this.#linkOf(session), link)) settled = 'linked';
+      else await members.leave(link, session);
+    }
+    if (work !== undefined) await pending.end(session, work);
+    return settled;
   }
 
   /** Removes what the customer had or was getting from the session. */
@@ -197,10 +210,6 @@ export class Merger {
 }
 
 const NO_ROOM: Limits = { products: 0, items: 0, itemBytes: 0 };
-
-export function mergeWork(session: string, link: LinkRef): string {
-  return `merge ${session} ${targetText(link)}`;
-}
 
 function isOf(link: string, wanted: LinkRef): boolean {
   return link.startsWith(`${targetText(wanted)} `);

@@ -4,12 +4,16 @@
 //   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
 //   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
-// Each is listed at the node of its first profile, so that a failover loses both or neither.
+// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work list
+// `leave` each for itself, and share `merge`, which only ends with the frozen data: the first one to end doesn't know how far the
+// others have come.
 
+import { randomBytes } from 'node:crypto';
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys, writeAtMaxmemory } from '../redis/write.js';
+import { type LinkRef, targetText } from './link.js';
 
 const PAGE = 250;
 /** Milliseconds after which work counts as interrupted. */
@@ -78,4 +82,12 @@ export class Pending {
   #streams(): Promise<number[]> {
     return this.store.call((client) => streamsOf(client, this.store.keys));
   }
+}
+
+export function mergeWork(session: string, link: LinkRef): string {
+  return `merge ${session} ${targetText(link)}`;
+}
+
+export function leaveWork(session: string, link: LinkRef): string {
+  return `leave ${session} ${targetText(link)} ${randomBytes(6).toString('base64url')}`;
 }

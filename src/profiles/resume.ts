@@ -66,10 +66,13 @@ export class Resume {
     }
     const member = await members.find(link.customer, session);
     const isMember = member?.linkId === link.id && member.merged === MERGED;
-    if (!isMember && text.startsWith(`${target} `)) return merger.settle(session, '', link);
+    if (!isMember && text.startsWith(`${target} `)) {
+      await merger.settle(session, '', link);
+      return;
+    }
     const keptMs = KEPT_MS - (this.#now() - linkedAt(link));
-    if (keptMs > 0) await pending.postpone(work, keptMs);
-    else await merger.clear(session, link);
+    if (keptMs > 0) return pending.postpone(work, keptMs);
+    await merger.clear(session, link);
   }
 
   async #linkOf(session: string): Promise<string> {

@@ -14,8 +14,8 @@ import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
-/** `resolve` creates an unknown profile. */
-export type LinkKind = 'resolve' | 'peek';
+/** `extend` and `resolve` extend the life of a link; `resolve` creates an unknown profile. */
+export type LinkKind = 'resolve' | 'extend' | 'peek';
 
 export interface VisitEntry extends Location, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;

@@ -14,7 +14,7 @@ import { eraseWork } from '../../profiles/eraser.js';
 import { MERGED } from '../../profiles/frozen.js';
 import { linkText, targetText } from '../../profiles/link.js';
 import { isSession, parseMember } from '../../profiles/members.js';
-import { mergeWork } from '../../profiles/merge.js';
+import { mergeWork } from '../../profiles/pending.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { isCustomers } from '../../redis/location.js';
