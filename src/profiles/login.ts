@@ -4,11 +4,19 @@
 import { ServiceError } from '../errors.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { decideLogin, type Link, type LinkRef, linkText, type SessionState, targetText } from './link.js';
+import {
+  decideLogin,
+  type Link,
+  type LinkRef,
+  linkedAt,
+  linkText,
+  type SessionState,
+  targetText,
+} from './link.js';
 import type { Locator } from './locator.js';
 import type { Member, Members } from './members.js';
-import type { Merger, Room } from './merge.js';
-import { type Pending, workOf } from './pending.js';
+import { KEPT_MS, type Merger, type Room } from './merge.js';
+import { leaveWork, type Pending } from './pending.js';
 
 const SET_LINK = loadScript<number>('profiles/setLink');
 /** Rounds until a request fails. Each failed round means that a concurrent request has changed the session. */
@@ -43,7 +51,7 @@ export class Login {
         const kept = await locator.stateOf(sessionName, 'extend');
         const isLinked = decideLogin(customer, kept) === 'nothing';
         // The link may be older than an erasure of the customer.
-        if (isLinked && (await merger.settle(session, sessionName, kept as Link))) return false;
+        if (isLinked && (await merger.settle(session, sessionName, kept as Link)) === 'linked') return false;
         locator.forget(sessionName);
         continue;
       }
@@ -71,22 +79,25 @@ export class Login {
     who: { readonly customer: string; readonly customerName: string; session: string; sessionName: string },
     state: SessionState,
   ): Promise<Member | 'full' | 'again'> {
-    const { locator, members } = this.parts;
+    const { store, locator, members } = this.parts;
     const member = await members.add(who);
     if (member === 'full' || member === 'erased') return 'full';
-    if (state !== 'guest' || member.merged === '') return member;
-    // Either the merge has begun just now, or a failover has lost the session's link.
+    const now = store.timeAt(undefined, performance.now());
+    const isRecent = now - linkedAt({ customer: who.customer, id: member.linkId }) < KEPT_MS;
+    if (state !== 'guest' || (member.merged === '' && isRecent)) return member;
+    // Either the merge has begun just now, or a failover has lost the session's link, or the note is of a link that has ended.
+    // A merge must not have a link id so old that Resume would give it up.
     if ((await locator.stateOf(who.sessionName)) !== 'guest') return 'again';
     const renewed = await members.add({ ...who, replaces: member.text });
     return renewed === 'erased' ? 'again' : renewed;
   }
 
-  /** @returns false after a concurrent change */
+  /** @returns false if the session has to be looked at again */
   async #lead(session: string, sessionName: string, state: SessionState, link: LinkRef): Promise<boolean> {
     const { store, locator, members, merger, pending } = this.parts;
     const { keys, guestsS } = store;
     const before = typeof state === 'object' ? state : undefined;
-    const work = before && workOf('leave', session, before);
+    const work = before && leaveWork(session, before);
     if (before !== undefined && work !== undefined) {
       await pending.begin(session, work);
       // Before the link changes: if this process ends, the old link id opens nothing to servers that remember it.
@@ -103,6 +114,6 @@ export class Login {
     if (!isDone) return false;
     locator.forget(sessionName);
     // An erasure of the customer in between has found the session, or is found now.
-    return merger.settle(session, sessionName, link);
+    return (await merger.settle(session, sessionName, link)) !== 'erased';
   }
 }

@@ -12,7 +12,7 @@ import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
 import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
 import type { Members } from './members.js';
-import { type Pending, workOf } from './pending.js';
+import { leaveWork, mergeWork, type Pending } from './pending.js';
 
 const APPLY = loadScript<[merged: string, products: number, items: number, state: string] | null>(
   'profiles/applyMerge',
@@ -56,6 +56,9 @@ export interface MergerParts {
 /** `elsewhere`: the session has no such link. `memberless`: the customer has no such session. */
 type Outcome = 'merged' | 'elsewhere' | 'memberless';
 
+/** `erased`: the link was older than an erasure of its customer. */
+type Settled = 'linked' | 'elsewhere' | 'erased';
+
 export class Merger {
   readonly #running = new Map<string, Promise<Outcome>>();
 
@@ -63,9 +66,9 @@ export class Merger {
 
   /** @param room is kept for the request that causes the merge @returns false if the session is no guest now */
   async begin(session: string, link: LinkRef, room?: Room): Promise<boolean> {
-    await this.parts.pending.begin(session, workOf('merge', session, link));
+    await this.parts.pending.begin(session, mergeWork(session, link));
     const frozen = await freeze(this.parts.store, session, link, true);
-    // Another process may have begun and completed the merge: then its work stays pending.
+    // Still listed: another process may begin this merge in a moment.
     if (frozen === undefined) return false;
     return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
   }
@@ -77,35 +80,34 @@ export class Merger {
     return outcome === 'merged';
   }
 
-  /**
-   * For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member.
-   * @returns true if the session has this link, and the customer knows
-   */
-  async settle(session: string, sessionName: string, link: LinkRef): Promise<boolean> {
+  /** For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member. */
+  async settle(session: string, sessionName: string, link: LinkRef): Promise<Settled> {
     const { members, pending } = this.parts;
     const present = await this.#linkOf(session);
-    if (!isOf(present, link)) return false;
+    if (!isOf(present, link)) return 'elsewhere';
     const { customer, id: linkId } = link;
     const found = await members.find(customer, session);
     let member: Awaited<ReturnType<Members['add']>> | undefined = found;
     let work: string | undefined;
     if (found?.linkId !== linkId || found.text.startsWith('-')) {
       // If this process ends, the customer may know the session although it has moved.
-      work = workOf('leave', session, link);
+      work = leaveWork(session, link);
       await pending.begin(session, work);
       // Another login may have noted its id since, although this link came first.
       const replaces = found?.text ?? '';
       member = await members.add({ customer, customerName: '', session, sessionName, linkId, replaces });
     }
-    let isLinked = false;
-    if (member === 'erased') await this.parts.release(session, link);
-    else if (typeof member === 'object' && member.linkId === linkId) {
+    let settled: Settled = 'elsewhere';
+    if (member === 'erased') {
+      await this.parts.release(session, link);
+      settled = 'erased';
+    } else if (typeof member === 'object' && member.linkId === linkId) {
       if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
-      isLinked = isOf(await this.#linkOf(session), link);
-      if (!isLinked) await members.leave(link, session);
+      if (isOf(await this.#linkOf(session), link)) settled = 'linked';
+      else await members.leave(link, session);
     }
     if (work !== undefined) await pending.end(session, work);
-    return isLinked;
+    return settled;
   }
 
   /** Removes what the customer had or was getting from the session. */
@@ -121,6 +123,7 @@ export class Merger {
   /** Ends the time in which the merge can be repeated. */
   async clear(session: string, link: LinkRef): Promise<void> {
     await this.parts.store.change(END, this.#keysOf(session), [targetText(link), 0]);
+    await this.parts.pending.forget(mergeWork(session, link));
   }
 
   #finish(session: string, link: LinkRef): Promise<Outcome> {

@@ -4,9 +4,9 @@
 //   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
 //   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
-// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work
-// list it each for itself, because the first one to end doesn't know how far the others have come. So an entry of `merge` or
-// `leave` ends in random characters.
+// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work list
+// `leave` each for itself, and share `merge`, which only ends with the frozen data: the first one to end doesn't know how far the
+// others have come.
 
 import { randomBytes } from 'node:crypto';
 import { bucketOf } from '../redis/keys.js';
@@ -84,6 +84,10 @@ export class Pending {
   }
 }
 
-export function workOf(kind: 'merge' | 'leave', session: string, link: LinkRef): string {
-  return `${kind} ${session} ${targetText(link)} ${randomBytes(6).toString('base64url')}`;
+export function mergeWork(session: string, link: LinkRef): string {
+  return `merge ${session} ${targetText(link)}`;
+}
+
+export function leaveWork(session: string, link: LinkRef): string {
+  return `leave ${session} ${targetText(link)} ${randomBytes(6).toString('base64url')}`;
 }

@@ -75,7 +75,6 @@ export class Resume {
     const keptMs = KEPT_MS - (this.#now() - Number(mergedAt));
     if (keptMs > 0) return pending.postpone(work, keptMs);
     await merger.clear(session, link);
-    await pending.forget(work);
   }
 
   async #linkOf(session: string): Promise<string> {

@@ -416,4 +416,35 @@ eachRedis(t, async (t, redis) => {
         };
       });
   });
+
+  t.test(
+    'a merge loses nothing if its customer has an old note of the session, whose link has ended',
+    async (t) => {
+      const [server, other] = await openTwo();
+      await atEachStep(async (step) => {
+        const names = newNames();
+        await login(other, names.toThis);
+        // The note of a login whose link has ended, or whose process ended before it wrote the link.
+        const { keys, client } = other.store;
+        const [customer, session] = [`c:${names.c}`, `s:${names.s}`].map((name) =>
+          other.locator.profileOf(name),
+        );
+        const members = keys.members(customer as string);
+        const note = (await client.hget(members, session as string)) as string;
+        const old = note.replace(/^\d+/, (at) => `${Number(at) - 40 * 24 * 60 * 60 * 1_000}`);
+        await client.hset(members, session as string, old);
+        await client.del(keys.counts(session as string));
+        await shop(other, names, 's');
+        return {
+          server,
+          act: () => login(server, names.toThis),
+          check: async () => {
+            await resume(other);
+            await login(other, names.toThis);
+            await areOne(t, [server, other], names, 's', `ended after step ${step}`);
+          },
+        };
+      });
+    },
+  );
 });

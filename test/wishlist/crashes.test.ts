@@ -127,19 +127,22 @@ eachRedis(t, async (t, redis) => {
   t.jobs = MAX_CONCURRENT_TESTS;
   const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ onOneServer }) => !onOneServer);
   if (redis.urls.length === 1)
-    t.test('a merge whose row the stream does not take is not over, and is one row once it does', async (t) => {
-      const [server, visitor] = [await startServer(t, redis, 'told'), newVisitor()];
-      await addToBoth(server, visitor);
-      const inBothNames = () =>
-        keyed(server, 'k', (operation) => add(server, visitor.both, '1', 1, operation));
-      server.onAppend = async () => {
-        throw new ServiceError('unavailable');
-      };
-      await t.rejects(inBothNames(), { code: 'unavailable' });
-      server.onAppend = async () => {};
-      await inBothNames();
-      t.equal(await mergesOf(redis, 'told', server, visitor), 1);
-    });
+    t.test(
+      'a merge whose row the stream does not take is not over, and is one row once it does',
+      async (t) => {
+        const [server, visitor] = [await startServer(t, redis, 'told'), newVisitor()];
+        await addToBoth(server, visitor);
+        const inBothNames = () =>
+          keyed(server, 'k', (operation) => add(server, visitor.both, '1', 1, operation));
+        server.onAppend = async () => {
+          throw new ServiceError('unavailable');
+        };
+        await t.rejects(inBothNames(), { code: 'unavailable' });
+        server.onAppend = async () => {};
+        await inBothNames();
+        t.equal(await mergesOf(redis, 'told', server, visitor), 1);
+      },
+    );
 
   for (const [n, { name, prepare, act, see, events, items, merges = 0 }] of cases.entries()) {
     const prefix = `w${n}`;

@@ -14,7 +14,7 @@ import { eraseWork } from '../../profiles/eraser.js';
 import { MERGED } from '../../profiles/frozen.js';
 import { linkText, targetText } from '../../profiles/link.js';
 import { isSession, parseMember } from '../../profiles/members.js';
-import { workOf } from '../../profiles/pending.js';
+import { mergeWork } from '../../profiles/pending.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { isCustomers } from '../../redis/location.js';
@@ -92,7 +92,7 @@ async function matchSessions({ client, keys }: RestoreOfKeys, customer: string):
     const counts = keys.counts(session);
     // As if the merge had frozen the data: whoever completes it removes them.
     if ((await client.exists(counts)) === 1) await client.rename(counts, keys.frozenCounts(session));
-    pending.push(workOf('merge', session, link));
+    pending.push(mergeWork(session, link));
     await client.hset(facts, 'target', targetText(link));
     await client.persist(facts);
     await client.hset(counts, '', linkText({ ...link, state: merged === MERGED ? 'merged' : 'merging' }));
