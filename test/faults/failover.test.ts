@@ -298,7 +298,7 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
     for (let i = 0; masterOf(slotOf(visitor.identity)) !== from || slotOf(visitor.identity) === slot; i++) {
       const sessionId = `s${i}`;
       const { json } = await app.get(withQuery('/product/visit', { sessionId, productHandle: 'x' }));
-      visitor = { sessionId, identity: keys.identity(json.profileId) };
+      visitor = { sessionId, identity: keys.counts(json.profileId) };
     }
     const visit = { identity: { sessionId: visitor.sessionId }, productHandle: 'x' };
     await until('a replica keeps up', async () => (await app.post('/product/visit', visit)).status === 200);
