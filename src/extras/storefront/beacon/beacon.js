@@ -59,6 +59,8 @@
   let renewed = false;
   // The stored session if localStorage is forbidden or full.
   let memory = '';
+  // The session that the service has refused, because its customer was erased: it is replaced, once per page.
+  let retired;
   let given = consent === undefined;
   const waiting = [];
   const underway = new Map();
@@ -121,7 +123,7 @@
     const now = present === undefined ? owner : present.trim();
     present = undefined;
     renewed = false;
-    const next = ((!owner || owner === now) && id) || randomId();
+    const next = (id !== retired && (!owner || owner === now) && id) || randomId();
     const value = now ? `${next} ${now}` : next;
     if (value !== before) store(value);
     return next;
@@ -136,7 +138,7 @@
     });
   };
 
-  const post = async (path, name, value, headers, isAgain) => {
+  const post = async (path, name, value, headers) => {
     const url = urlOf(`product/visit${path}`);
     const sessionId = await session();
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
@@ -146,10 +148,9 @@
       throw error;
     });
     const json = await answer.json();
-    if (json.code === 'session_retired' && !isAgain) {
-      // Its customer was erased. Another tab may have begun a new session since.
-      if (stored().split(BLANK)[0] === sessionId) await api.forget();
-      return post(path, name, value, headers, true);
+    if (!retired && json.code === 'session_retired') {
+      retired = sessionId;
+      return post(path, name, value, headers);
     }
     if (!answer.ok) say(`${answer.status} ${json.error}`);
     return json;
