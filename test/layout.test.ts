@@ -167,7 +167,8 @@ const BOUNDED: Readonly<Record<string, string>> = {
   'src/redis/node-markers.ts': 'a field for each master of the cluster',
   'src/extras/receivers/receivers.ts': 'at most 20 receivers',
   'src/extras/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',
-  'src/extras/backup/restore-redis.ts': 'at most 10,000 sessions of a customer, in a Redis that nobody uses yet',
+  'src/extras/backup/restore-redis.ts':
+    'at most 10,000 sessions of a customer, in a Redis that nobody uses yet',
   'lua/profiles/startMerge.lua': 'facts and addresses of one guest',
 };
 

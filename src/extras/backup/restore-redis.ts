@@ -3,10 +3,10 @@
 //
 // The keys of one profile are consistent, and a session's are older than its customer's:
 //
-//   customer's note says that the session is merged; the session has its data   the data go, it gets its link
-//   the note says that a part of them is merged; the session has its data       they are frozen, the merge is pending
-//   the session is or was being merged                                          pending, which also removes frozen data
-//   an erased profile has members set aside                                     pending
+//   customer's note says that the session's data are merged, all or in part;
+//   the session has its data                                         they are frozen, the session linked, the merge pending
+//   the session is or was being merged                               pending, which also removes frozen data
+//   an erased profile has members set aside                          pending
 
 import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
@@ -90,11 +90,9 @@ async function matchSessions({ client, keys }: RestoreOfKeys, customer: string):
     const facts = keys.profile(session);
     if ((await client.hget(facts, 'target')) === targetText(link)) continue;
     const counts = keys.counts(session);
-    if (merged === MERGED) await client.del(...keys.allOf(session));
-    else {
-      if ((await client.exists(counts)) === 1) await client.rename(counts, keys.frozenCounts(session));
-      pending.push(workOf('merge', session, link));
-    }
+    // As if the merge had frozen the data: whoever completes it removes them.
+    if ((await client.exists(counts)) === 1) await client.rename(counts, keys.frozenCounts(session));
+    pending.push(workOf('merge', session, link));
     await client.hset(facts, 'target', targetText(link));
     await client.persist(facts);
     await client.hset(counts, '', linkText({ ...link, state: merged === MERGED ? 'merged' : 'merging' }));
