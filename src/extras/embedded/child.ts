@@ -134,7 +134,10 @@ class Run {
       end(error.message);
       guard.destroy();
     });
-    this.exited = new Promise((gone) => guard.once('close', gone));
+    // A child that is killed before its guard runs may close the pipe before Node hears of its end.
+    const heard = new Promise((ended) => this.#ended.signal.addEventListener('abort', ended));
+    const gone = new Promise((closed) => guard.once('close', closed));
+    this.exited = Promise.all([heard, gone]).then(() => {});
   }
 
   get alive(): boolean {
