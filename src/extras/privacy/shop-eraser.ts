@@ -1,6 +1,6 @@
 // Erases every visitor of the shop in idempotent steps of a few milliseconds: queues the erasure of all rows, scans and
 // deletes keys twice, since SCAN may miss data that moves, and queues the erasure again. Visitors who arrive in between
-// may be erased, too. Concurrent operations find that the profile's generation is missing.
+// may be erased, too.
 
 import type { Redis } from 'ioredis';
 import pLimit from 'p-limit';
