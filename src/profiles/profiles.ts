@@ -16,7 +16,7 @@ export function isPersonal({ email, firstName, lastName }: Identity): boolean {
   return email !== null || firstName !== null || lastName !== null;
 }
 
-export function hasFacts(who: Identity): boolean {
+function hasFacts(who: Identity): boolean {
   return FACTS.some((name) => who[name] !== null);
 }
 

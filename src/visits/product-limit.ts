@@ -1,7 +1,6 @@
 // Checks MAX_PRODUCTS before a visit links two ids; lua/visits/countVisits.lua enforces it afterwards.
 
 import { ServiceError } from '../errors.js';
-import type { Room } from '../profiles/merge.js';
 import type { Store } from '../redis/store.js';
 
 /** @returns the room that the visit needs at the customer @throws ServiceError `too_many_products` */
@@ -10,7 +9,7 @@ export async function fitsProduct(
   maxProducts: number,
   customer: string,
   handle: string,
-): Promise<Room> {
+): Promise<{ readonly product: string }> {
   const key = store.keys.counts(customer);
   const [products, isCounted] = await Promise.all([
     store.call((client) => client.hlen(key)),

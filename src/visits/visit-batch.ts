@@ -86,7 +86,7 @@ export function visitFormat(spec: VisitFormatSpec): BatchFormat<VisitEntry, Visi
 
 const NOT_LOGGED = ['', '', 0, ''];
 
-export function isVisit({ kind }: { readonly kind: VisitEntry['kind'] }): boolean {
+function isVisit({ kind }: { readonly kind: VisitEntry['kind'] }): boolean {
   return kind === 'visit' || kind === 'count';
 }
 

@@ -3,7 +3,6 @@
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
-import type { Room } from '../profiles/merge.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newItem } from './item.js';
 import type { ItemContent } from './item-fields.js';
@@ -16,7 +15,10 @@ export class ItemLimit {
   ) {}
 
   /** @returns the room that the item needs in the profile @throws ServiceError `too_many_items` */
-  async assertFits(profileId: string, content: ItemContent): Promise<Room> {
+  async assertFits(
+    profileId: string,
+    content: ItemContent,
+  ): Promise<{ readonly item: string; readonly itemBytes: number }> {
     const { maxItems, maxBytes } = this.limits;
     const { keys } = this.store;
     const field = itemField(content.productId, content.variantId);

@@ -161,7 +161,7 @@ t.test('events and facts', async (t) => {
   });
 
   t.test('facts that are named like fields of a profile are facts, through merge and erasure', async (t) => {
-    for (const fact of ['share', 'owner', 'generation', 'target', 'itemBytes']) {
+    for (const fact of ['share', 'name', 'lastLink', 'registered', 'target', 'itemBytes']) {
       const [session, customer] = [{ sessionId: `device-${fact}` }, { customerId: `device-${fact}` }];
       await event({ ...session, device: fact, locale: fact, lastName: fact });
       const { code } = await share(session);
