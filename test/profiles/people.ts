@@ -28,7 +28,7 @@ type Who = Names['session'];
 const OWN = ['s', 'c', 'd'] as const;
 export type Own = (typeof OWN)[number];
 
-export function whoIs(names: Names, own: Own): Who {
+function whoIs(names: Names, own: Own): Who {
   return { s: names.session, c: names.customer, d: names.another }[own];
 }
 
@@ -62,7 +62,7 @@ export async function sessionLink(server: Server, { s }: Names) {
 }
 
 /** Ends a login as soon as the session's data are frozen. */
-export async function beginMerge(ending: Server, names: Names, ids: Names['toThis']): Promise<void> {
+async function beginMerge(ending: Server, names: Names, ids: Names['toThis']): Promise<void> {
   for (let step = 1; (await sessionLink(ending, names)) === undefined; step++) {
     ending.crashAfter(step, true);
     await login(ending, ids).catch(() => {});

@@ -57,7 +57,7 @@ function visitorOf(sessionId: string, customerId: string): Visitor {
   };
 }
 
-export const VISITOR = visitorOf('s', 'c');
+const VISITOR = visitorOf('s', 'c');
 export const { guest: GUEST, customer: CUSTOMER } = VISITOR;
 
 export async function countOf(server: Server, who: Identity, handle: string): Promise<number> {
