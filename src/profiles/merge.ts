@@ -118,6 +118,7 @@ export class Merger {
     }
     const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
     await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
+    await this.parts.pending.forget(mergeWork(session, link));
   }
 
   /** Ends the time in which the merge can be repeated. */
