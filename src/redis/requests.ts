@@ -126,12 +126,18 @@ export class KeyedOperation {
     this.#read(await this.store.change(CHANGE, [this.recordKey], args));
   }
 
-  /** @throws ServiceError `unavailable` if the record has expired, was lost by Redis, or another try has answered */
+  /** @throws OtherTryAnswered; ServiceError `unavailable` if the record has expired, or was lost by Redis */
   #read(text: string): void {
     const record = text === '' ? undefined : parseRecord(text);
-    if (record === undefined || isAnswered(record) || record.id !== this.id)
-      throw new ServiceError('unavailable');
+    if (record !== undefined && isAnswered(record)) throw new OtherTryAnswered(record.answer);
+    if (record?.id !== this.id) throw new ServiceError('unavailable');
     this.#record = record;
+  }
+}
+
+class OtherTryAnswered extends Error {
+  constructor(readonly answer: string) {
+    super('another try has answered');
   }
 }
 
@@ -188,6 +194,7 @@ export class RequestStore {
     try {
       return await end(await act(new KeyedOperation(this.store, recordKey, operation)));
     } catch (error) {
+      if (error instanceof OtherTryAnswered) return error.answer;
       // A 4xx changes nothing, so the key is unused, unless another try succeeded.
       const isRefused = error instanceof ServiceError && ERRORS[error.code].status < 500;
       const answer = isRefused ? await end('') : '';
