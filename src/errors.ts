@@ -24,6 +24,7 @@ export const ERRORS = {
     403,
     'This session belongs to a customer who is not logged in; begin a new one.',
   ),
+  session_retired: lasting(403, "This session was a customer's who is logged out; begin a new one."),
   not_found: lasting(404, 'There is nothing at this path.'),
   method_not_allowed: lasting(405, 'This path does not take this method.'),
   too_many_items: lasting(409, 'The wishlist is full; remove an item first.'),

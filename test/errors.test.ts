@@ -9,7 +9,13 @@ import { connectTo, startTestRedis } from './harness/redis.js';
 t.test('each code has the status of the contract, and only those that may pass say so', async (t) => {
   const statuses: Record<ErrorCode, number> = {
     ...{ invalid_json: 400, invalid_request: 400, unauthorized: 401 },
-    ...{ forbidden: 403, session_belongs_to_customer: 403, not_found: 404, method_not_allowed: 405 },
+    ...{
+      forbidden: 403,
+      session_belongs_to_customer: 403,
+      session_retired: 403,
+      not_found: 404,
+      method_not_allowed: 405,
+    },
     ...{ request_timeout: 408, too_many_items: 409, too_many_products: 409, payload_too_large: 413 },
     ...{ unsupported_media_type: 415, idempotency_key_reused: 422, rate_limited: 429 },
     ...{ internal: 500, unavailable: 503, overloaded: 503 },

@@ -126,7 +126,7 @@ async function signIn(stay: Stay, customerId: string, before: Belongings | undef
   diary.appearances.push(who);
   // Some shops tell of a login, others let the next visit say it.
   if (random.chance(0.5)) {
-    checks.wishlists.same(who, 'has become one profile', before !== undefined, await shop.signIn(who));
+    checks.wishlists.same(who, 'has become one profile', true, await shop.signIn(who));
   }
   if (before === undefined) return;
   before.takeIn(stay.own);

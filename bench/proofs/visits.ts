@@ -30,7 +30,7 @@ export async function readCount(port: number, visit: Visit): Promise<unknown> {
 
 export const visitsProof: Proof = {
   before: answersRight,
-  after: sumIsRight(createKeys('wm').identity('*.*')),
+  after: sumIsRight(createKeys('wm').counts('*.*')),
 };
 
 /** For guests that are copies: their counts before are no visits. */

@@ -77,7 +77,7 @@ async function makeGuests({ redis, port }: Target, guests: number): Promise<void
   await redis.config('SET', 'auto-aof-rewrite-percentage', 0);
   const keys = createKeys('wm');
   const profileIds = createProfileIds((await redis.hget(keys.meta, 'salt')) ?? '', BUCKETS);
-  const keyOf = (session: string) => keys.identity(profileIds.of(identityName('s', session)));
+  const keyOf = (session: string) => keys.counts(profileIds.of(identityName('s', session)));
   const guest = keyOf(PROOF_VISIT.sessionId);
   const visitors = visiting(guests);
   const each = guests / visitors;

@@ -25,7 +25,6 @@ GRANT SELECT ON wishmeter.shares_by_channel TO wishmeter_reader;
 GRANT SELECT ON wishmeter.share_opens TO wishmeter_reader;
 GRANT SELECT ON wishmeter.product_alerts TO wishmeter_reader;
 GRANT SELECT ON wishmeter.profile_merges TO wishmeter_reader;
-GRANT SELECT ON wishmeter.profile_adoptions TO wishmeter_reader;
 GRANT SELECT ON wishmeter.events_by_visitor TO wishmeter_reader;
 GRANT SELECT ON wishmeter.visits_by_visitor TO wishmeter_reader;
 GRANT SELECT ON wishmeter.purchases_by_visitor TO wishmeter_reader;

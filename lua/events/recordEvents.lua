@@ -1,64 +1,94 @@
 -- Appends each event whose visitor still has the expected profile. Creates unknown visitors.
 -- KEYS[1] sender channel
--- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
--- ARGV[7] guest's TTL, seconds   ARGV[8] four lines per event: arguments of includes/redirect.lua
--- ARGV[9] a JSONEachRow line per event
--- Returns {i, redirect, ...} for events whose visitor has another profile.
+-- ARGV[1..3] see includes/senderChannel.lua
+-- ARGV[4..6] stream, its state, high-water mark in bytes
+-- ARGV[7] guest's TTL, seconds
+-- ARGV[8] TTL of a record, seconds
+-- ARGV[9] four lines per event: profile's key, session, link id (see includes/fence.lua), record or empty
+-- ARGV[10] a JSONEachRow line per event
+-- Returns {i, answer, ...} for events that were not appended: an answer of includes/fence.lua; `=` if the record shows
+--   that an earlier try appended it; `-` if the record was fenced.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.
 
 local sender_channel = KEYS[1]
 -- @include senderChannel
 local retention = tonumber(ARGV[7])
 -- @include stream
+-- @include profile-keys
 -- @include retain
 -- @include registered
 -- @include without
 -- @include not-here
--- @include gone
--- @include redirect
+-- @include fence
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
 if not space then
   return -7
-elseif #ARGV[9] > space then
+elseif #ARGV[10] > space then
   return -3
 end
 
-local text = ARGV[8]
+local text = ARGV[9]
 local PROFILE = { 'v', 'p' }
 -- @include lines
 
 -- If the slot is migrating, a read fails before anything is written.
-local function redirect_of(identity, expected, profile, generation)
-  local answer = redirect(identity, expected, profile, generation)
-  if answer or generation ~= '' then
-    return answer
+local function answer_at(profile, session, link_id, record)
+  local answer = fence(profile, session, link_id)
+  if answer then
+    return retain_link(profile, answer)
   end
-  local ends = redis.pcall('PEXPIRETIME', profile)
-  if type(ends) == 'table' then
-    return answer_of(ends)
-  elseif is_in_time(ends) then
-    return nil -- the usual case
-  elseif not are_here(profile) then
+  if record ~= '' then
+    local before = redis.pcall('GET', record)
+    if type(before) == 'table' then
+      return answer_of(before)
+    elseif before then
+      return before == '-' and before or '='
+    end
+  end
+  if session ~= '' then
+    return nil
+  elseif is_customer(profile) then
+    local there = redis.pcall('EXISTS', profile)
+    if there == 1 then
+      return nil
+    elseif type(there) == 'table' then
+      return answer_of(there)
+    end
+  else
+    local ends = redis.pcall('PEXPIRETIME', profile)
+    if type(ends) == 'table' then
+      return answer_of(ends)
+    elseif is_in_time(ends) then
+      return nil -- the usual case
+    end
+  end
+  if not are_here(profile) then
     return '~'
   end
   register(key_of(profile, 'v'), profile)
-  retain(profile, PROFILE, identity)
+  retain(profile, PROFILE)
 end
 
-local answers, n, i, elsewhere = {}, 0, 0, {}
+local answers, n, i, left_out, records = {}, 0, 0, {}, {}
 while at <= #text do
   i = i + 1
-  local other = redirect_of(line(), line(), line(), line())
-  if other then
-    answers[n + 1], answers[n + 2] = i, other
+  local profile, session, link_id, record = line(), line(), line(), line()
+  local answer = answer_at(profile, session, link_id, record)
+  if answer then
+    answers[n + 1], answers[n + 2] = i, answer
     n = n + 2
-    elsewhere[i] = true
+    left_out[i] = true
+  elseif record ~= '' then
+    records[#records + 1] = record
   end
 end
 
 local count = i - n / 2
 if count > 0 then
-  append(ARGV[4], ARGV[5], count, n > 0 and without(ARGV[9], elsewhere) or ARGV[9])
+  append(ARGV[4], ARGV[5], count, n > 0 and without(ARGV[10], left_out) or ARGV[10])
+end
+for _, record in ipairs(records) do
+  redis.call('SET', record, '1', 'EX', ARGV[8])
 end
 return remembered(answers)

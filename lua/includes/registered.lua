@@ -1,10 +1,10 @@
--- These functions are for identities without a link.
-local function is_registered(identity, profile)
-  return redis.call('EXISTS', identity, profile) > 0
+-- A profile exists if it has counts or facts. One that has neither gets the fact `registered`.
+local function is_registered(counts, profile)
+  return redis.call('EXISTS', counts, profile) > 0
 end
 
-local function register(identity, profile)
-  if not is_registered(identity, profile) then
+local function register(counts, profile)
+  if not is_registered(counts, profile) then
     redis.call('HSET', profile, 'registered', '1')
   end
 end

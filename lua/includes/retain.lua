@@ -10,15 +10,6 @@ local function is_in_time(ends)
   return ends >= least and ends <= most
 end
 
-local split, head, tail
-local function key_of(guest, kind)
-  if guest ~= split then
-    local at = string.find(guest, '}:', 1, true)
-    split, head, tail = guest, string.sub(guest, 1, at + 1), string.sub(guest, at + 3)
-  end
-  return head .. kind .. tail
-end
-
 local function are_kept(guest, kinds)
   local ends
   for _, kind in ipairs(kinds) do
@@ -47,22 +38,32 @@ local function are_here(guest)
   return true
 end
 
+local function expire(key)
+  if retention > 0 then
+    redis.call('PEXPIREAT', key, string.format('%d', most)) -- text: Redis formats numbers as floating-point
+  else
+    redis.call('PERSIST', key)
+  end
+end
+
 -- Requires `are_here`, because all keys must expire together. `written` has the kinds that may be new. If there are
--- none, it has any kind that exists. `identity` is the key of a session whose link leads to this guest.
-local function retain(guest, written, identity)
-  if are_kept(guest, written) then
+-- none, it has any kind that exists. A customer's profile doesn't expire.
+local function retain(guest, written)
+  if is_customer(guest) or are_kept(guest, written) then
     return
   end
-  local ends_at = retention > 0 and string.format('%d', most) -- text: Redis formats numbers as floating-point
-  local ending = { identity }
   for _, kind in ipairs(GUEST_KINDS) do
-    ending[#ending + 1] = key_of(guest, kind)
+    expire(key_of(guest, kind))
   end
-  for _, key in ipairs(ending) do
-    if ends_at then
-      redis.call('PEXPIREAT', key, ends_at)
-    else
-      redis.call('PERSIST', key)
+end
+
+-- A link without a merge expires like a guest. Call if a write finds it.
+local function retain_link(guest, answer)
+  if string.sub(answer, 1, 1) == '@' and string.sub(answer, -4) == ' led' then
+    local counts = key_of(guest, 'v')
+    if not is_in_time(redis.call('PEXPIRETIME', counts)) then
+      expire(counts)
     end
   end
+  return answer
 end

@@ -1,19 +1,47 @@
 #!lua flags=allow-oom
--- Adds a member to a linked profile. The member is linked afterwards, so an erasure of the profile finds every link.
--- Or sets a member's note, such as the mergeId of a complete merge.
--- KEYS[1..2] profile, members
--- ARGV[1..3] deadline, generation, member   ARGV[4] note, or empty
--- Returns 1; 0 if the profile lacks the generation.
+-- Makes a session a member of a customer, before the session gets its link: an erasure of the customer finds every
+-- session. The note of a member is `<link id> <new|known> <session's name>`, a line feed, and how far the session's data
+-- have been merged (see applyMerge.lua). `new`: the customer was unknown. A note that begins with `-` is of a session that
+-- was merged and then moved to another customer. If it comes back, it has the same link id again, and once the link is
+-- written the note is replaced by the same one without `-`: until then it must open nothing to servers that remember the link.
+-- KEYS[1..4] customer's profile, members, counts, time of the last erasure
+-- ARGV[1] deadline
+-- ARGV[2..4] session's profile id, its name, the customer's name; a name is empty if it is unknown after a failover
+-- ARGV[5] random part of a new link id
+-- ARGV[6] link id that the session has: a failover may have lost the customer's note of it; or empty
+-- ARGV[7] note to replace, because a failover lost the session's link, or the link is of another login, or the session has
+--   come back; or empty
+-- ARGV[8] maximum of members, for a session that has no link yet
+-- Returns the note; `!` if the customer was erased after it had ARGV[6]; TOO_MANY -6.
 -- Errors: EXPIRED -1.
 
 -- @include deadline
 
-if redis.call('HGET', KEYS[1], 'generation') ~= ARGV[2] then
-  return 0
+local note = redis.call('HGET', KEYS[2], ARGV[2])
+if note and note ~= ARGV[7] then
+  return note
+elseif note and ARGV[6] ~= '' and string.match(note, '^%-(%S+)') == ARGV[6] then
+  note = string.sub(note, 2)
+  redis.call('HSET', KEYS[2], ARGV[2], note)
+  return note
+elseif not note and ARGV[6] == '' and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[8]) then
+  return -6
 end
-if ARGV[4] == '' then
-  redis.call('HSETNX', KEYS[2], ARGV[3], '')
-else
-  redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+local erased_at = tonumber(string.match(redis.call('GET', KEYS[4]) or '0', '^%d+'))
+local last = tonumber(redis.call('HGET', KEYS[1], 'lastLink') or 0)
+local id, at = ARGV[6], tonumber(string.match(ARGV[6], '^%d+'))
+if not at then
+  -- Link ids of a customer ascend, and are later than its last erasure, whatever the clock does.
+  at = math.max(now, last + 1, erased_at + 1)
+  id = string.format('%.0f', at) .. '.' .. ARGV[5]
+elseif at <= erased_at then
+  return '!'
 end
-return 1
+local state = redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 and 'new' or 'known'
+note = id .. ' ' .. state .. ' ' .. ARGV[3] .. '\n'
+redis.call('HSET', KEYS[2], ARGV[2], note)
+redis.call('HSET', KEYS[1], 'lastLink', string.format('%.0f', math.max(at, last)))
+if ARGV[4] ~= '' then
+  redis.call('HSET', KEYS[1], 'name', ARGV[4])
+end
+return note

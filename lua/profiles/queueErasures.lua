@@ -13,8 +13,9 @@ if ms > tonumber(ARGV[1]) then
 end
 
 for i = 4, #ARGV do
-  local before = redis.call('HGET', KEYS[1], ARGV[i])
-  local sent = math.max(tonumber(ARGV[2]), tonumber(before and string.match(before, '^%d+') or 0))
-  redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f', sent) .. ' ' .. string.format('%.0f', ms - ARGV[3]))
+  -- A step of an earlier erasure may come late.
+  local sent, at = string.match(redis.call('HGET', KEYS[1], ARGV[i]) or '0 0', '^(%d+) (%d+)$')
+  sent, at = math.max(tonumber(ARGV[2]), tonumber(sent)), math.max(ms - ARGV[3], tonumber(at))
+  redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f %.0f', sent, at))
 end
 return 1

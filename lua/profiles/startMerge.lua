@@ -1,32 +1,36 @@
--- First step of a merge: moves a profile's hashes into journals, and notes its target.
--- KEYS[1] identity whose default profile is KEYS[2]   KEYS[2..3] profile, members   KEYS[4..] pairs of key and journal
--- ARGV[1] deadline   ARGV[2] generation, empty for a guest   ARGV[3] target, `<profile> <generation> <mergeId>`
--- ARGV[4], ARGV[5] guest's new link, identity
--- Returns the profile's target: ARGV[3], or an earlier merge's. It begins with `!` while the merge is pending.
---   Returns empty if there is no such profile, or the guest has a link.
+#!lua flags=allow-oom
+-- Begins a merge: freezes a guest's data and links the session. Or reads what an earlier try has frozen.
+-- KEYS[1..5] session's counts, profile, items, members, frozen counts
+-- ARGV[1] deadline
+-- ARGV[2] link without its state: `<customer's profile> <link id>`
+-- ARGV[3] TTL of the frozen data, ms
+-- ARGV[4] fields per page
+-- ARGV[5] 1 to begin the merge if the session is a guest; otherwise empty
+-- Returns {facts, members, cursor of the counts, page of them, cursor of the items, page of them}; empty unless the session
+--   is or was being merged under this link.
 -- Errors: EXPIRED -1.
 
 -- @include deadline
 
-local facts = redis.call('HMGET', KEYS[2], 'target', 'generation')
-if facts[1] then
-  return facts[1]
-elseif ARGV[2] ~= (facts[2] or '') then
-  return ''
-elseif ARGV[2] == '' and (redis.call('HEXISTS', KEYS[1], '') == 1 or redis.call('EXISTS', KEYS[1], KEYS[2]) == 0) then
-  return ''
-end
-if ARGV[2] == '' then
-  redis.call('HSET', KEYS[3], ARGV[5], '')
-end
-for i = 4, #KEYS, 2 do
-  if redis.call('EXISTS', KEYS[i]) == 1 then
-    redis.call('RENAME', KEYS[i], KEYS[i + 1])
-    redis.call('PERSIST', KEYS[i + 1])
+local link = redis.call('HGET', KEYS[1], '')
+local target = redis.call('HGET', KEYS[2], 'target')
+if not link and not target and ARGV[5] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
+  if redis.call('EXISTS', KEYS[1]) == 1 then
+    redis.call('RENAME', KEYS[1], KEYS[5])
+  end
+  link, target = ARGV[2] .. ' merging', ARGV[2]
+  redis.call('HSET', KEYS[1], '', link)
+  redis.call('HSET', KEYS[2], 'target', target)
+  redis.call('PERSIST', KEYS[2])
+  for i = 3, 5 do
+    redis.call('PEXPIRE', KEYS[i], ARGV[3])
   end
 end
-redis.call('HSET', KEYS[2], 'target', '!' .. ARGV[3])
-if ARGV[2] == '' then
-  redis.call('HSET', KEYS[1], '', ARGV[4])
+if target ~= ARGV[2] or string.sub(link or '', 1, #target + 1) ~= target .. ' ' then
+  return {}
 end
-return '!' .. ARGV[3]
+local counts = redis.call('HSCAN', KEYS[5], 0, 'COUNT', ARGV[4])
+local items = redis.call('HSCAN', KEYS[3], 0, 'COUNT', ARGV[4])
+return {
+  redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[4]), counts[1], counts[2], items[1], items[2],
+}

@@ -1,35 +1,37 @@
 -- Counts, reads and resets visits, and reads links, in a batch. Counted visits are logged as one stream entry.
--- A guest's hash has counts. The hash of a linked identity has only its link, in the empty field, and its profile has
--- the counts. So a visit looks for a link only if its count is 1.
+-- A profile's hash has its counts. That of a linked session has only its link, in the empty field, so a guest's visit
+-- looks for a link only if its count is 1.
 -- KEYS[1] sender channel
--- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] maximum products of a profile   ARGV[5] guest's TTL, seconds
--- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes   ARGV[9] a line per visit
+-- ARGV[1..3] see includes/senderChannel.lua
+-- ARGV[4] maximum products of a profile
+-- ARGV[5] guest's TTL, seconds
+-- ARGV[6..8] stream (empty: no log), its state, high-water mark in bytes
+-- ARGV[9] a line per visit
 -- ARGV[10..] operations, three each:
---   visit <identity> <product>     counts a guest's visit
---   kept  <identity> <product>     the same, if the sender checked the TTL within the hour
---   count <identity> <product>     counts a visit, and answers the count
---   read  <identity> <product>     answers the count
---   reset <identity> <product>     answers 0
---   peek  <identity> <empty>       answers the link; `.` if it has none; `!` if the default profile is another
---     visitor's; empty if the identity is unknown
---   resolve <identity> <empty>     the same, but creates an unknown identity
+--   visit <counts> <product>       counts a visit
+--   kept  <counts> <product>       the same, if the guest's TTL was checked within the hour, or for a customer
+--   count <counts> <product>       counts a visit, and answers the count
+--   read  <counts> <product>       answers the count
+--   reset <counts> <product>       answers 0
+--   peek  <counts> <empty>         answers the session's link, `^` if it is retired, `.` if the profile exists, or empty
+--   extend <counts> <empty>        the same, and extends the life of a link
+--   resolve <counts> <empty>       the same, and creates an unknown profile
 -- An operation may be preceded by, in this order:
 --   once <record> <seconds>        the operation is done once, and the record keeps its answer
---   at <identity> <link> <profile> <generation>   see includes/redirect.lua; the operation then names the profile's
---     counts instead of the identity
--- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, a redirect, or `-` (fenced). The
---   answer of i = 0 is how many visits were counted but not logged, because the stream is full.
+--   by <members> <session> <link id>   the operation is done only if the customer has the session, see includes/fence.lua
+-- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, `-` (fenced), or an answer of
+--   includes/fence.lua. The answer of i = 0 is how many visits were counted but not logged, because the stream is full.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
 local sender_channel = KEYS[1]
 -- @include senderChannel
 local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
+-- @include profile-keys
 -- @include retain
 -- @include registered
 -- @include without
 -- @include not-here
--- @include gone
--- @include redirect
+-- @include fence
 
 local stream, state, mark = ARGV[6], ARGV[7], tonumber(ARGV[8])
 local waiting
@@ -47,125 +49,118 @@ end
 local COUNTS, PROFILE = { 'v' }, { 'v', 'p' }
 
 -- `count` is HINCRBY's reply. Returns it, or why the visit was undone.
-local function guest_visit(identity, handle, count)
-  if type(count) == 'table' then
-    return answer_of(count)
-  end
+local function guest_visit(counts, handle, count)
   local answer
   if count == 1 then
-    local fields = redis.call('HLEN', identity)
-    local link = fields == 2 and redis.call('HGET', identity, '')
+    local fields = redis.call('HLEN', counts)
+    local link = fields == 2 and redis.call('HGET', counts, '')
     if link then
-      answer = '@' .. link
+      answer = retain_link(counts, '@' .. link)
     elseif fields > max then
       answer = -6
-    elseif fields == 1 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
+    elseif fields == 1 and redis.pcall('EXISTS', key_of(counts, 'p')) == 0 then
       -- Only a new guest has neither a profile nor other counts.
       if retention > 0 then
-        redis.call('PEXPIREAT', identity, string.format('%d', most))
+        redis.call('PEXPIREAT', counts, string.format('%d', most))
       end
       return count
     elseif fields == 1 then
-      answer = gone(key_of(identity, 'p'), '')
+      answer = retired(key_of(counts, 'p'))
     end
   end
-  if not answer and not is_in_time(redis.call('PEXPIRETIME', identity)) then
-    if are_here(identity) then
-      retain(identity, COUNTS)
+  if not answer and not is_in_time(redis.call('PEXPIRETIME', counts)) then
+    if are_here(counts) then
+      retain(counts, COUNTS)
     else
       answer = '~'
     end
   end
   if answer and count == 1 then
-    redis.call('HDEL', identity, handle)
+    redis.call('HDEL', counts, handle)
   elseif answer then
-    redis.call('HINCRBY', identity, handle, '-1')
+    redis.call('HINCRBY', counts, handle, '-1')
   end
   return answer or count
 end
 
--- Checks before it writes, because in a migrating slot deleting the last count would make the key absent.
-local function guest_reset(identity, handle)
-  local link = redis.pcall('HGET', identity, '')
-  if type(link) == 'table' then
-    return answer_of(link)
-  elseif link then
-    return '@' .. link
-  elseif redis.call('HEXISTS', identity, handle) == 0 then
-    return gone(key_of(identity, 'p'), '') or 0
-  elseif not are_here(identity) then
-    return '~'
-  elseif redis.call('HLEN', identity) == 1 then
-    redis.call('HSET', key_of(identity, 'p'), 'registered', '1') -- stays registered without counts
+local function visit(counts, handle, count)
+  if type(count) == 'table' then
+    return answer_of(count)
+  elseif not is_customer(counts) then
+    return guest_visit(counts, handle, count)
+  elseif count == 1 and redis.call('HLEN', counts) > max then
+    redis.call('HDEL', counts, handle)
+    return -6
   end
-  redis.call('HDEL', identity, handle)
-  retain(identity, PROFILE)
+  return count
+end
+
+-- Checks before it writes, because in a migrating slot deleting the last count would make the key absent.
+local function reset(counts, handle)
+  local answer = fence(key_of(counts, 'p'), '')
+  if answer then
+    return retain_link(counts, answer)
+  end
+  local there = redis.pcall('HEXISTS', counts, handle)
+  if type(there) == 'table' then
+    return answer_of(there)
+  elseif there == 0 then
+    return 0
+  elseif not are_here(counts) then
+    return '~'
+  elseif redis.call('HLEN', counts) == 1 then
+    redis.call('HSET', key_of(counts, 'p'), 'registered', '1') -- stays registered without counts
+  end
+  redis.call('HDEL', counts, handle)
+  retain(counts, PROFILE)
   return 0
 end
 
 -- Reads every key before it writes, because `~` means that nothing was done.
-local function link_of(kind, identity)
-  local link, profile = redis.pcall('HGET', identity, ''), key_of(identity, 'p')
-  local there = redis.pcall('EXISTS', profile)
-  if type(link) == 'table' then
-    return answer_of(link)
-  elseif link then
-    return link
-  elseif type(there) == 'table' then
-    return answer_of(there)
-  end
-  local answer = gone(profile, '')
+local function link_of(kind, counts)
+  local profile = key_of(counts, 'p')
+  local answer = fence(profile, '')
   if answer then
-    return answer
-  elseif kind == 'peek' then
-    return is_registered(identity, profile) and '.' or ''
-  elseif not are_here(identity) then
+    local link = kind == 'peek' and answer or retain_link(counts, answer)
+    return string.sub(link, 1, 1) == '@' and string.sub(link, 2) or link
+  end
+  for _, key in ipairs({ counts, profile }) do
+    local there = redis.pcall('EXISTS', key)
+    if type(there) == 'table' then
+      return answer_of(there)
+    elseif there == 1 and kind ~= 'resolve' then
+      return '.'
+    end
+  end
+  if kind ~= 'resolve' then
+    return ''
+  elseif not are_here(counts) then
     return '~'
   end
-  register(identity, profile)
-  retain(identity, PROFILE)
+  register(counts, profile)
+  retain(counts, PROFILE)
   return '.'
 end
 
-local function of_guest(kind, identity, handle)
-  if kind == 'reset' then
-    return guest_reset(identity, handle)
-  elseif kind == 'peek' or kind == 'resolve' then
-    return link_of(kind, identity)
-  elseif kind == 'read' then
-    local both = redis.pcall('HMGET', identity, handle, '')
-    if both.err then
-      return answer_of(both)
-    end
-    return both[2] and '@' .. both[2] or tonumber(both[1]) or gone(key_of(identity, 'p'), '') or 0
+local function read(counts, handle)
+  local both = redis.pcall('HMGET', counts, handle, '')
+  if both.err then
+    return answer_of(both)
+  elseif both[2] then
+    return '@' .. both[2]
   end
-  return guest_visit(identity, handle, redis.pcall('HINCRBY', identity, handle, '1'))
+  return tonumber(both[1]) or not is_customer(counts) and retired(key_of(counts, 'p')) or 0
 end
 
-local function of_profile(kind, counts, handle, guest, identity)
-  local result
-  if guest and kind ~= 'read' and not are_here(guest) then
-    return '~'
-  end
-  if kind == 'read' then
-    result = redis.pcall('HGET', counts, handle)
-  elseif kind == 'reset' then
-    result = redis.pcall('HDEL', counts, handle)
-  else
-    result = redis.pcall('HINCRBY', counts, handle, '1')
-  end
-  if type(result) == 'table' then
-    return answer_of(result)
+local function act(kind, counts, handle)
+  if kind == 'reset' then
+    return reset(counts, handle)
+  elseif kind == 'peek' or kind == 'extend' or kind == 'resolve' then
+    return link_of(kind, counts)
   elseif kind == 'read' then
-    return tonumber(result) or 0
-  elseif kind ~= 'reset' and result == 1 and redis.call('HLEN', counts) > max then
-    redis.call('HDEL', counts, handle)
-    return -6
+    return read(counts, handle)
   end
-  if guest then
-    retain(guest, PROFILE, identity)
-  end
-  return kind == 'reset' and 0 or result
+  return visit(counts, handle, redis.pcall('HINCRBY', counts, handle, '1'))
 end
 
 local at = 10
@@ -177,21 +172,19 @@ end
 local visits, uncounted, skipped = 0, 0, nil
 -- `count` is HINCRBY's reply, if it was called.
 local function perform(kind, key, handle, count)
-  local act, record, seconds, earlier, answer, guest, identity = of_guest, nil, nil, nil, nil, nil, nil
+  local record, seconds, earlier, answer
   if kind == 'once' then
     record, seconds = key, handle
     earlier = redis.pcall('GET', record)
     answer = type(earlier) == 'table' and answer_of(earlier) or tonumber(earlier) or earlier or nil
     kind, key, handle = take()
   end
-  if kind == 'at' then
-    local profile, generation = ARGV[at], ARGV[at + 1]
-    act, answer = of_profile, answer or redirect(key, handle, profile, generation)
-    guest, identity = generation == '' and profile, key
-    at = at + 2
+  if kind == 'by' then
+    answer = answer or fence(key_of(key, 'p'), handle, ARGV[at])
+    at = at + 1
     kind, key, handle = take()
   end
-  answer = answer or count and guest_visit(key, handle, count) or act(kind, key, handle, guest, identity)
+  answer = answer or count and visit(key, handle, count) or act(kind, key, handle)
   local is_done = type(answer) == 'number' and answer >= 0
   if record and is_done and not earlier then
     redis.call('SET', record, answer, 'EX', seconds)

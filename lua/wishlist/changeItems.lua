@@ -2,7 +2,7 @@
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
 -- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0 means no limit
--- ARGV[9] maximum of the profile's `itemBytes`; 0 means that they are not counted
+-- ARGV[9] maximum of the profile's `itemBytes`; 0 means no limit
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
 -- ARGV[11] operations, in lines, see next_op: `a` adds or updates an item (src/wishlist/item.ts), `m` imports one, `r`
 --   removes items, `t` stores the reported state of a product, `c` assigns or reads a share code
@@ -14,7 +14,7 @@
 --   `#`: the item has changed, or was removed
 --   `?<code>`: nothing is done; the profile's code, or empty. To share, send a code with an event
 --   `-`: the record was fenced
---   a redirect; FULL -3; TOO_MANY -6 (items or bytes)
+--   an answer of includes/fence.lua; FULL -3; TOO_MANY -6 (items or bytes)
 -- `r` and `t` create no identity. `t` doesn't extend a guest's TTL.
 -- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
 
@@ -22,12 +22,12 @@ local sender_channel = KEYS[1]
 -- @include senderChannel
 local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 -- @include stream
+-- @include profile-keys
 -- @include retain
 -- @include registered
 -- @include without
 -- @include not-here
--- @include gone
--- @include redirect
+-- @include fence
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
 if not space then
@@ -57,20 +57,12 @@ local function filled(given, names, stored)
   return given .. table.concat(columns) .. ',"payload":' .. json('{' .. table.concat(payload, ',') .. '}') .. '}'
 end
 
-local function bytes_of(items)
-  local bytes = 0
-  for _, field in ipairs(redis.call('HKEYS', items)) do
-    bytes = bytes + redis.call('HSTRLEN', items, field)
-  end
-  return bytes
-end
-
 -- Sets `facts`, and `there` to the item of the operation's field. Returns an answer if the operation can't be done.
 local function read(op)
-  local answer = redirect(op.identity, op.expected, op.profile, op.generation)
+  local answer = fence(op.profile, op.session, op.link_id)
   if answer then
-    return answer
-  elseif op.generation == '' and op.kind ~= 't' and not are_here(op.profile) then
+    return retain_link(op.profile, answer)
+  elseif op.kind ~= 't' and not are_here(op.profile) then
     return '~'
   end
   op.facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
@@ -92,14 +84,12 @@ end
 -- `given` is the event's length in bytes.
 local function store(op, item, given)
   local there = op.there
-  local bytes, gained = op.facts[1], #item - #(there or '')
+  local gained = #item - #(there or '')
+  local bytes = (op.facts[1] or 0) + gained
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
     return -6
-  elseif max_bytes > 0 then
-    bytes = (bytes or bytes_of(op.items)) + gained
-    if gained > 0 and bytes > max_bytes then
-      return -6
-    end
+  elseif max_bytes > 0 and gained > 0 and bytes > max_bytes then
+    return -6
   end
   if given > space then
     return -3
@@ -108,8 +98,8 @@ local function store(op, item, given)
   end
   redis.call('HSET', op.items, op.field, item)
   op.had_all = there and op.facts[1]
-  if max_bytes > 0 and gained ~= 0 then
-    redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
+  if gained ~= 0 then
+    redis.call('HINCRBY', op.profile, 'itemBytes', gained)
   end
 end
 
@@ -158,7 +148,6 @@ local function remove(op, events)
   if needed > space then
     return -3
   end
-  local bytes = #leaving > 0 and max_bytes > 0 and (op.facts[1] or bytes_of(op.items)) - gained
   -- HDEL comes before HSET: at maxmemory, Redis lets a script write more once it has freed memory.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
@@ -167,8 +156,8 @@ local function remove(op, events)
   for field in pairs(imported) do
     redis.call('HSET', op.profile, 'gone:' .. field, '1')
   end
-  if bytes then
-    redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
+  if #leaving > 0 then
+    redis.call('HINCRBY', op.profile, 'itemBytes', -gained)
   end
   local count = #leaving > 0 and string.format('%d', #leaving) or ''
   return count ~= '1' and '=' .. count, true, count ~= '' and count or '0'
@@ -181,9 +170,7 @@ local function notify(op, given)
     return -3
   end
   redis.call('HSET', op.items, op.field, op.notified)
-  if op.facts[1] then
-    redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #op.item)
-  end
+  redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #op.item)
   return nil, true
 end
 
@@ -205,8 +192,8 @@ local BY_KIND = { a = add, m = import, c = share, t = notify }
 
 local function next_op()
   local first = line()
-  local op = { kind = sub(first, 1, 1), profile = sub(first, 2), items = line(), identity = line() }
-  op.expected, op.generation, op.record = line(), line(), line()
+  local op = { kind = sub(first, 1, 1), profile = sub(first, 2), session = line(), link_id = line() }
+  op.items, op.record = key_of(op.profile, 'i'), line()
   if op.record ~= '' then
     op.recorded_s = line()
   end
@@ -273,11 +260,11 @@ while at <= #text do
     if op.record ~= '' then
       redis.call('SET', op.record, record, 'EX', op.recorded_s)
     end
-    if op.generation == '' and op.kind ~= 't' then
+    if op.kind ~= 't' then
       if op.kind ~= 'r' and not op.had_all then
         register(key_of(op.profile, 'v'), op.profile)
       end
-      retain(op.profile, op.had_all and PROFILE or WISHLIST, op.identity)
+      retain(op.profile, op.had_all and PROFILE or WISHLIST)
     end
   elseif given > 0 then
     left_out[given_count], left_out_count = true, left_out_count + 1

@@ -1,16 +1,16 @@
 #!lua flags=no-writes
 -- Finds products on a wishlist: exact variants by HMGET, any variant of a product by paging.
--- KEYS[1..2] profile, items   KEYS[3] identity to check, if any
+-- KEYS[1..2] profile, items
 -- ARGV[1] cursor; 0 at first, empty for exact variants only   ARGV[2] approximate page size
--- ARGV[3..4] link, generation: see includes/redirect.lua
+-- ARGV[3..4] session, link id: see includes/fence.lua
 -- ARGV[5] number of exact fields, then these fields   ARGV[...] products, as fields without a variant
--- Returns {next cursor or 0, field, creation line, ...}, or a redirect.
+-- Returns {next cursor or 0, field, creation line, ...}, or an answer of includes/fence.lua.
 
+-- @include profile-keys
 -- @include not-here
--- @include gone
--- @include redirect
+-- @include fence
 
-local answer = redirect(KEYS[3] or '', ARGV[3], KEYS[1], ARGV[4])
+local answer = fence(KEYS[1], ARGV[3], ARGV[4])
 if answer then
   return answer
 end

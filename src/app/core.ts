@@ -7,8 +7,8 @@ import { imageAddress } from '../http/html.js';
 import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
-import { lastErasure } from '../profiles/erasure-times.js';
-import { openIdentity } from '../profiles/open.js';
+import { lastErasure } from '../profiles/erased-at.js';
+import { openProfiles } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
 import { watchSweeps } from '../profiles/sweeper.js';
 import { RequestStore } from '../redis/requests.js';
@@ -65,15 +65,18 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       metrics.batchObserver('changeItems'),
     ),
   );
-  const identity = openIdentity({
+  const identity = openProfiles({
     ...{ store, visits, recordings, appends, itemIndex },
-    maxProducts: config.MAX_PRODUCTS,
-    stats: { erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+    limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
+    stats: {
+      ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+      ...{ mergeLeftOut: metrics.mergeLeftOut, sessionLeftOut: metrics.sessionLeftOut },
+    },
   });
   onClose(identity.resume.watch());
   const wishlist = openWishlist({
     ...{ store, batch: wishlists, itemIndex },
-    locate: (profileId) => identity.redirects.locate(profileId),
+    presentOf: (profileId) => identity.locator.presentOf(profileId),
     shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
   });
   onClose(
@@ -114,7 +117,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
       {
         ...{ visitors, profiles, settings, purchases },
         notes: new OrderNotes(store),
-        lastErasure: (name) => lastErasure(store, name),
+        lastErasure: (profileId) => lastErasure(store, profileId),
         shopCurrency: config.SHOP_CURRENCY,
         onLeftOut: leftOut(metrics.orderLeftOut, log),
         onFaults: faultyFields(metrics.orderFault, log),

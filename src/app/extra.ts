@@ -9,7 +9,7 @@ import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
 import type { Task } from '../http/task-metrics.js';
 import type { WebhookGate } from '../http/webhook.js';
-import type { IdentityParts } from '../profiles/open.js';
+import type { ProfileParts } from '../profiles/open.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
@@ -54,7 +54,7 @@ export interface Core extends Host {
   readonly appends: Batcher<Append, unknown>;
   readonly wishlists: WishlistBatch;
   readonly requests: RequestStore;
-  readonly identity: IdentityParts;
+  readonly identity: ProfileParts;
   readonly wishlist: WishlistParts;
   readonly opens: ShareOpens;
 }

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
-import { type IdentityParts, openIdentity } from '../profiles/open.js';
+import { openProfiles, type ProfileParts } from '../profiles/open.js';
 import { DeploymentLostError } from '../redis/node-markers.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
@@ -86,10 +86,10 @@ export function openKnownStore(
 /** Opens identities for a process other than `serve`, without metrics and visit log. */
 export function openIdentityOnly(
   store: Store,
-  config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
+  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'MAX_ITEMS' | 'MAX_ITEMS_BYTES'>,
   onClose: (closer: Closer) => void,
   itemIndex?: ItemIndex,
-): IdentityParts {
+): ProfileParts {
   const visits = store.batcher(
     visitFormat({ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS }),
   );
@@ -98,7 +98,12 @@ export function openIdentityOnly(
   onClose(() => appends.close());
   const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());
-  return openIdentity({ store, visits, recordings, appends, maxProducts: config.MAX_PRODUCTS, itemIndex });
+  const limits = {
+    products: config.MAX_PRODUCTS,
+    items: config.MAX_ITEMS,
+    itemBytes: config.MAX_ITEMS_BYTES,
+  };
+  return openProfiles({ store, visits, recordings, appends, limits, itemIndex });
 }
 
 /** Longer than the time-out of requests, because a page of a batch has up to a megabyte. */

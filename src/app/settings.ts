@@ -61,20 +61,24 @@ export const FLUSH_SETTINGS = [
   'FLUSH_METRICS_PORT',
 ] as const satisfies readonly SettingName[];
 
+/** A process that meets a merge completes it, within the limits. */
+const MERGES = [
+  'MAX_PRODUCTS',
+  'MAX_ITEMS',
+  'MAX_ITEMS_BYTES',
+  'PRODUCT_ALERTS',
+] as const satisfies readonly SettingName[];
+
 export const RIGHTS_SETTINGS = [
   ...STORE,
-  'MAX_PRODUCTS',
-  'PRODUCT_ALERTS',
+  ...MERGES,
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
 
 export const IMPORT_SETTINGS = [
   ...STORE,
-  'MAX_PRODUCTS',
-  'MAX_ITEMS',
-  'MAX_ITEMS_BYTES',
+  ...MERGES,
   'STREAM_HIGH_WATER',
-  'PRODUCT_ALERTS',
 ] as const satisfies readonly SettingName[];
 
 export const RECEIVERS_SETTINGS = [
@@ -83,11 +87,7 @@ export const RECEIVERS_SETTINGS = [
   'RECEIVERS_HIGH_WATER',
 ] as const satisfies readonly SettingName[];
 
-export const DELIVER_SETTINGS = [
-  ...RECEIVERS_SETTINGS,
-  'MAX_PRODUCTS',
-  'PRODUCT_ALERTS',
-] as const satisfies readonly SettingName[];
+export const DELIVER_SETTINGS = [...RECEIVERS_SETTINGS, ...MERGES] as const satisfies readonly SettingName[];
 
 export const DASHBOARD_SETTINGS = [
   'HOST',

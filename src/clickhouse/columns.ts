@@ -65,7 +65,7 @@ const ALERTS = [
   'currency',
 ];
 
-export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product', 'adoption')";
+export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product')";
 
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');
 export const PURCHASE_COLUMNS = PURCHASES.join(',\n    ');

@@ -6,12 +6,13 @@ import { EVERY_PROFILE } from '../identity-rules.js';
 import { select } from './client.js';
 import { localTable, onCluster } from './cluster.js';
 import {
+  customerParams,
   type Erasures,
   futureFrom,
+  IS_OF_ORDER,
+  isCustomerKey,
   isErasedRow,
-  isIdentityName,
-  NAMES_IDENTITY,
-  namedParams,
+  NAMES_CUSTOMER,
   type OwnedRow,
   type Until,
   untilOf,
@@ -56,12 +57,12 @@ export async function eraseRows(client: ClickHouseClient, erased: Erasures, clus
         `${inMs(time)} <= ${Math.floor(untilOf(all)[clock])} OR ${inMs(time)} > ${futureFrom()}`,
       );
   const keys = [...erased.keys()].filter((key) => key !== EVERY_PROFILE);
-  const profiles = keys.filter((key) => !isIdentityName(key));
+  const profiles = keys.filter((key) => !isCustomerKey(key));
   for (let i = 0; i < profiles.length; i += PROFILES_PER_STATEMENT)
     await eraseProfiles(client, erase, erased, profiles.slice(i, i + PROFILES_PER_STATEMENT));
-  const names = keys.filter(isIdentityName);
+  const names = keys.filter(isCustomerKey);
   for (let i = 0; i < names.length; i += NAMES_PER_STATEMENT)
-    await eraseNaming(client, erase, erased, names.slice(i, i + NAMES_PER_STATEMENT));
+    await eraseOrders(client, erase, erased, names.slice(i, i + NAMES_PER_STATEMENT));
   await forgetMutations(client, cluster);
 }
 
@@ -86,18 +87,18 @@ async function eraseProfiles(
   }
 }
 
-/** Erases rows of other profiles that name an identity: orders, and sessions that changed their customer. */
-async function eraseNaming(
+/** Erases orders of customers that are recorded under other profiles. */
+async function eraseOrders(
   client: ClickHouseClient,
   erase: Erase,
   erased: Erasures,
   names: readonly string[],
 ): Promise<void> {
   const query = `SELECT DISTINCT toString(event_id) AS id, toString(sipHash64(event_id)) AS hash,
-      toInt64(toUnixTimestamp64Milli(occurred_at)) AS at, profile_id, customer_id, session_id
-    FROM events_stored WHERE ${NAMES_IDENTITY}`;
+      toInt64(toUnixTimestamp64Milli(occurred_at)) AS at, profile_id, customer_id, origin
+    FROM events_stored WHERE ${IS_OF_ORDER} AND ${NAMES_CUSTOMER}`;
   const rows = await select<OwnedRow & { id: string; hash: string; at: string }>(client, query, {
-    query_params: namedParams(names),
+    query_params: customerParams(names),
   });
   const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
   for (let i = 0; i < events.length; i += EVENTS_PER_STATEMENT) {

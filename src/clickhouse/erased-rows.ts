@@ -6,7 +6,7 @@ import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rul
 /** Milliseconds since 1970, by the clock that stamps the rows. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** Queued erasures as Redis has them: a profile id, an identity's name or EVERY_PROFILE -> see `untilOf`. */
+/** Queued erasures as Redis has them: a profile id, a customer's name or EVERY_PROFILE -> see `untilOf`. */
 export type Erasures = ReadonlyMap<string, string>;
 
 /** Correct clocks differ by less than this. */
@@ -19,7 +19,8 @@ export function futureFrom(): number {
 export interface OwnedRow {
   readonly profile_id?: unknown;
   readonly customer_id?: unknown;
-  readonly session_id?: unknown;
+  readonly origin?: unknown;
+  readonly order_id?: unknown;
 }
 
 /** @param erasure `<server's time> <Redis's time>` */
@@ -37,33 +38,32 @@ export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erasu
 
 export function erasedUnder(row: OwnedRow): string[] {
   const keys = [EVERY_PROFILE, String(row.profile_id)];
-  if (typeof row.customer_id === 'string') keys.push(identityName('c', row.customer_id));
-  if (typeof row.session_id === 'string') keys.push(identityName('s', row.session_id));
+  if (typeof row.customer_id === 'string' && isOfOrder(row)) keys.push(identityName('c', row.customer_id));
   return keys;
 }
 
 /** A profile id has no colon. */
-export function isIdentityName(key: string): boolean {
+export function isCustomerKey(key: string): boolean {
   return key.charAt(1) === ':';
 }
 
-export const NAMES_IDENTITY = `(${named('customer_id', 'customers')} OR ${named('session_id', 'sessions')})`;
-
-function named(column: string, list: string): string {
-  return `${column} IN {${list}: Array(String)} OR length(${column}) > ${MAX_CLEAR_ID_BYTES}
-    AND hex(SHA256(assumeNotNull(${column}))) IN {${list}Hashed: Array(String)}`;
+/** An order of a customer may be recorded under a session's profile. Other rows are their profile's, whomever they name. */
+function isOfOrder({ origin, order_id: orderId }: OwnedRow): boolean {
+  return ORDER_ORIGINS.includes(origin as string) || (typeof orderId === 'string' && orderId !== '');
 }
 
+const ORDER_ORIGINS = ['order', 'purchase'];
+
+/** Rows of events_stored that are about an order. */
+export const IS_OF_ORDER = `origin IN (${ORDER_ORIGINS.map((origin) => `'${origin}'`).join(', ')})`;
+
+export const NAMES_CUSTOMER = `(customer_id IN {customers: Array(String)} OR length(customer_id) > ${MAX_CLEAR_ID_BYTES}
+    AND hex(SHA256(assumeNotNull(customer_id))) IN {customersHashed: Array(String)})`;
+
 /** Names are parameters of queries, because ClickHouse logs the text of queries. */
-export function namedParams(names: readonly string[]): Record<string, string[]> {
+export function customerParams(names: readonly string[]): Record<string, string[]> {
   const idsOf = (prefix: string) =>
-    names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(2));
-  const hashesOf = (prefix: string) =>
-    idsOf(prefix).map((digest) => Buffer.from(digest, 'base64url').toString('hex').toUpperCase());
-  return {
-    customers: idsOf('c:'),
-    sessions: idsOf('s:'),
-    customersHashed: hashesOf('C:'),
-    sessionsHashed: hashesOf('S:'),
-  };
+    names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
+  const hashes = idsOf('C:').map((digest) => Buffer.from(digest, 'base64url').toString('hex').toUpperCase());
+  return { customers: idsOf('c:'), customersHashed: hashes };
 }

@@ -5,11 +5,12 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse, MONEY_AS_TEXT } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import {
+  customerParams,
   type Erasures,
   erasedUnder,
+  IS_OF_ORDER,
   isErasedRow,
-  NAMES_IDENTITY,
-  namedParams,
+  NAMES_CUSTOMER,
   type OwnedRow,
 } from './erased-rows.js';
 
@@ -20,8 +21,8 @@ export type RowTexts = AsyncIterable<readonly string[]>;
 
 export interface Owners {
   readonly profiles: readonly string[];
-  /** Names of identities, as identityName makes them. */
-  readonly names: readonly string[];
+  /** Names of customers, as identityName makes them. */
+  readonly customers: readonly string[];
   /** Erasures that ClickHouse may not have executed yet. */
   readonly erased: Erasures;
 }
@@ -30,7 +31,8 @@ const BEGIN_MS = 30_000;
 /** Keeps a query below ClickHouse's limits: parameters of 128 KiB, URLs of 1 MiB. */
 const PAGE = 500;
 
-const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;
+const OF_PROFILE = 'profile_id IN {profiles: Array(String)}';
+const OF_VISITOR = `(${OF_PROFILE} OR ${NAMES_CUSTOMER})`;
 
 const QUERIES: Readonly<
   Record<RowTable, { readonly clock: 'server' | 'redis'; readonly query: string; readonly hasTaken?: true }>
@@ -38,13 +40,13 @@ const QUERIES: Readonly<
   events: {
     clock: 'server',
     query: `SELECT ${EVENT_COLUMNS}
-      FROM events_stored WHERE ${OF_VISITOR} AND ${IS_EVENT}
+      FROM events_stored WHERE (${OF_PROFILE} OR ${IS_OF_ORDER} AND ${NAMES_CUSTOMER}) AND ${IS_EVENT}
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
   visitLog: {
     clock: 'redis',
     query: `SELECT occurred_at, profile_id, CAST(product_handle, 'String') AS product_handle, device
-      FROM visits_stored WHERE profile_id IN {profiles: Array(String)}
+      FROM visits_stored WHERE ${OF_PROFILE}
       ORDER BY occurred_at, stream, entry, line LIMIT 1 BY occurred_at, stream, entry, line`,
   },
   purchases: {
@@ -64,10 +66,13 @@ const QUERIES: Readonly<
   productAlerts: {
     clock: 'server',
     query: `SELECT ${ALERT_COLUMNS}
-      FROM events_stored WHERE ${OF_VISITOR} AND origin = 'alert'
+      FROM events_stored WHERE ${OF_PROFILE} AND origin = 'alert'
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
 };
+
+/** Tables whose rows name no customer. */
+const BY_PROFILE: readonly RowTable[] = ['visitLog', 'productAlerts'];
 
 export class VisitorRowReader {
   readonly #urlOf: () => string;
@@ -81,7 +86,7 @@ export class VisitorRowReader {
   }
 
   /**
-   * Yields rows, oldest first within each PAGE of profiles and names.
+   * Yields rows, oldest first within each PAGE of profiles and customers.
    * @returns undefined if there is no ClickHouse; iterating throws its errors
    */
   async read(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
@@ -113,13 +118,13 @@ export class VisitorRowReader {
 async function* readRows(
   client: ClickHouseClient,
   table: RowTable,
-  { profiles, names, erased }: Owners,
+  { profiles, customers, erased }: Owners,
   signal: AbortSignal,
 ): AsyncGenerator<readonly string[]> {
   const { query, clock, hasTaken } = QUERIES[table];
-  const pages = pagesOf(table === 'visitLog' ? { profiles, names: [] } : { profiles, names });
+  const pages = pagesOf(BY_PROFILE.includes(table) ? { profiles, customers: [] } : { profiles, customers });
   const pageOf = new Map(
-    pages.flatMap((page, at) => [...page.profiles, ...page.names].map((key) => [key, at])),
+    pages.flatMap((page, at) => [...page.profiles, ...page.customers].map((key) => [key, at])),
   );
   for (const [at, page] of pages.entries())
     for await (const texts of readPage(client, query, page, signal))
@@ -134,26 +139,26 @@ async function* readRows(
         });
 }
 
-type Page = Pick<Owners, 'profiles' | 'names'>;
+type Page = Pick<Owners, 'profiles' | 'customers'>;
 
-function pagesOf({ profiles, names }: Page): Page[] {
+function pagesOf({ profiles, customers }: Page): Page[] {
   const pages: Page[] = [];
-  for (let i = 0; i < Math.max(profiles.length, names.length); i += PAGE)
-    pages.push({ profiles: profiles.slice(i, i + PAGE), names: names.slice(i, i + PAGE) });
+  for (let i = 0; i < Math.max(profiles.length, customers.length); i += PAGE)
+    pages.push({ profiles: profiles.slice(i, i + PAGE), customers: customers.slice(i, i + PAGE) });
   return pages;
 }
 
 async function* readPage(
   client: ClickHouseClient,
   query: string,
-  { profiles, names }: Page,
+  { profiles, customers }: Page,
   signal: AbortSignal,
 ): AsyncGenerator<string[]> {
   const beginning = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_MS)]);
   const answer = await client.query({
     query,
     format: 'JSONEachRow',
-    query_params: { profiles, ...namedParams(names) },
+    query_params: { profiles, ...customerParams(customers) },
     abort_signal: beginning,
     clickhouse_settings: {
       ...MONEY_AS_TEXT,

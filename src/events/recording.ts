@@ -5,6 +5,7 @@ import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf } from '../redis/keys.js';
 import type { Location } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
+import { REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
@@ -13,9 +14,11 @@ export interface Recording extends Location, Batched<string | undefined> {
   readonly type: string;
   /** Has the profile id of this location. */
   readonly line: string;
+  /** The record that makes the event idempotent. */
+  readonly recordId?: string | undefined;
 }
 
-/** A recording's answer is undefined, a redirect, or `overloaded`. */
+/** A recording's answer is undefined, `overloaded`, or one of lua/events/recordEvents.lua. */
 export function recordingFormat(
   { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   highWater: number,
@@ -31,15 +34,16 @@ export function recordingFormat(
       const stream = streamAt(address);
       let visitors = '';
       let lines = '';
-      for (const { profileId, generation, checked, link, line } of recordings) {
-        const identity = checked === '' ? '' : keys.identity(checked);
-        visitors += `${identity}\n${link}\n${keys.profile(profileId)}\n${generation}\n`;
+      for (const { profileId, session, linkId, recordId, line } of recordings) {
+        const record = recordId === undefined ? '' : keys.operation(profileId, recordId);
+        visitors += `${keys.profile(profileId)}\n${session}\n${linkId}\n${record}\n`;
         lines += line;
       }
       call.arg(keys.events(stream));
       call.arg(keys.eventsState(stream));
       call.arg(highWater);
       call.arg(guestsS);
+      call.arg(REMEMBERED_S);
       call.arg(visitors);
       call.arg(lines);
     },

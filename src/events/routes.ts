@@ -50,12 +50,12 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
     const { request } = event;
     const { identity } = request;
     const { mayLink, kind } = request.caller;
-    return once(requests, request, { operation: 'event', input }, async (operation) => {
+    const location = () => visitors.likelyProfile(identity);
+    return once(requests, request, { operation: 'event', input, location }, async (operation) => {
       // The event is recorded last, because the caller retries after an error.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
-      // With an Idempotency-Key, the event's id follows from the record's, so if it is appended twice it counts once.
       const encode = (profileId: string) => event.encode(profileId, operation);
-      return answer(await visitors.record(identity, mayLink, encode));
+      return answer(await visitors.record(identity, mayLink, encode, operation));
     });
   }
 }

@@ -224,18 +224,16 @@ export function encodeShareOpen(profileId: string, shareCode: string, at = Date.
   );
 }
 
-export function encodeMerge(id: string, at: number, from: string, into: string): string {
+/** @param merge `isNew`: the customer was unknown before */
+export function encodeMerge(
+  id: string,
+  at: number,
+  from: string,
+  merge: { readonly into: string; readonly isNew: boolean },
+): string {
   return (
     `{"event_id":"${id}","type":"profileMerge","occurred_at":${at},"profile_id":"${from}",` +
-    `"origin":"merge","payload":${JSON.stringify(JSON.stringify({ into }))}}\n`
-  );
-}
-
-/** If an adoption is recorded again, the first row counts. */
-export function encodeAdoption(profileId: string, at = Date.now()): string {
-  return (
-    `{"event_id":"${newEventId(at)}","type":"profileAdoption","occurred_at":${at},` +
-    `"profile_id":"${profileId}","origin":"adoption"}\n`
+    `"origin":"merge","payload":${JSON.stringify(JSON.stringify(merge))}}\n`
   );
 }
 

@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { pause } from '../backoff.js';
 import { REQUEST_TIMEOUT_MS } from '../clickhouse/client.js';
 import { eraseRows } from '../clickhouse/erase.js';
-import { type Erasures, isIdentityName } from '../clickhouse/erased-rows.js';
+import { type Erasures, isCustomerKey } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
@@ -140,7 +140,7 @@ async function readEnds(redis: RedisClient, streams: readonly Stream[]): Promise
 
 /** Identities come first, because forgetting the profiles closes a compliance request. */
 function* pagesOf(erasures: Erasures): Generator<Erasures> {
-  const isProfile = ([what]: readonly [string, string]) => Number(!isIdentityName(what));
+  const isProfile = ([what]: readonly [string, string]) => Number(!isCustomerKey(what));
   const ordered = [...erasures].toSorted((a, b) => isProfile(a) - isProfile(b));
   for (let i = 0; i < ordered.length; i += ERASURES_PER_PAGE)
     yield new Map(ordered.slice(i, i + ERASURES_PER_PAGE));
@@ -156,7 +156,7 @@ export function watchErasures(
   // Twice per interval: the first run may find an erasure that is not due yet.
   return repeat(intervalS * 500, async (signal) => {
     try {
-      const profiles = (await eraser.run(signal)).filter((what) => !isIdentityName(what));
+      const profiles = (await eraser.run(signal)).filter((what) => !isCustomerKey(what));
       erased.inc(profiles.length);
       if (profiles.length > 0) log.info({ profiles: profiles.length }, 'erased from ClickHouse');
     } catch (error) {

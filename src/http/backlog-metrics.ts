@@ -42,7 +42,7 @@ export function backlogMetrics(
   const registers = [registry];
   const erasures = new Gauge({
     name: 'wishmeter_pending_erasures',
-    help: 'Profiles and identities erased from Redis and not yet from ClickHouse',
+    help: 'Profiles and customers erased from Redis and not yet from ClickHouse',
     registers,
   });
   const redisUp = new Gauge({

@@ -9,6 +9,8 @@ import type { Operation, Request } from './operation.js';
 
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
+/** Base64url digits: 66 bits. */
+const FINGERPRINT_DIGITS = 11;
 
 /** The operation of an erasure, which also works if Redis has reached `maxmemory`. */
 export const ERASURE = 'erase';
@@ -59,7 +61,10 @@ export async function onceUnderKey(
   // A session comes before a customer in the scope, so that a login doesn't change it.
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
   const customer = kind === 'server' ? null : request.identity.customerId;
-  const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
+  const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url').slice(
+    0,
+    FINGERPRINT_DIGITS,
+  );
   const isErasure = operation === ERASURE;
   return requests.run({ scope, key, fingerprint, customer, isErasure }, location?.() ?? '', act);
 }

@@ -172,6 +172,16 @@ export function createServeMetrics(
     'wishmeter_email_profiles_dropped_total',
     'Profiles that an e-mail address no longer leads to, because it was given for over 100',
   );
+  const mergeLeftOut = counter(
+    'wishmeter_merge_left_out_total',
+    'Products and items of guests that did not fit into the profile of the customer who logged in',
+    'kind',
+  );
+  for (const kind of ['product', 'item']) mergeLeftOut.inc({ kind }, 0);
+  const sessionsNotLinked = counter(
+    'wishmeter_sessions_not_linked_total',
+    'Logins of customers who have 10,000 sessions: the session stays as it was',
+  );
   const swept = counter(
     'wishmeter_swept_total',
     'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
@@ -223,6 +233,8 @@ export function createServeMetrics(
     erased: () => erasures.inc(),
     swept: (kind: Swept, entries: number) => swept.inc({ kind }, entries),
     addressesDropped: (profiles: number) => addressesDropped.inc(profiles),
+    mergeLeftOut: (kind: 'product' | 'item', fields: number) => mergeLeftOut.inc({ kind }, fields),
+    sessionLeftOut: () => sessionsNotLinked.inc(),
 
     called(script: string, ms: number): void {
       let series = calls.get(script);

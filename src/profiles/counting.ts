@@ -2,8 +2,8 @@
 
 import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
-import { isVisit, type VisitBatch, type VisitEntry, type VisitKind } from '../visits/visit-batch.js';
-import { type Ask, LocatedRequest } from './locations.js';
+import type { VisitBatch, VisitEntry, VisitKind } from '../visits/visit-batch.js';
+import { type Ask, LocatedRequest } from './locator.js';
 
 /** `count`: 0 unless asked for. */
 export interface Counted {
@@ -26,8 +26,8 @@ export abstract class CountRequest extends LocatedRequest<number | undefined> im
     super();
   }
 
-  get makes(): boolean {
-    return isVisit(this);
+  get writes(): boolean {
+    return this.kind !== 'read';
   }
 
   add(): void {
@@ -59,6 +59,6 @@ export function countOnce(
 }
 
 async function ask(batch: VisitBatch, location: Location, asked: Asked): Promise<number | string> {
-  const { profileId, generation, checked, link } = location;
-  return (await batch.run({ ...asked, profileId, generation, checked, link })) ?? 0;
+  const { profileId, session, linkId } = location;
+  return (await batch.run({ ...asked, profileId, session, linkId })) ?? 0;
 }

@@ -6,22 +6,14 @@
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
-import { type Location, MAX_HOPS } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
-import type { Redirects } from './redirects.js';
+import type { Locator } from './locator.js';
 
 const MAX_BYTES = 320;
 /** Profiles of an address. If there are more, a form probably sends one address for everybody. */
 const MAX_PROFILES = 100;
-
-export interface Indexed {
-  /** The profile in the index; merged into that of `location` if they differ. */
-  readonly profileId: string;
-  readonly location: Location;
-  /** The identity that gave the address; '' if it has another default profile. */
-  readonly creator: string;
-}
+const ROUNDS = 4;
 
 export function normaliseEmail(email: unknown): string | undefined {
   if (typeof email !== 'string') return undefined;
@@ -32,7 +24,7 @@ export function normaliseEmail(email: unknown): string | undefined {
 export class Emails {
   constructor(
     private readonly store: Store,
-    private readonly redirects: Redirects,
+    private readonly locator: Pick<Locator, 'presentOf'>,
     private readonly onDropped?: (profiles: number) => void,
   ) {}
 
@@ -40,17 +32,14 @@ export class Emails {
     return createHmac('sha256', this.store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
-  /** Undefined for a stale entry; the profile may be another visitor's. */
-  async givenAt(digest: string, profileId: string): Promise<Indexed | undefined> {
-    let location = await this.redirects.locate(profileId);
-    for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
-      const key = this.store.keys.members(location.profileId);
-      const creator = await this.store.call((client) => client.hget(key, `@${digest}`));
-      if (creator !== null) return { profileId, location, creator };
-      // A merge may have moved the digest.
-      const now = await this.redirects.locate(profileId);
-      if (now?.profileId === location.profileId) return undefined;
-      location = now;
+  /** @returns the profile that has the address of this index entry; undefined if the entry is stale */
+  async ownerOf(digest: string, profileId: string): Promise<string | undefined> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const present = await this.locator.presentOf(profileId);
+      const key = this.store.keys.members(present);
+      if ((await this.store.call((client) => client.hexists(key, memberOf(digest)))) === 1) return present;
+      // A merge may have moved the address.
+      if ((await this.locator.presentOf(profileId)) === present) return undefined;
     }
     return undefined;
   }
@@ -62,33 +51,45 @@ export class Emails {
     return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
-  async findGiven(digest: string): Promise<Indexed[]> {
-    const found: Indexed[] = [];
+  /** @returns profiles that have the address */
+  async findOwners(digest: string): Promise<string[]> {
+    const found = new Set<string>();
     for (const profileId of await this.find(digest)) {
-      const given = await this.#giverOf(digest, profileId);
-      if (given !== undefined) found.push(given);
+      const owner = await this.#ownerOrForget(digest, profileId);
+      if (owner !== undefined) found.add(owner);
     }
-    return found;
+    return [...found];
   }
 
+  /** @returns how many entries were stale */
   async sweep(digest: string): Promise<number> {
-    const before = await this.find(digest);
-    return before.length - (await this.findGiven(digest)).length;
+    let stale = 0;
+    for (const profileId of await this.find(digest))
+      if ((await this.#ownerOrForget(digest, profileId)) === undefined) stale++;
+    return stale;
   }
 
   /** Removes stale entries of these profiles. */
   async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
-    for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
+    for (const one of await this.find(digest)) if (profiles.has(one)) await this.#ownerOrForget(digest, one);
   }
 
-  async #giverOf(digest: string, profileId: string): Promise<Indexed | undefined> {
-    const given = await this.givenAt(digest, profileId);
-    if (given !== undefined) return given;
+  async #ownerOrForget(digest: string, profileId: string): Promise<string | undefined> {
+    const owner = await this.ownerOf(digest, profileId);
+    if (owner !== undefined) return owner;
+    await this.remove(digest, profileId);
+    return this.restore(digest, profileId);
+  }
+
+  async remove(digest: string, profileId: string): Promise<void> {
     await writeKey(this.store, this.store.keys.email(digest), ['ZREM', profileId]);
-    // A returning visitor may have given the address concurrently.
-    const again = await this.givenAt(digest, profileId);
-    if (again !== undefined) await this.index(digest, profileId);
-    return again;
+  }
+
+  /** After `remove`: a returning visitor may have given the address concurrently. */
+  async restore(digest: string, profileId: string): Promise<string | undefined> {
+    const owner = await this.ownerOf(digest, profileId);
+    if (owner !== undefined) await this.index(digest, profileId);
+    return owner;
   }
 
   /** The digest must be a member of the profile. */
@@ -98,6 +99,11 @@ export class Emails {
     const dropped = Number(await writeKey(this.store, key, ['ZREMRANGEBYRANK', 0, -1 - MAX_PROFILES]));
     if (dropped > 0) this.onDropped?.(dropped);
   }
+}
+
+/** The member that a profile has for the address. */
+export function memberOf(digest: string): string {
+  return `email:${digest}`;
 }
 
 function rank(profileId: string): string {

@@ -1,32 +1,43 @@
-// Erases visitors from Redis.
-//
-// Rows are queued for erasure first, because afterwards nothing leads to them. A concurrent request fails its check of
-// the generation, and then creates a new visitor or nothing.
+// Erases visitors from Redis, guests and customers alike; docs/architecture.md has the steps. One script deletes the profile
+// and sets its members aside, until their rows are queued and nothing leads to the profile; any process can do the rest.
 
+import { randomBytes } from 'node:crypto';
+import pLimit from 'p-limit';
 import { ServiceError } from '../errors.js';
-import { readHash } from '../redis/hash.js';
+import { isCustomerName } from '../identity-rules.js';
+import { changeField, readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
-import { type Belonging, indexedFields, keyOf } from './belongings.js';
-import type { Emails } from './emails.js';
-import type { LinkedEraser, OnErasing } from './linked-eraser.js';
-import { type Link, type Links, linkTo } from './links.js';
+import { together } from '../together.js';
+import type { ItemIndex } from '../wishlist/item-index.js';
+import { type Emails, memberOf } from './emails.js';
+import { ERASED_AT_S } from './erased-at.js';
+import { type LinkRef, targetText } from './link.js';
+import type { Locator } from './locator.js';
+import { isSession, parseMember } from './members.js';
+import type { Merger } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
+import type { Pending } from './pending.js';
 import { queueRows, untilLaterRows } from './queued-rows.js';
-import type { Redirects } from './redirects.js';
 
-const ERASE_GUEST = loadScript<string | [wasKnown: number, code: string]>('profiles/eraseGuest');
+const ERASE = loadScript<number | string>('profiles/eraseProfile');
 
 const ROUNDS = 16;
+/** Milliseconds by which clocks of Redis's nodes may differ. */
+const GRACE_MS = 1_000;
+const MAX_CONCURRENT = 16;
+
+/** Called with all profiles of a visitor before the first is erased. */
+export type OnErasing = (profiles: readonly string[]) => Promise<void> | void;
 
 export interface EraserParts {
   readonly store: Store;
-  readonly links: Links;
-  readonly redirects: Redirects;
+  readonly locator: Locator;
+  readonly merger: Merger;
   readonly emails: Emails;
-  readonly linked: LinkedEraser;
-  readonly belongings: readonly Belonging[];
+  readonly pending: Pending;
+  readonly itemIndex?: ItemIndex | undefined;
   readonly onErased?: (() => void) | undefined;
 }
 
@@ -35,16 +46,13 @@ export class Eraser {
 
   /** @returns false if there was no visitor @throws ServiceError `unavailable`: a retry erases the rest */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    const { locator } = this.parts;
     for (let round = 0; round < ROUNDS; round++) {
-      const { link, home } = await this.parts.redirects.stateOf(name);
-      const erased =
-        link === undefined
-          ? await this.#eraseGuest(home, name, onErasing)
-          : await this.#eraseLinked(link, onErasing);
-      if (erased === undefined) continue;
-      // An earlier erasure may have been interrupted.
-      if (!erased) await this.parts.linked.completeOf(name);
-      return erased;
+      const state = await locator.stateOf(name);
+      if (state === 'retired') return false;
+      const profileId = typeof state === 'object' ? state.customer : locator.profileOf(name);
+      const erased = await this.eraseProfile(profileId, { name, onErasing });
+      if (erased !== undefined) return erased;
     }
     throw new ServiceError('unavailable');
   }
@@ -52,13 +60,10 @@ export class Eraser {
   async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
     let erased = digest !== undefined && (await this.eraseByEmail(digest));
     for (const [i, name] of names.entries()) {
-      if (i === 0 && digest === undefined) {
-        erased = await this.erase(name);
-        continue;
-      }
-      const { link, home } = await this.parts.links.read(name);
-      // Also erases rows under this id, unless it was linked concurrently: then it is another visitor's.
-      if (link === undefined) erased = ((await this.#eraseGuest(home, name)) ?? false) || erased;
+      if (i === 0 && digest === undefined) erased = await this.erase(name);
+      // An unknown id may have rows in ClickHouse. If it has got a link since, it is another visitor's.
+      else if (typeof (await this.parts.locator.stateOf(name)) !== 'object')
+        erased = (await this.eraseProfile(this.parts.locator.profileOf(name), { name })) || erased;
     }
     // What the visitor sends after the answer stays.
     await untilLaterRows(this.parts.store);
@@ -69,78 +74,128 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     const failures: unknown[] = [];
-    for (const profileId of await this.parts.emails.find(digest))
+    for (const indexed of await this.parts.emails.find(digest))
       try {
-        erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
-        await this.parts.emails.forgetGone(digest, new Set([profileId]));
+        erased = (await this.#eraseIndexed(digest, indexed, onErasing)) || erased;
+        await this.parts.emails.forgetGone(digest, new Set([indexed]));
       } catch (error) {
         failures.push(error);
       }
     if (failures.length > 0) throw failures[0];
-    if (!erased) await this.parts.linked.completeOf(`@${digest}`);
     return erased;
   }
 
-  async #eraseGiven(digest: string, profileId: string, onErasing: OnErasing): Promise<boolean> {
+  async #eraseIndexed(digest: string, indexed: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const given = await this.parts.emails.givenAt(digest, profileId);
-      if (given === undefined) return false;
-      const { location, creator } = given;
-      const erased =
-        location.generation === ''
-          ? await this.#eraseGuest(location.profileId, creator, onErasing, `@${digest}`)
-          : await this.#eraseLinked(linkTo(location.profileId, location.generation), onErasing);
+      const profileId = await this.parts.emails.ownerOf(digest, indexed);
+      if (profileId === undefined) return false;
+      const erased = await this.eraseProfile(profileId, { member: memberOf(digest), onErasing });
       if (erased !== undefined) return erased;
     }
     throw new ServiceError('unavailable');
   }
 
   /**
-   * @param requiredMember abort unless present, because the id may have been reused; '' for none
-   * @returns undefined if the identity has a link
+   * @param member that the profile must have, because its id may be another visitor's by now
+   * @returns true if the profile existed; undefined if the session has got a link, or is retired
    */
-  async #eraseGuest(
+  async eraseProfile(
     profileId: string,
-    name: string,
-    onErasing: OnErasing = () => {},
-    requiredMember = '',
+    {
+      name = '',
+      member = '',
+      onErasing = () => {},
+    }: { name?: string; member?: string; onErasing?: OnErasing },
   ): Promise<boolean | undefined> {
-    const { keys } = this.parts.store;
-    const digests: string[] = [];
-    for (const member of (await readHash(this.parts.store, keys.members(profileId))).keys())
-      if (member.startsWith('@')) digests.push(member.slice(1));
-    const rows = name === '' ? [profileId] : [profileId, name];
-    await onErasing([profileId]);
-    await queueRows(this.parts.store, rows);
-    const own = name === '' ? profileId : this.parts.links.defaultProfile(name);
-    const itsKey = (one: Belonging) => keyOf(keys, one, profileId, true);
+    const { store, pending, itemIndex, onErased } = this.parts;
+    const { keys } = store;
+    await this.completeSetAside(profileId);
+    const members = await readHash(store, keys.members(profileId));
+    await onErasing([profileId, ...[...members.keys()].filter(isSession)]);
+    const id = randomBytes(6).toString('base64url');
+    const work = eraseWork(profileId, id);
+    await pending.begin(profileId, work);
+    const fields = itemIndex && [...(await readHash(store, keys.items(profileId))).keys()];
     const touched = [
-      keys.identity(own),
-      keys.profile(profileId),
-      keys.members(profileId),
-      ...this.parts.belongings.map(itsKey),
-      ...this.parts.belongings.map(({ kind }) => keys.journal(kind, profileId)),
-      keys.identity(profileId),
+      ...[keys.counts(profileId), keys.profile(profileId), keys.items(profileId), keys.members(profileId)],
+      ...[keys.frozenCounts(profileId), keys.setAside(profileId), keys.erasedAt(profileId)],
     ];
-    const indexed = await indexedFields(this.parts.store, this.parts.belongings, itsKey);
-    const reply = await this.parts.store.change(ERASE_GUEST, touched, [
-      requiredMember,
-      own === profileId ? '' : profileId,
+    const reply = await store.change(ERASE, touched, [
+      member,
+      isCustomerName(name) ? name : '',
+      Date.now(),
+      ERASED_AT_S,
+      id,
     ]);
-    if (typeof reply === 'string') return undefined;
-    const [wasKnown, code] = reply;
-    if (wasKnown === 1) for (const [index, fields] of indexed) await index.remove(fields, profileId);
-    if (code !== '') await removeKeys(this.parts.store, [keys.share(code)]);
-    for (const digest of digests) await this.parts.emails.forgetGone(digest, new Set([profileId]));
-    // Rows are queued again, because events may have arrived in between.
-    await queueRows(this.parts.store, rows);
-    if (wasKnown === 1) this.parts.onErased?.();
-    return wasKnown === 1;
+    if (typeof reply === 'string') {
+      await pending.end(profileId, work);
+      return undefined;
+    }
+    if (reply === 1 && fields !== undefined) await itemIndex?.remove(fields, profileId);
+    await this.completeSetAside(profileId);
+    if (reply === 0) await pending.end(profileId, work); // nothing was set aside if the required member was missing
+    if (reply === 1) onErased?.();
+    return reply === 1;
   }
 
-  async #eraseLinked(link: Link, onErasing: OnErasing): Promise<true | undefined> {
-    if (!(await this.parts.linked.erase(link, onErasing))) return undefined;
-    this.parts.onErased?.();
-    return true;
+  /** Idempotent. A late call does no harm to a later erasure, because that has another time. */
+  async completeSetAside(profileId: string): Promise<void> {
+    const { store, pending, emails } = this.parts;
+    const { keys } = store;
+    const key = keys.setAside(profileId);
+    const members = await readHash(store, key);
+    const at = members.get('at');
+    if (at === undefined) return;
+    const until = Number(at) + GRACE_MS;
+    const name = members.get('name') ?? '';
+    const limit = pLimit(MAX_CONCURRENT);
+    const sessions = [...members].filter(([member]) => isSession(member));
+    await together(
+      sessions.map(([session, note]) => limit(() => this.#unlink(profileId, session, note, until))),
+    );
+    await queueRows(store, [profileId, ...(name === '' ? [] : [name])], until);
+    const gone = new Set([profileId, ...sessions.map(([session]) => session)]);
+    for (const member of members.keys()) {
+      const [kind, value = ''] = member.split(':', 2);
+      if (kind === 'share') await removeKeys(store, [keys.share(value)]);
+      else if (kind === 'email') await emails.forgetGone(value, gone);
+    }
+    await changeField(store, { key, field: 'at', before: at, after: '', removesHash: true });
+    await pending.forget(eraseWork(profileId, members.get('id') ?? ''));
   }
+
+  /** Unlinks a session whose customer was erased; `completeSetAside` has others of its sessions. */
+  async release(session: string, { customer, id }: LinkRef): Promise<void> {
+    const { store } = this.parts;
+    const now = store.timeAt(undefined, performance.now());
+    const key = store.keys.setAside(customer);
+    const [note, at] = await store.call((client) => client.hmget(key, session, 'at'));
+    const until = at == null ? now : Number(at) + GRACE_MS;
+    await this.#unlink(customer, session, note ?? `${id} known \n`, until);
+  }
+
+  async #unlink(customer: string, session: string, note: string, until: number): Promise<void> {
+    const { store, merger, emails } = this.parts;
+    const { keys } = store;
+    const { linkId, merged } = parseMember(note);
+    const link = { customer, id: linkId };
+    const [target, share] = await store.call((client) =>
+      client.hmget(keys.profile(session), 'target', 'share'),
+    );
+    const isTarget = target === targetText(link);
+    // Its rows and what leads to it come first, because an unlinked session may be another visitor's.
+    if (merged !== '' || isTarget) await queueRows(store, [session], until);
+    const digests: string[] = [];
+    if (isTarget)
+      for (const member of (await readHash(store, keys.members(session))).keys())
+        if (member.startsWith(memberOf(''))) digests.push(member.slice(memberOf('').length));
+    for (const digest of digests) await emails.remove(digest, session);
+    if (isTarget && share != null) await removeKeys(store, [keys.share(share)]);
+    await merger.unlink(session, link);
+    for (const digest of digests) await emails.restore(digest, session);
+  }
+}
+
+export function eraseWork(profileId: string, id: string): string {
+  return `erase ${profileId} ${id}`;
 }

@@ -3,14 +3,15 @@
 import type { Recording } from '../events/recording.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Batcher } from '../redis/batcher.js';
-import { type Ask, LocatedRequest } from './locations.js';
+import type { KeyedOperation } from '../redis/requests.js';
+import { type Ask, type Located, LocatedRequest } from './locator.js';
 
 export type RecordingBatch = Batcher<Recording, string | undefined>;
 
 export abstract class EventRequest extends LocatedRequest<undefined> implements Recording {
   batch: RecordingBatch | undefined;
   line = '';
-  readonly makes = true;
+  readonly writes = true;
 
   abstract readonly type: string;
   abstract encode(profileId: string): string;
@@ -21,10 +22,29 @@ export abstract class EventRequest extends LocatedRequest<undefined> implements 
   }
 }
 
-export function recordAt(batch: RecordingBatch, encode: (profileId: string) => string): Ask<undefined> {
-  return ({ profileId, generation, checked, link }) => {
+type Encode = (profileId: string) => string;
+
+export function recordAt(batch: RecordingBatch, encode: Encode): Ask<undefined> {
+  return ({ profileId, session, linkId }) => {
     const line = encode(profileId);
-    const recording = { type: eventTypeOf(line), line, profileId, generation, checked, link };
-    return batch.run(recording) as Promise<undefined>;
+    return batch.run({ type: eventTypeOf(line), line, profileId, session, linkId }) as Promise<undefined>;
   };
 }
+
+/** Records an event once, even if its visitor gets another profile. @returns the profile that it was recorded under */
+export function recordOnce(
+  batch: RecordingBatch,
+  encode: Encode,
+  operation: KeyedOperation,
+): Ask<Pick<Located<unknown>, 'profileId'>> {
+  return ({ profileId, session, linkId }) =>
+    operation.doAt<{ readonly profileId: string } | string>(profileId, async (recordId, done) => {
+      if (done !== undefined) return { profileId: done.location };
+      const line = encode(profileId);
+      const answer = await batch.run({ type: eventTypeOf(line), line, profileId, session, linkId, recordId });
+      return answer === undefined || answer === RECORDED ? { profileId } : answer;
+    });
+}
+
+/** The answer of lua/events/recordEvents.lua if an earlier try has appended the event. */
+const RECORDED = '=';

@@ -1,227 +1,226 @@
-// Merges a profile into a linked one in another slot, by a journal; docs/architecture.md has the steps. The source is a
-// guest or, after a failover, another profile of the same customer.
-//
-// Each step is one idempotent script. Before data are given, and before the journal is removed, a replica (if any)
-// must have the previous step: a failover loses neither half.
+// Merges a guest into a customer, who is usually in another slot; docs/architecture.md has the steps. Each step is one
+// idempotent script. Whoever meets a merge that is under way completes it; what was applied is never applied again, because
+// the member's note says how far it came.
 
-import { randomBytes } from 'node:crypto';
-import { ServiceError } from '../errors.js';
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
 import { before } from '../redis/deadline.js';
-import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { removeKeys } from '../redis/write.js';
-import { together } from '../together.js';
-import { type Belonging, indexedFields, keyOf } from './belongings.js';
-import { type Link, type Links, linkTo } from './links.js';
-import type { Pending } from './pending.js';
+import type { ItemIndex } from '../wishlist/item-index.js';
+import { ERASED_AT_S } from './erased-at.js';
+import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
+import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
+import type { Members } from './members.js';
+import { leaveWork, mergeWork, type Pending } from './pending.js';
 
-const START_MERGE = loadScript<string>('profiles/startMerge');
-const APPLY_MERGE_PAGE = loadScript<number>('profiles/applyMergePage');
-const FINISH = loadScript<number>('profiles/finishMerge');
-const UNDO_MERGE = loadScript<number>('profiles/undoMerge');
-const CLEAR = loadScript<number>('profiles/clearMerge');
+const APPLY = loadScript<[merged: string, products: number, items: number, state: string] | null>(
+  'profiles/applyMerge',
+);
+const END = loadScript<number>('profiles/endMerge');
+const UNLINK = loadScript<number>('profiles/unlinkSession');
 
-/** Seconds that notes are kept: the visitor's next visit may finish the merge. */
-const UNFINISHED_S = 400 * 24 * 60 * 60;
+/** How long the frozen data stay after the merge: a failover may lose what the customer got, ms. */
+export const KEPT_MS = 10 * 60 * 1_000;
 /** Time-outs that a request waits for its merge, which then continues without it. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;
 
-export interface Target {
-  readonly link: Link;
-  readonly mergeId: string;
-  readonly isFinished: boolean;
+/** Limits of a profile; 0 means none. */
+export interface Limits {
+  readonly products: number;
+  readonly items: number;
+  readonly itemBytes: number;
+}
+
+/** What the request that causes a merge will add to the customer: a product, or an item of this size. */
+export interface Room {
+  readonly product?: string;
+  readonly item?: string;
+  readonly itemBytes?: number;
 }
 
 export interface MergerParts {
   readonly store: Store;
-  readonly links: Links;
+  readonly members: Members;
   readonly pending: Pending;
   readonly append: Append;
-  readonly belongings: readonly Belonging[];
+  readonly limits: Limits;
+  readonly itemIndex?: ItemIndex | undefined;
+  readonly onLeftOut?: ((kind: 'product' | 'item', fields: number) => void) | undefined;
+  /** Unlinks a session whose customer was erased. */
+  readonly release: (session: string, link: LinkRef) => Promise<void>;
 }
 
+/** `elsewhere`: the session has no such link. `memberless`: the customer has no such session. */
+type Outcome = 'merged' | 'elsewhere' | 'memberless';
+
+/** `erased`: the link was older than an erasure of its customer. */
+type Settled = 'linked' | 'elsewhere' | 'erased';
+
 export class Merger {
-  readonly #running = new Map<string, Promise<boolean>>();
+  readonly #running = new Map<string, Promise<Outcome>>();
 
   constructor(private readonly parts: MergerParts) {}
 
-  /** @param name that leads to the source @returns false if it has changed, or the target was erased: nothing was merged */
-  async merge({ profileId, generation }: Link, name: string, into: Link): Promise<boolean> {
-    // The mergeId begins with the node's time: a backup compares it with its own start (merged-dump.ts).
-    const now = this.parts.store.timeAt(this.parts.store.addressOf(bucketOf(profileId)), performance.now());
-    const mergeId = `${Math.floor(now)}.${randomBytes(9).toString('base64url')}`;
-    const target: Target = { link: into, mergeId, isFinished: false };
-    await this.parts.pending.begin(profileId, mergeOf(profileId, target));
-    const touched = this.#movedKeys(profileId, generation === '');
-    const args = [generation, `${into.field} ${mergeId}`, linkOf(target).field, name];
-    const taken = await this.parts.store.change(START_MERGE, touched, args);
-    if (taken === fieldOf(target)) return this.finish(profileId, target);
-    await this.parts.pending.end(profileId, mergeOf(profileId, target));
-    return false;
+  /** @param room is kept for the request that causes the merge @returns false if the session is no guest now */
+  async begin(session: string, link: LinkRef, room?: Room): Promise<boolean> {
+    await this.parts.pending.begin(session, mergeWork(session, link));
+    const frozen = await freeze(this.parts.store, session, link, true);
+    // Still listed: another process may begin this merge in a moment.
+    if (frozen === undefined) return false;
+    return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
   }
 
-  async targetOf(profileId: string): Promise<Target | undefined> {
-    const key = this.parts.store.keys.profile(profileId);
-    const field = await this.parts.store.call((client) => client.hget(key, 'target'));
-    return field === null ? undefined : targetOf(field);
+  /** Completes a merge. @returns false if the session has to be looked at again */
+  async finish(session: string, sessionName: string, link: Link): Promise<boolean> {
+    const outcome = await this.#finish(session, link);
+    if (outcome === 'memberless') await this.settle(session, sessionName, link);
+    return outcome === 'merged';
   }
 
-  /** Idempotent. @returns false if the target was erased */
-  finish(profileId: string, target: Target): Promise<boolean> {
-    let running = this.#running.get(profileId);
+  /** For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member. */
+  async settle(session: string, sessionName: string, link: LinkRef): Promise<Settled> {
+    const { members, pending } = this.parts;
+    const present = await this.#linkOf(session);
+    if (!isOf(present, link)) return 'elsewhere';
+    const { customer, id: linkId } = link;
+    const found = await members.find(customer, session);
+    let member: Awaited<ReturnType<Members['add']>> | undefined = found;
+    let work: string | undefined;
+    if (found?.linkId !== linkId || found.text.startsWith('-')) {
+      // If this process ends, the customer may know the session although it has moved.
+      work = leaveWork(session, link);
+      await pending.begin(session, work);
+      // Another login may have noted its id since, although this link came first.
+      const replaces = found?.text ?? '';
+      member = await members.add({ customer, customerName: '', session, sessionName, linkId, replaces });
+    }
+    let settled: Settled = 'elsewhere';
+    if (member === 'erased') {
+      await this.parts.release(session, link);
+      settled = 'erased';
+    } else if (typeof member === 'object' && member.linkId === linkId) {
+      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
+      if (isOf(await this.#linkOf(session), link)) settled = 'linked';
+      else await members.leave(link, session);
+    }
+    if (work !== undefined) await pending.end(session, work);
+    return settled;
+  }
+
+  /** Removes what the customer had or was getting from the session. */
+  async unlink(session: string, link: LinkRef): Promise<void> {
+    if (this.parts.itemIndex !== undefined) {
+      const frozen = await freeze(this.parts.store, session, link, false);
+      if (frozen !== undefined) await this.#forgetItems(session, frozen);
+    }
+    const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
+    await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
+    await this.parts.pending.forget(mergeWork(session, link));
+  }
+
+  /** Ends the time in which the merge can be repeated. */
+  async clear(session: string, link: LinkRef): Promise<void> {
+    await this.parts.store.change(END, this.#keysOf(session), [targetText(link), 0]);
+    await this.parts.pending.forget(mergeWork(session, link));
+  }
+
+  #finish(session: string, link: LinkRef): Promise<Outcome> {
+    return this.#share(session, async () => {
+      const frozen = await freeze(this.parts.store, session, link, false);
+      return frozen === undefined ? 'elsewhere' : this.#apply(session, link, frozen);
+    });
+  }
+
+  async #linkOf(session: string): Promise<string> {
+    const key = this.parts.store.keys.counts(session);
+    return (await this.parts.store.call((client) => client.hget(key, ''))) ?? '';
+  }
+
+  #share(session: string, work: () => Promise<Outcome>): Promise<Outcome> {
+    let running = this.#running.get(session);
     if (running === undefined) {
-      running = this.#finish(profileId, target).finally(() => this.#running.delete(profileId));
-      this.#running.set(profileId, running);
+      running = work().finally(() => this.#running.delete(session));
+      this.#running.set(session, running);
     }
     return before(performance.now() + PATIENCE * this.parts.store.timeoutMs, running);
   }
 
-  /** Call if the target was erased. @returns false if target or guest's link differ */
-  async restore(profileId: string, target: Target): Promise<boolean> {
-    const { keys } = this.parts.store;
-    for (const [index, fields] of await this.#journaled(profileId)) await index.addAll(fields, profileId);
-    const facts = keys.journal('p', profileId);
-    const generation = await this.parts.store.call((client) => client.hget(facts, 'generation'));
-    const isGuest = generation === null;
-    const touched = this.#movedKeys(profileId, isGuest);
-    // Commands and `deliver` don't have GUEST_RETENTION_DAYS.
-    const retentionS = await this.parts.store.guestRetentionS();
-    const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
-    if ((await this.parts.store.change(UNDO_MERGE, touched, args)) !== 1) return false;
-    await this.parts.pending.forget(mergeOf(profileId, target));
-    return true;
+  async #apply(session: string, link: LinkRef, frozen: Frozen, room?: Room): Promise<Outcome> {
+    const { store, append, itemIndex } = this.parts;
+    const { customer, id } = link;
+    let isNew = false;
+    for (let position = ''; position !== MERGED; ) {
+      const page = pageAfter(frozen, position);
+      // An index entry must precede its item.
+      await itemIndex?.addAll(namesOf(page.items), customer);
+      const reply = await this.#applyPage(session, link, page, room);
+      if (reply === null) return 'memberless';
+      [position, isNew] = [reply.merged, reply.isNew];
+    }
+    const time = linkedAt(link);
+    const row = eventIdOfName(time, `${id} ${session} ${customer}`);
+    // A retry appends the row under the same id.
+    await append(customer, encodeMerge(row, time, session, { into: customer, isNew }));
+    await this.#forgetItems(session, frozen);
+    // Longer than KEPT_MS: when that has passed, Resume looks at the customer once more.
+    await store.change(END, this.#keysOf(session), [targetText(link), 2 * KEPT_MS]);
+    return 'merged';
   }
 
-  /** Call if the target was erased. */
-  async clear(profileId: string, target: Target): Promise<void> {
-    const { keys } = this.parts.store;
-    await this.parts.pending.forget(mergeOf(profileId, target));
-    for (const [index, fields] of await this.#journaled(profileId)) await index.remove(fields, profileId);
-    const touched = [keys.identity(profileId), keys.profile(profileId), ...this.#journalOf(profileId)];
-    await this.parts.store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
-  }
-
-  async #finish(from: string, target: Target): Promise<boolean> {
-    const { keys } = this.parts.store;
-    const { link, mergeId } = target;
-    const { profileId: into, generation } = link;
-    await this.parts.store.onReplica(bucketOf(from));
-    // A failover during the wait may have lost the first step.
-    if ((await this.targetOf(from))?.mergeId !== mergeId) throw new ServiceError('unavailable');
-    const given = await together(this.parts.belongings.map((one) => this.#giveAll(one, from, target)));
-    if (given.some((merged) => merged === undefined)) return false;
-    const merged = [from, ...given.flatMap((some) => some ?? [])];
-    // A retry appends rows with the same ids.
-    const time = Number.parseInt(mergeId, 10);
-    const appended = merged.map((profile) =>
-      this.parts.append(
-        into,
-        encodeMerge(eventIdOfName(time, `${mergeId} ${profile} ${into}`), time, profile, into),
-      ),
-    );
-    const [isComplete] = await together([this.parts.links.join(link, from, mergeId), ...appended]);
-    if (!isComplete) return false;
-    await this.parts.store.onReplica(bucketOf(into));
-    const touched = [keys.identity(from), keys.profile(from), ...this.#journalOf(from)];
-    const links = [linkTo(into, generation, `!${mergeId}`).field, link.field];
-    await this.parts.store.change(FINISH, touched, [`${link.field} ${mergeId}`, ...links]);
-    await together([
-      removeKeys(this.parts.store, [keys.applied(into, generation, from)]),
-      this.parts.pending.end(from, mergeOf(from, target)),
-    ]);
-    return true;
-  }
-
-  /** @returns profiles merged into the source earlier; undefined if the target was erased */
-  async #giveAll(belonging: Belonging, from: string, target: Target): Promise<string[] | undefined> {
-    const { kind, indexes, merged } = belonging;
-    const { keys } = this.parts.store;
-    const into = target.link.profileId;
-    const profiles: string[] = [];
-    const members = this.parts.belongings.find((one) => one.kind === 'g') as Belonging;
-    let cursor = '0';
-    do {
-      const [next, found] = await this.parts.store.call((client) =>
-        client.hscan(keys.journal(kind, from), cursor, 'COUNT', merged.page),
-      );
-      cursor = next;
-      const fields = found.filter((_, i) => !merged.except?.has(found[i - (i % 2)] as string));
-      const names = fields.filter((_, i) => i % 2 === 0);
-      if (belonging === members) profiles.push(...names.filter(isProfile));
-      // An index entry must precede its field.
-      for (const index of indexes) await index.addAll(names, into);
-      const given = await together([
-        this.#give(from, target, belonging, fields),
-        this.#give(from, target, members, merged.members?.(found) ?? []),
-      ]);
-      if (given.includes(false)) return undefined;
-      for (const index of indexes) await index.remove(names, from);
-    } while (cursor !== '0');
-    return profiles;
-  }
-
-  async #give(
-    from: string,
-    { link: { profileId, generation }, mergeId }: Target,
-    belonging: Belonging,
-    fields: readonly string[],
-  ): Promise<boolean> {
-    if (fields.length === 0) return true;
-    const { keys } = this.parts.store;
-    const { how, bytesIn = '' } = belonging.merged;
+  /** @returns how far the merge is now, perhaps by another process; null if the customer has no such session */
+  async #applyPage(
+    session: string,
+    { customer, id }: LinkRef,
+    page: Page,
+    { product = '', item = '', itemBytes = 0 }: Room = {},
+  ): Promise<{ readonly merged: string; readonly isNew: boolean } | null> {
+    const { store, limits, onLeftOut } = this.parts;
+    const { keys } = store;
+    const { counts, items, facts, members } = page;
     const touched = [
-      keys.profile(profileId),
-      keyOf(keys, belonging, profileId, false),
-      keys.applied(profileId, generation, from),
-      keys.members(profileId),
+      keys.counts(customer),
+      keys.profile(customer),
+      keys.items(customer),
+      keys.members(customer),
     ];
-    const args = [generation, from, belonging.kind, UNFINISHED_S, mergeId, how, bytesIn, ...fields];
-    return (await this.parts.store.change(APPLY_MERGE_PAGE, touched, args)) === 1;
-  }
-
-  #movedKeys(profileId: string, isGuest: boolean): string[] {
-    const { keys } = this.parts.store;
-    const moved = this.parts.belongings.flatMap((one) => [
-      keyOf(keys, one, profileId, isGuest),
-      keys.journal(one.kind, profileId),
+    const reply = await store.change(APPLY, touched, [
+      ...[session, id, page.before, page.after],
+      ...[limits.products, limits.items, limits.itemBytes, product, item, itemBytes],
+      ...[counts.length, items.length, facts.length],
+      ...[...counts, ...items, ...facts].flat(),
+      ...members,
     ]);
-    return [keys.identity(profileId), keys.profile(profileId), keys.members(profileId), ...moved];
+    if (reply === null) return null;
+    const [merged, productsLeftOut, itemsLeftOut, state] = reply;
+    if (productsLeftOut > 0) onLeftOut?.('product', productsLeftOut);
+    if (itemsLeftOut > 0) onLeftOut?.('item', itemsLeftOut);
+    return { merged, isNew: state === 'new' };
   }
 
-  #journalOf(profileId: string): string[] {
-    return this.parts.belongings.map(({ kind }) => this.parts.store.keys.journal(kind, profileId));
+  async #forgetItems(session: string, { entries }: Frozen): Promise<void> {
+    const items = entries.filter(({ kind }) => kind === 'item').map(({ pair }) => pair);
+    await this.parts.itemIndex?.remove(namesOf(items), session);
   }
 
-  #journaled(profileId: string) {
-    const { store, belongings } = this.parts;
-    return indexedFields(store, belongings, ({ kind }) => store.keys.journal(kind, profileId));
+  #keysOf(session: string): string[] {
+    const { keys } = this.parts.store;
+    return [
+      keys.counts(session),
+      keys.profile(session),
+      keys.items(session),
+      keys.members(session),
+      keys.frozenCounts(session),
+    ];
   }
 }
 
-function targetOf(field: string): Target {
-  const isFinished = !field.startsWith('!');
-  const [profileId = '', generation = '', mergeId = ''] = field.replace(/^!/, '').split(' ');
-  return { link: linkTo(profileId, generation), mergeId, isFinished };
+function isOf(link: string, wanted: LinkRef): boolean {
+  return link.startsWith(`${targetText(wanted)} `);
 }
 
-function fieldOf({ link, mergeId, isFinished }: Target): string {
-  return `${isFinished ? '' : '!'}${link.field} ${mergeId}`;
-}
-
-function linkOf({ link, mergeId, isFinished }: Target): Link {
-  return linkTo(link.profileId, link.generation, isFinished ? '' : `!${mergeId}`);
-}
-
-function mergeOf(profileId: string, { link, mergeId }: Target): string {
-  return `merge ${profileId} ${link.field} ${mergeId}`;
-}
-
-/** False for an identity, share code or digest of an e-mail address. */
-export function isProfile(member: string): boolean {
-  return !/^([csCS]:|[#@])/.test(member);
+function namesOf(pairs: readonly (readonly [name: string, value: string])[]): string[] {
+  return pairs.map(([name]) => name);
 }

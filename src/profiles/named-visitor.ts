@@ -4,7 +4,7 @@
 import { type Issue, ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
 import { type Emails, normaliseEmail } from './emails.js';
-import type { Redirects } from './redirects.js';
+import type { Locator } from './locator.js';
 
 const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
 
@@ -20,7 +20,7 @@ export type FindNamed = (identity: Identity, where?: Issue['in']) => Promise<Nam
 
 /** An address alone may lead to several visitors. @throws ServiceError `invalid_request` if ids lead to several */
 export async function findNamed(
-  redirects: Redirects,
+  locator: Locator,
   emails: Emails,
   identity: Identity,
   where: Issue['in'] = 'query',
@@ -31,8 +31,9 @@ export async function findNamed(
   const unknown: string[] = [];
   let visitor: string | undefined;
   for (const name of namesIn(identity)) {
-    const { link, exists, home } = await redirects.stateOf(name);
-    const profileId = exists ? (link?.profileId ?? home) : undefined;
+    const state = await locator.stateOf(name);
+    const own = state === 'guest' ? locator.profileOf(name) : undefined;
+    const profileId = typeof state === 'object' ? state.customer : own;
     if (profileId === undefined) unknown.push(name);
     else known.push(name);
     if (visitor !== undefined && profileId !== undefined && profileId !== visitor)
@@ -44,8 +45,7 @@ export async function findNamed(
   if (normal === undefined) return { names, digest: undefined };
   const digest = emails.digest(normal);
   if (names.length === 0) return { names, digest };
-  const given = await emails.findGiven(digest);
-  const ofEmail = new Set(given.map(({ location }) => location.profileId));
+  const ofEmail = new Set(await emails.findOwners(digest));
   if (visitor !== undefined) ofEmail.add(visitor);
   if (ofEmail.size > 1) throw twoVisitors(where, 'email');
   return { names, digest: visitor === undefined && ofEmail.size === 1 ? digest : undefined };

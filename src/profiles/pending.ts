@@ -1,32 +1,38 @@
-// Journals multi-step operations before they begin, for resume.ts:
+// Lists multi-step work before it begins, for resume.ts:
 //
-//   merge <profile> <target's profile> <its generation> <mergeId>
-//   erase <profile> <its generation>
+//   merge <session's profile> <customer's profile> <link id>   until the frozen data are removed
+//   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
+//   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
-// Each is listed at its profile's node, so that a failover loses both or neither.
+// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work list
+// `leave` each for itself, and share `merge`, which only ends with the frozen data: the first one to end doesn't know how far the
+// others have come.
 
+import { randomBytes } from 'node:crypto';
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/node-markers.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys, writeAtMaxmemory } from '../redis/write.js';
+import { type LinkRef, targetText } from './link.js';
 
 const PAGE = 250;
+/** Milliseconds after which work counts as interrupted. */
+const DUE_MS = 30_000;
 
 export class Pending {
   constructor(private readonly store: Store) {}
 
-  async begin(profileId: string, operation: string): Promise<void> {
-    const key = this.store.keys.pending(this.#streamOf(profileId));
-    await writeAtMaxmemory(this.store, key, ['ZADD', 'NX', Date.now(), operation]);
+  async begin(profileId: string, work: string): Promise<void> {
+    await this.#list(this.#streamOf(profileId), work, DUE_MS, 'NX');
   }
 
-  async end(profileId: string, operation: string): Promise<void> {
-    await this.#end(this.#streamOf(profileId), operation);
+  async end(profileId: string, work: string): Promise<void> {
+    await this.#end(this.#streamOf(profileId), work);
   }
 
-  /** Removes an operation from every node's list, because its profile's slot may have moved. */
-  async forget(operation: string): Promise<void> {
-    for (const stream of await this.#streams()) await this.#end(stream, operation);
+  /** Removes work from every node's list, because its profile's slot may have moved. */
+  async forget(work: string): Promise<void> {
+    for (const stream of await this.#streams()) await this.#end(stream, work);
   }
 
   async clear(): Promise<void> {
@@ -34,22 +40,39 @@ export class Pending {
     for (const stream of await this.#streams()) await removeKeys(this.store, [keys.pending(stream)]);
   }
 
-  /** May repeat an operation, or miss one that begins or ends during the scan. */
-  async *pages(): AsyncGenerator<readonly string[]> {
+  /** Yields work that is due. Others will see it again only after DUE_MS. */
+  async *takeDue(): AsyncGenerator<string> {
     for (const stream of await this.#streams()) {
       const key = this.store.keys.pending(stream);
-      let cursor = '0';
-      do {
-        const from = cursor;
-        const [next, found] = await this.store.call((client) => client.zscan(key, from, 'COUNT', PAGE));
-        cursor = next;
-        yield found.filter((_, i) => i % 2 === 0);
-      } while (cursor !== '0');
+      for (;;) {
+        const due = await this.store.call((client) =>
+          client.zrangebyscore(key, '-inf', this.#now(), 'LIMIT', 0, PAGE),
+        );
+        for (const work of due) {
+          await this.#list(stream, work, DUE_MS, 'XX');
+          yield work;
+        }
+        if (due.length < PAGE) break;
+      }
     }
   }
 
-  async #end(stream: number, operation: string): Promise<void> {
-    await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZREM', operation]);
+  /** @param ms from now */
+  async postpone(work: string, ms: number): Promise<void> {
+    for (const stream of await this.#streams()) await this.#list(stream, work, ms, 'XX');
+  }
+
+  async #list(stream: number, work: string, ms: number, how: 'NX' | 'XX'): Promise<void> {
+    const due = Math.floor(this.#now() + ms);
+    await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZADD', how, due, work]);
+  }
+
+  async #end(stream: number, work: string): Promise<void> {
+    await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZREM', work]);
+  }
+
+  #now(): number {
+    return this.store.timeAt(undefined, performance.now());
   }
 
   #streamOf(profileId: string): number {
@@ -59,4 +82,12 @@ export class Pending {
   #streams(): Promise<number[]> {
     return this.store.call((client) => streamsOf(client, this.store.keys));
   }
+}
+
+export function mergeWork(session: string, link: LinkRef): string {
+  return `merge ${session} ${targetText(link)}`;
+}
+
+export function leaveWork(session: string, link: LinkRef): string {
+  return `leave ${session} ${targetText(link)} ${randomBytes(6).toString('base64url')}`;
 }

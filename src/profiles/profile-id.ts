@@ -1,4 +1,4 @@
-// An identity's default profile id: `<bucket>.<kind><hash>`, from SHA-256 of salt and name. Servers that race make the
+// An identity's profile id: `<bucket>.<kind><hash>`, from SHA-256 of salt and name. Servers that race make the
 // same id, reads need no write, and without the salt it can't be computed. (As good as HMAC: a truncated
 // digest has no length extension.)
 
@@ -6,8 +6,6 @@ import { hash } from 'node:crypto';
 
 export interface ProfileIds {
   of(name: string): string;
-  /** The next id, if another visitor has the profile. @param seed of that visitor's profile */
-  after(profileId: string, seed: string): string;
 }
 
 /** Base64url: 30 bits choose the bucket, 96 bits are the hash. */
@@ -34,11 +32,6 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       const lasts = (salted.charCodeAt(salt.length) | 0x20) === 0x63 ? ofCustomers : ofSessions;
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);
-    },
-    // The next id is in the same bucket, because scripts verify and expire it together with the identity.
-    after(profileId, seed) {
-      const start = profileId.slice(0, profileId.indexOf('.') + 2);
-      return start + hash('sha256', `${salt}${profileId}\n${seed}`, 'base64url').slice(0, HASH_DIGITS);
     },
   };
 }

@@ -2,10 +2,10 @@
 // erasures.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
-import { checkedAndEndingKeys, type Location } from '../redis/location.js';
+import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { type Emails, normaliseEmail } from './emails.js';
+import { type Emails, memberOf, normaliseEmail } from './emails.js';
 import type { ProfileIds } from './profile-id.js';
 import type { Visitors } from './visitors.js';
 
@@ -16,7 +16,7 @@ export function isPersonal({ email, firstName, lastName }: Identity): boolean {
   return email !== null || firstName !== null || lastName !== null;
 }
 
-export function hasFacts(who: Identity): boolean {
+function hasFacts(who: Identity): boolean {
   return FACTS.some((name) => who[name] !== null);
 }
 
@@ -42,27 +42,18 @@ export class Profiles {
 
   async #write(location: Location, who: Identity, digest: string): Promise<string | number> {
     const { keys, guestsS } = this.store;
-    const { profileId, link, generation } = location;
-    const own = generation === '' ? location.checked : profileId;
+    const { profileId, session, linkId } = location;
     const facts: string[] = [];
     for (const name of FACTS) {
       const value = who[name];
       if (value !== null) facts.push(name, value);
     }
-    const touched = [
-      keys.profile(profileId),
-      keys.members(profileId),
-      ...checkedAndEndingKeys(keys, location),
-    ];
+    const member = digest === '' ? '' : memberOf(digest);
+    // Whoever finds the profile by its address needs the name.
+    const name = namesIn(who).find((one) => this.profileIds.of(one) === profileId);
+    if (member !== '' && name !== undefined) facts.push('name', name);
+    const touched = [keys.profile(profileId), keys.members(profileId)];
     const now = new Date().toISOString();
-    return this.store.change(STORE_FACTS, touched, [
-      link,
-      generation,
-      guestsS,
-      now,
-      digest === '' ? '' : `@${digest}`,
-      namesIn(who).find((name) => this.profileIds.of(name) === own) ?? '',
-      ...facts,
-    ]);
+    return this.store.change(STORE_FACTS, touched, [session, linkId, guestsS, now, member, ...facts]);
   }
 }

@@ -1,9 +1,8 @@
-// Queues rows for erasure by src/flush/row-eraser.ts, and remembers the time for orders that come again.
+// Queues rows for erasure by src/flush/row-eraser.ts.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { rememberErasures } from './erasure-times.js';
 
 const ERASURES = loadScript('profiles/queueErasures');
 const PAGE_SIZE = 100;
@@ -19,9 +18,8 @@ export async function queueRows(store: Store, what: readonly string[], at?: numb
   // If this server's clock is behind, other servers' rows have later times.
   const until = Math.max(now, Date.now()) - ageMs;
   for (let i = 0; i < what.length; i += PAGE_SIZE) {
-    const page = what.slice(i, i + PAGE_SIZE);
-    await store.change(ERASURES, [store.keys.erasures], [until, ageMs, ...page]);
-    await rememberErasures(store, page, until);
+    const args = [until, ageMs, ...what.slice(i, i + PAGE_SIZE)];
+    await store.change(ERASURES, [store.keys.erasures], args);
   }
 }
 

@@ -1,29 +1,29 @@
-// Completes interrupted multi-step operations. Every step is idempotent; the next scan retries failed operations.
+// Completes interrupted multi-step work, and removes frozen data that are no longer needed. Every step is idempotent; what
+// fails is due again. pending.ts has the kinds of work.
 
+import type { Store } from '../redis/store.js';
 import { repeat } from '../repeat.js';
-import type { LinkedEraser } from './linked-eraser.js';
-import type { Merger } from './merge.js';
+import type { Eraser } from './eraser.js';
+import { FROZEN_MS, MERGED } from './frozen.js';
+import { type LinkRef, linkedAt, parseLink, targetText } from './link.js';
+import type { Members } from './members.js';
+import { KEPT_MS, type Merger } from './merge.js';
 import type { Pending } from './pending.js';
-import type { Redirects } from './redirects.js';
 
-/** An operation that was pending at the last scan counts as interrupted. */
-const SCAN_MS = 30_000;
-/** Operations read per scan; the last page may exceed it. */
-const MOST = 10_000;
+const SCAN_MS = 10_000;
 
 export type OnFailed = (task: 'erasure' | 'merge', error: Error) => void;
 
 export interface ResumeParts {
+  readonly store: Store;
   readonly pending: Pending;
   readonly merger: Merger;
-  readonly redirects: Redirects;
-  readonly linkedEraser: LinkedEraser;
+  readonly members: Members;
+  readonly eraser: Eraser;
   readonly onFailed: OnFailed;
 }
 
 export class Resume {
-  #seen: ReadonlySet<string> = new Set();
-
   constructor(private readonly parts: ResumeParts) {}
 
   watch(): () => Promise<void> {
@@ -32,38 +32,57 @@ export class Resume {
   }
 
   async run(signal?: AbortSignal): Promise<void> {
-    const pending = await this.#pendingNow();
-    const seen = this.#seen;
-    this.#seen = pending;
-    for (const operation of pending) {
+    for await (const work of this.parts.pending.takeDue()) {
       if (signal?.aborted) return;
-      if (!seen.has(operation)) continue;
-      await this.#complete(operation).catch((error: Error) =>
-        this.parts.onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error),
+      await this.#complete(work).catch((error: Error) =>
+        this.parts.onFailed(work.startsWith('erase') ? 'erasure' : 'merge', error),
       );
     }
   }
 
-  async #pendingNow(): Promise<ReadonlySet<string>> {
-    const found = new Set<string>();
-    for await (const page of this.parts.pending.pages()) {
-      for (const operation of page) found.add(operation);
-      if (found.size >= MOST) break;
+  async #complete(work: string): Promise<void> {
+    const { pending, members, eraser } = this.parts;
+    const [kind, profileId = '', customer = '', id = ''] = work.split(' ');
+    if (kind === 'erase') {
+      await eraser.completeSetAside(profileId);
+      return pending.forget(work);
     }
-    return found;
+    const link = { customer, id };
+    if (kind === 'merge') return this.#completeMerge(work, profileId, link);
+    if (!(await this.#linkOf(profileId)).startsWith(`${targetText(link)} `))
+      await members.leave(link, profileId);
+    await pending.forget(work);
   }
 
-  async #complete(operation: string): Promise<void> {
-    const [kind, profileId = '', generation = '', , mergeId] = operation.split(' ');
-    if (kind === 'erase') {
-      await this.parts.linkedEraser.eraseGeneration(profileId, generation);
+  async #completeMerge(work: string, session: string, link: LinkRef): Promise<void> {
+    const { store, pending, merger, members } = this.parts;
+    const [target, mergedAt] = await store.call((client) =>
+      client.hmget(store.keys.profile(session), 'target', 'mergedAt'),
+    );
+    if (target !== targetText(link)) return pending.forget(work);
+    const text = await this.#linkOf(session);
+    if (text === `${target} merging`) {
+      if (this.#now() - linkedAt(link) > FROZEN_MS) await merger.unlink(session, link);
+      else await merger.finish(session, '', parseLink(text));
       return;
     }
-    const target = await this.parts.merger.targetOf(profileId);
-    const isPending = target !== undefined && target.mergeId === mergeId;
-    if (isPending && !(await this.parts.merger.finish(profileId, target)))
-      await this.parts.redirects.undo(profileId, target);
-    // The operation is listed at another node if its profile's slot has moved.
-    await this.parts.pending.forget(operation);
+    const member = await members.find(link.customer, session);
+    const isMember = member?.linkId === link.id && member.merged === MERGED;
+    if (!isMember && text.startsWith(`${target} `)) {
+      await merger.settle(session, '', link);
+      return;
+    }
+    const keptMs = KEPT_MS - (this.#now() - Number(mergedAt));
+    if (keptMs > 0) return pending.postpone(work, keptMs);
+    await merger.clear(session, link);
+  }
+
+  async #linkOf(session: string): Promise<string> {
+    const key = this.parts.store.keys.counts(session);
+    return (await this.parts.store.call((client) => client.hget(key, ''))) ?? '';
+  }
+
+  #now(): number {
+    return this.parts.store.timeAt(undefined, performance.now());
   }
 }

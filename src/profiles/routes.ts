@@ -8,8 +8,8 @@ import { readGuest, readMerge, readProfile } from '../validation/requests.js';
 import { guestBody, mergeBody, profileBody, profileQuery } from '../validation/schemas.js';
 import type { Eraser } from './eraser.js';
 import type { FindNamed } from './named-visitor.js';
-import { hasFacts, type Profiles } from './profiles.js';
-import type { BothIds, Visitors } from './visitors.js';
+import type { Profiles } from './profiles.js';
+import type { Visitors } from './visitors.js';
 
 const EXAMPLE = { customerId: '7' };
 
@@ -65,9 +65,9 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const { identity } = request;
         const what = { operation: 'merge', input: input.identity };
         return once(requests, request, what, async () => {
-          const { link, merged } = await visitors.link(identity as BothIds); // the schema requires both
-          if (hasFacts(identity)) await profiles.keep(identity, true, true);
-          return JSON.stringify({ profileId: link.profileId, merged });
+          const merged = await visitors.login(identity, true);
+          const profileId = await profiles.keep(identity, true, true);
+          return JSON.stringify({ profileId, merged });
         });
       },
     }),

@@ -1,45 +1,38 @@
 // The visitor of a request, by a customer's id, a session's, or both:
 //
 //   one id                       that identity's profile
-//   both, from a trusted caller  linked first, see link.ts
+//   both, from a trusted caller  a login first, see link.ts; then the customer's profile
 //   both, from anyone else       the customer's profile; nothing is linked
 //
 // Reads create and link nothing.
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
-import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
-import type { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type Counted, type CountRequest, countAt, countOnce } from './counting.js';
-import { type EventRequest, type RecordingBatch, recordAt } from './event-requests.js';
-import type { Linked, Linker } from './link.js';
-import { type Links, linkHome } from './links.js';
-import type { Ask, Done, LocatedRequest, Locations } from './locations.js';
-import type { Redirects } from './redirects.js';
+import { type EventRequest, type RecordingBatch, recordAt, recordOnce } from './event-requests.js';
+import type { Ask, Located, LocatedRequest, Locator } from './locator.js';
+import type { Check, Login } from './login.js';
 
-// Rounds until a request fails. Each failed round means that another request has changed a link or the profile.
+/** Rounds until a request fails. Each failed round means that another request has changed the session's link. */
 const ROUNDS = 8;
-
-/** Throws to refuse a change before ids are linked for it. @param locations profiles that the link would join */
-export type Check = (locations: readonly Location[]) => Promise<void>;
 
 export interface FoundProfile {
   readonly profileId: string;
   readonly exists: boolean;
-  /** The name of the customer whose profile it is; undefined for a guest's. */
-  readonly owner: string | undefined;
+  /** The identity's own profile: another one if it is a linked session. */
+  readonly own: string;
+  readonly isRetired: boolean;
 }
 
 interface Parts {
-  readonly links: Links;
-  readonly redirects: Redirects;
-  readonly locations: Locations;
+  readonly locator: Locator;
+  readonly login: Login;
   readonly visits: VisitBatch;
   readonly recordings: RecordingBatch;
-  readonly linker: Linker;
-  readonly products: ProductLimit;
+  /** Throws `too_many_products`. */
+  readonly fitsProduct: (customer: string, handle: string) => ReturnType<Check>;
 }
 
 export class Visitors {
@@ -47,15 +40,7 @@ export class Visitors {
 
   count(request: CountRequest, who: Identity, mayLink: boolean): void {
     request.batch = this.parts.visits;
-    if (!mustLink(who, mayLink)) {
-      this.parts.locations.send(request, onlyName(who));
-      return;
-    }
-    const { kind, handle, device } = request;
-    const ask = countAt(this.parts.visits, kind, handle, device);
-    const counted =
-      kind === 'read' ? this.peek(who, mayLink, ask) : this.#enter(who, mayLink, { kind, handle }, ask);
-    answer(request, counted);
+    this.#send(request, who, mayLink && request.kind !== 'read', this.#checkOf(request.kind, request.handle));
   }
 
   async enter(
@@ -65,7 +50,7 @@ export class Visitors {
     handle: string,
   ): Promise<Counted> {
     const ask = countAt(this.parts.visits, kind, handle, who.device);
-    const { profileId, answer } = await this.#enter(who, mayLink, { kind, handle }, ask);
+    const { profileId, answer } = await this.change(who, mayLink, ask, this.#checkOf(kind, handle));
     return { profileId, count: answer };
   }
 
@@ -77,22 +62,20 @@ export class Visitors {
   ): Promise<Counted> {
     const asked = { kind: kind === 'visit' ? 'count' : kind, handle, device: who.device } as const;
     const ask = countOnce(this.parts.visits, asked, operation);
-    return (await this.#enter(who, mayLink, { kind, handle }, ask)).answer;
+    return (await this.change(who, mayLink, ask, this.#checkOf(kind, handle))).answer;
   }
 
   /** Reads counts, and the profile id that the visitor has or would get. */
   async readAll(
     who: Identity,
-    mayLink: boolean,
     handles: readonly string[],
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
-    const { visits, locations } = this.parts;
+    const { visits, locator } = this.parts;
     for (let round = 0; round < ROUNDS; round++) {
-      const name = await this.#nameToRead(who, mayLink);
       const read = await Promise.all(
-        handles.map((handle) => locations.run(name, false, countAt(visits, 'read', handle, null))),
+        handles.map((handle) => locator.run(nameOf(who), false, countAt(visits, 'read', handle, null))),
       );
-      const { profileId } = read[0] as Done<number>;
+      const { profileId } = read[0] as Located<number>;
       if (read.every((one) => one.profileId === profileId))
         return { profileId, counts: read.map(({ answer }) => answer) };
     }
@@ -101,120 +84,102 @@ export class Visitors {
 
   /** Creates an unknown visitor. */
   async resolve(who: Identity, mayLink: boolean): Promise<string> {
-    const { links, linker, redirects } = this.parts;
-    if (mustLink(who, mayLink)) return (await linker.link(...namesOf(who))).link.profileId;
-    const name = onlyName(who);
-    for (let round = 0; round < ROUNDS; round++) {
-      const { link, exists, home } = await redirects.stateOf(
-        name,
-        who.customerId === null ? 'resolve' : 'peek',
-      );
-      if (link !== undefined) return link.profileId;
-      if (who.customerId === null) {
-        if (exists || (await links.replace(name, undefined, linkHome(home)))) return home;
-        continue;
-      }
-      const own = await links.own(name, home, name);
-      if (own !== undefined && own.task === '') return own.profileId;
-    }
-    throw new ServiceError('unavailable');
+    await this.login(who, mayLink);
+    const { locator } = this.parts;
+    const state = await locator.stateOf(nameOf(who), 'resolve');
+    if (state === 'retired') throw new ServiceError('session_retired');
+    return typeof state === 'object' ? state.customer : locator.profileOf(nameOf(who));
   }
 
   /** Creates an unknown visitor. @throws ServiceError `overloaded` */
-  async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
-    return (await this.change(who, mayLink, recordAt(this.parts.recordings, encode))).profileId;
+  async record(
+    who: Identity,
+    mayLink: boolean,
+    encode: (profileId: string) => string,
+    operation?: KeyedOperation,
+  ): Promise<string> {
+    const { recordings } = this.parts;
+    if (operation === undefined)
+      return (await this.change(who, mayLink, recordAt(recordings, encode))).profileId;
+    return (await this.change(who, mayLink, recordOnce(recordings, encode, operation))).answer.profileId;
   }
 
   /** `record` without promises, unless ids are linked. */
   submit(request: EventRequest, who: Identity, mayLink: boolean): void {
-    const { recordings } = this.parts;
-    request.batch = recordings;
-    if (!mustLink(who, mayLink)) {
-      this.parts.locations.send(request, onlyName(who));
-      return;
-    }
-    const ask = recordAt(recordings, (profileId) => request.encode(profileId));
-    answer(request, this.change(who, mayLink, ask));
+    request.batch = this.parts.recordings;
+    this.#send(request, who, mayLink);
   }
 
-  async find(who: Identity, mayLink: boolean): Promise<FoundProfile> {
-    const name = await this.#nameToRead(who, mayLink);
-    const { link, exists, home, owner } = await this.parts.redirects.stateOf(name);
-    return { profileId: link?.profileId ?? home, exists, owner };
+  async find(who: Identity): Promise<FoundProfile> {
+    const { locator } = this.parts;
+    const state = await locator.stateOf(nameOf(who));
+    const own = locator.profileOf(nameOf(who));
+    const profileId = typeof state === 'object' ? state.customer : own;
+    const exists = typeof state === 'object' || state === 'guest';
+    return { profileId, exists, own, isRetired: state === 'retired' };
   }
 
-  async peek<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    return this.parts.locations.run(await this.#nameToRead(who, mayLink), false, ask);
+  peek<Answer>(who: Identity, ask: Ask<Answer>): Promise<Located<Answer>> {
+    return this.parts.locator.run(nameOf(who), false, ask);
   }
 
   /** Creates an unknown visitor. */
-  change<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>, check?: Check): Promise<Done<Answer>> {
-    return this.#run(who, mayLink, { makes: true, check }, ask);
+  async change<Answer>(
+    who: Identity,
+    mayLink: boolean,
+    ask: Ask<Answer>,
+    check?: Check,
+  ): Promise<Located<Answer>> {
+    await this.login(who, mayLink, check);
+    return this.parts.locator.run(nameOf(who), true, ask);
   }
 
-  async changeExisting<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
-    const isNew = mustLink(who, mayLink) && !(await this.find(who, mayLink)).exists;
-    return isNew ? this.peek(who, mayLink, ask) : this.#run(who, mayLink, { makes: false }, ask);
+  /** `ask` creates no visitor. */
+  async changeExisting<Answer>(who: Identity, mayLink: boolean, ask: Ask<Answer>): Promise<Located<Answer>> {
+    if (mustLink(who, mayLink)) {
+      const [customer, session] = await Promise.all(separately(who).map((one) => this.find(one)));
+      if (customer?.exists || session?.exists) await this.login(who, mayLink);
+    }
+    return this.parts.locator.run(nameOf(who), true, ask);
   }
 
-  async preview(who: Identity, mayLink: boolean): Promise<Location[]> {
-    const { linker } = this.parts;
-    if (mustLink(who, mayLink)) return linker.preview(...namesOf(who));
-    return [await linker.locate(onlyName(who))];
+  /** The profile that a write would change. */
+  async profileToChange(who: Identity, mayLink: boolean): Promise<string> {
+    if (mustLink(who, mayLink)) return this.parts.locator.profileOf(nameOf(who));
+    return (await this.find(who)).profileId;
   }
 
   /** Doesn't ask Redis. */
-  likelyProfile(who: Identity, mayLink: boolean): string {
-    const { links } = this.parts;
-    const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
-    return links.remembered(name)?.profileId ?? links.defaultProfile(name);
+  likelyProfile(who: Identity): string {
+    const location = { profileId: '', session: '', linkId: '' };
+    this.parts.locator.aim(location, nameOf(who), true);
+    return location.profileId;
   }
 
   async belongsToCustomer({ sessionId }: Identity): Promise<boolean> {
-    return sessionId !== null && this.parts.linker.belongsToCustomer(identityName('s', sessionId));
+    if (sessionId === null) return false;
+    return typeof (await this.parts.locator.stateOf(identityName('s', sessionId))) === 'object';
   }
 
-  link(who: BothIds): Promise<Linked> {
-    return this.parts.linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
+  /** @returns true if this call has merged the session */
+  async login(who: Identity, mayLink: boolean, check?: Check): Promise<boolean> {
+    return mustLink(who, mayLink) && this.parts.login.link(...namesOf(who), check);
   }
 
-  #enter<Answer>(
-    who: Identity,
-    mayLink: boolean,
-    { kind, handle }: { readonly kind: Exclude<VisitKind, 'read'>; readonly handle: string },
-    ask: Ask<Answer>,
-  ): Promise<Done<Answer>> {
-    if (kind === 'reset') return this.#run(who, mayLink, { makes: false }, ask);
-    const check: Check = (locations) => this.parts.products.assertFits(locations, handle);
-    return this.#run(who, mayLink, { makes: true, check }, ask);
-  }
-
-  async #run<Answer>(
-    who: Identity,
-    mayLink: boolean,
-    { makes, check }: { readonly makes: boolean; readonly check?: Check | undefined },
-    ask: Ask<Answer>,
-  ): Promise<Done<Answer>> {
-    const { locations, links, linker } = this.parts;
-    if (!mustLink(who, mayLink)) return locations.run(onlyName(who), makes, ask);
-    const [customer, session] = namesOf(who);
-    const pair = links.pair(customer, session);
-    const done = pair && (await locations.runAt(pair, session, ask));
-    if (done !== undefined) return done;
-    if (check !== undefined) await check(await linker.preview(customer, session));
-    for (let round = 0; round < ROUNDS; round++) {
-      const { link } = await linker.link(customer, session);
-      const made = await locations.runAt(link, '', ask);
-      if (made !== undefined) return made;
-      // The profile has been erased or merged since: link again.
+  #send(request: LocatedRequest<unknown>, who: Identity, mayLink: boolean, check?: Check): void {
+    const { locator } = this.parts;
+    if (!mustLink(who, mayLink)) {
+      locator.send(request, nameOf(who));
+      return;
     }
-    throw new ServiceError('unavailable');
+    this.login(who, mayLink, check).then(
+      () => locator.send(request, nameOf(who)),
+      (error) => request.failed(error),
+    );
   }
 
-  async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
-    if (!mustLink(who, mayLink)) return onlyName(who);
-    const [customer, session] = namesOf(who);
-    return (await this.parts.linker.wouldAdopt(customer, session)) ? session : customer;
+  #checkOf(kind: VisitKind, handle: string): Check | undefined {
+    return kind === 'reset' ? undefined : (customer) => this.parts.fitsProduct(customer, handle);
   }
 }
 
@@ -228,16 +193,14 @@ export function namesOf({ customerId, sessionId }: BothIds): [customer: string, 
   return [identityName('c', customerId), identityName('s', sessionId)];
 }
 
-function onlyName({ customerId, sessionId }: Identity): string {
-  return customerId !== null ? identityName('c', customerId) : identityName('s', sessionId as string);
+/** Each id alone. */
+export function separately(identity: Identity): Identity[] {
+  return [
+    { ...identity, sessionId: null },
+    { ...identity, customerId: null },
+  ].filter(({ customerId, sessionId }) => customerId !== null || sessionId !== null);
 }
 
-function answer<Answer>(request: LocatedRequest<Answer>, done: Promise<Done<Answer>>): void {
-  done.then(
-    ({ profileId, answer }) => {
-      request.profileId = profileId;
-      request.succeeded(answer);
-    },
-    (error) => request.failed(error),
-  );
+function nameOf({ customerId, sessionId }: Identity): string {
+  return customerId !== null ? identityName('c', customerId) : identityName('s', sessionId as string);
 }

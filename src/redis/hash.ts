@@ -27,10 +27,12 @@ export interface FieldChange {
   /** '' removes the field. */
   readonly after: string;
   readonly most?: number;
+  /** True to remove the whole hash with the field. */
+  readonly removesHash?: boolean;
 }
 
 /** See lua/redis/changeField.lua. */
 export function changeField(store: Store, change: FieldChange): Promise<number> {
-  const { key, field, before, after, most = Number.MAX_SAFE_INTEGER } = change;
-  return store.change(CHANGE, [key], [field, before, after, most]);
+  const { key, field, before, after, most = Number.MAX_SAFE_INTEGER, removesHash = false } = change;
+  return store.change(CHANGE, [key], [field, before, after, most, removesHash ? 1 : 0]);
 }

@@ -7,8 +7,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
-import { before } from './deadline.js';
-import { hasTooFewReplicas, inWords, isForbidden, refusesWrites, toServiceError } from './failures.js';
+import { hasTooFewReplicas, inWords, isForbidden, refusesWrites } from './failures.js';
 import type { Keys } from './keys.js';
 import { RedisNode } from './node.js';
 import { type DeploymentLostError, NodeMarkers, slotOf } from './node-markers.js';
@@ -171,16 +170,6 @@ export class RedisHealth {
   async check(): Promise<void> {
     const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
     await Promise.allSettled(nodes.map((node) => node.check()));
-  }
-
-  async onReplica(tag: string, deadline: number): Promise<void> {
-    const slot = this.slotOf(`{${tag}}`);
-    const node = this.nodeOf(slot);
-    const master = node?.isUp ? node : await this.untilUp(slot, deadline);
-    const waited = master.hasReplica().then((has) => (has ? master.replicated(1, deadline) : undefined));
-    await before(deadline, waited).catch((error) => {
-      throw toServiceError(error);
-    });
   }
 
   close(): void {

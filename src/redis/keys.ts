@@ -12,11 +12,8 @@ export interface StreamKeys {
 
 export type Keys = ReturnType<typeof createKeys>;
 
-/** Identity, counts, profile, items, members. */
-export const PROFILE_KINDS = ['v', 'r', 'p', 'i', 'g'] as const;
-export type ProfileKind = (typeof PROFILE_KINDS)[number];
-/** A guest has its counts in `v`. The list is also in lua/includes/retain.lua. */
-export const GUEST_KINDS = PROFILE_KINDS.filter((kind) => kind !== 'r');
+/** Counts or link, facts, items, members. lua/includes/retain.lua has the list, too. */
+export const PROFILE_KINDS = ['v', 'p', 'i', 'g'] as const;
 
 export function bucketOf(profileId: string): string {
   return profileId.slice(0, profileId.indexOf('.'));
@@ -39,47 +36,38 @@ export function createKeys(prefix: string) {
     eventsState: ofStream(`${kind}:state`),
     eventsDead: ofStream(`${kind}:dead`),
   });
-  const applied = ofProfile('x');
-  const leftovers = ofProfile('zg');
-  const journals = PROFILE_KINDS.filter((kind) => kind !== 'v').map((kind) => `j${kind}`);
-  const ofProfiles = [...PROFILE_KINDS, ...journals].map(ofProfile);
+  const ofProfiles = [...PROFILE_KINDS, 'j', 'x'].map(ofProfile);
   return {
     /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
-    /** hash: a guest's product handle -> count, or a link, see links.ts */
-    identity: ofProfile('v'),
-    /** hash: product handle -> count, if linked */
-    counts: ofProfile('r'),
+    /** hash: product handle -> count; of a linked session only '' -> its link, see src/profiles/link.ts */
+    counts: ofProfile('v'),
     /**
-     * hash: facts; owner and generation if linked; `registered` if nothing else exists. After a merge it has only
-     * `target`, which begins with `!` while the merge is pending
+     * hash: facts; `registered` if the profile has nothing else; `name` of a customer, if it is in no other key;
+     * `lastLink`, see lua/profiles/addMember.lua. Of a merged session only `target`: `<customer's profile> <link id>`, and
+     * in the first minutes `mergedAt` and the frozen facts
      */
     profile: ofProfile('p'),
     /** hash: `<product>:<variant>` -> item */
     items: ofProfile('i'),
-    /**
-     * hash: identity or `#<share code>` -> ''; `@<e-mail digest>` -> identity that gave it, or '' if this isn't its
-     * default profile; merged profile -> mergeId, until applied '', or `+<generation>` if it was linked
-     */
+    /** hash: session's profile -> note, see lua/profiles/addMember.lua; `share:<code>`, `email:<digest>` -> '' */
     members: ofProfile('g'),
-    /** hash: see lua/profiles/applyMergePage.lua */
-    applied: (profileId: string, generation: string, from: string) =>
-      `${applied(profileId)}:${generation}:${from}`,
-    /** hash: members of an erased generation, until nothing leads to it */
-    leftovers: (profileId: string, generation: string) => `${leftovers(profileId)}:${generation}`,
-    erased: (profileId: string, generation: string) => `${prefix}:{${bucketOf(profileId)}}:e:${generation}`,
-    ofKind: (kind: ProfileKind, profileId: string) => ofProfile(kind)(profileId),
-    journal: (kind: ProfileKind, profileId: string) => ofProfile(`j${kind}`)(profileId),
+    /** hash: a session's counts while and shortly after they are merged */
+    frozenCounts: ofProfile('j'),
+    /** hash: members of an erased profile, until nothing leads to it */
+    setAside: ofProfile('x'),
+    /** string: `<no later than this are links that the last erasure took> <when that was>`, ms since 1970 */
+    erasedAt: ofProfile('e'),
+    /** string: when the whole shop was erased last, ms since 1970 */
+    shopErasedAt: `${prefix}:erased`,
     allOf: (profileId: string) => ofProfiles.map((keyOf) => keyOf(profileId)),
-    /** sorted set per node: pending multi-step operations -> start, milliseconds */
+    /** sorted set per node: merges and erasures to complete -> when they are due, ms since 1970; see pending.ts */
     pending: ofStream('pending'),
     /** string: an operation record, see requests.ts */
     operation: (profileId: string, recordId: string) => `${prefix}:{${bucketOf(profileId)}}:k:${recordId}`,
-    /** hash: see requests.ts */
-    request: (digest: string) => `${prefix}:{request:${digest}}`,
-    /** string: see src/profiles/erasure-times.ts */
-    erasureTime: (digest: string) => `${prefix}:{erasure:${digest}}`,
+    /** string: see request-record.ts */
+    request: (digest: string) => `${prefix}:{k:${digest}}`,
     /** string: see src/wishlist/order-notes.ts */
     order: (digest: string) => `${prefix}:{order:${digest}}`,
     /** string: `<profile> <milliseconds since 1970>` */

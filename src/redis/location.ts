@@ -1,50 +1,33 @@
-// The expected location of a visitor's data. Scripts verify it, or answer with a redirect (lua/includes/redirect.lua).
-
-import { GUEST_KINDS, type Keys } from './keys.js';
+// Where an operation is done. Its script verifies that, see lua/includes/fence.lua.
 
 export interface Location {
   readonly profileId: string;
-  /** '' for a guest. */
-  readonly generation: string;
-  /** Default profile of the identity to verify, or ''. */
-  readonly checked: string;
-  /** '' for none. */
-  readonly link: string;
+  /** Profile id of the linked session by way of which the operation comes to its customer; otherwise ''. */
+  readonly session: string;
+  /** Id of that session's link, or ''. */
+  readonly linkId: string;
 }
 
-export function linkedLocation(profileId: string, generation: string): Location {
-  return { profileId, generation, checked: '', link: '' };
+/** A customer's profile for an operation that names the customer, or a session's own. */
+export function ownLocation(profileId: string): Location {
+  return { profileId, session: '', linkId: '' };
 }
 
-export function guestLocation(own: string): Location {
-  return { profileId: own, generation: '', checked: own, link: '' };
+export function isCustomers(profileId: string): boolean {
+  return profileId.charAt(profileId.indexOf('.') + 1) === 'c';
 }
 
-/** Redirects that are followed; more would mean a circle in the data. */
-export const MAX_HOPS = 16;
+/** The prefix of a session's link. */
+export const LINKED = '@';
+/** The customer has no such session under this link id. */
+export const NOT_MEMBER = '!';
+export const RETIRED = '^';
 
-export function countsOf(
-  keys: Keys,
-  { profileId, generation }: Pick<Location, 'profileId' | 'generation'>,
-): string {
-  return generation === '' ? keys.identity(profileId) : keys.counts(profileId);
-}
-
-export function checkedKeys(keys: Keys, { checked }: Location): string[] {
-  return checked === '' ? [] : [keys.identity(checked)];
-}
-
-/** All keys that expire with a guest, so that Redis refuses the call if one may have migrated. */
-export function checkedAndEndingKeys(keys: Keys, location: Location): string[] {
-  const { profileId, generation } = location;
-  const ending = generation === '' ? GUEST_KINDS.map((kind) => keys.ofKind(kind, profileId)) : [];
-  return [...checkedKeys(keys, location), ...ending];
-}
+/** An answer that means that nothing was done. */
+export type Redirect = `@${string}` | '!' | '^';
 
 export function isRedirect(answer: unknown): answer is Redirect {
-  return typeof answer === 'string' && (answer.startsWith('@') || answer === GONE);
+  return (
+    typeof answer === 'string' && (answer.startsWith(LINKED) || answer === NOT_MEMBER || answer === RETIRED)
+  );
 }
-
-export type Redirect = `@${string}` | '!';
-
-export const GONE = '!';

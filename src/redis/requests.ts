@@ -10,31 +10,29 @@
 import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, ServiceError } from '../errors.js';
-import { loadScript, withFlags } from './scripts.js';
+import {
+  type Answered,
+  answeredText,
+  type InFlight,
+  inFlightText,
+  isAnswered,
+  parseRecord,
+} from './request-record.js';
+import { loadScript } from './scripts.js';
 import type { Store } from './store.js';
-import { writeKey } from './write.js';
+import { writeAtMaxmemory, writeKey } from './write.js';
 
 export const REMEMBERED_S = 24 * 60 * 60;
 
-type Found = [
-  id: string,
-  at: string,
-  fingerprint: string,
-  customer: string,
-  locations: string,
-  answer: string | null,
-];
-
-const BEGIN = loadScript<1 | Found>('redis/beginRequest');
-/** Runs at `maxmemory`, because an erasure frees memory. */
-const BEGIN_ERASURE = withFlags(BEGIN, 'allow-oom');
-const RELOCATE = loadScript<string>('redis/relocateRequest');
-const END = loadScript<string>('redis/endRequest');
+const CHANGE = loadScript<string>('redis/changeRecord');
 
 const IN_FLIGHT_GRACE_MS = 500;
 const POLL_MS = 10;
 /** Rounds until a request fails. Each failed round means that a retry has moved the operation. */
 const ROUNDS = 16;
+/** Base64url digits: 132 bits of a key, 36 of its customer. */
+const KEY_DIGITS = 22;
+const CUSTOMER_DIGITS = 6;
 /** The operation was not done, and never will be. */
 export const FENCED = '-';
 
@@ -53,28 +51,28 @@ export interface Done {
   readonly record: string;
 }
 
-interface RecordedOperation {
-  readonly id: string;
-  readonly at: number;
-  /** Profiles, separated by spaces, the latest last. */
-  readonly locations: string;
-}
-
 export class KeyedOperation {
-  /** Random. */
-  readonly id: string;
-  /** Time of the first request, milliseconds since 1970. */
-  readonly at: number;
-  #locations: string;
+  #record: InFlight;
 
   constructor(
     private readonly store: Store,
     private readonly recordKey: string,
-    { id, at, locations }: RecordedOperation,
+    record: InFlight,
   ) {
-    this.id = id;
-    this.at = at;
-    this.#locations = locations;
+    this.#record = record;
+  }
+
+  get id(): string {
+    return this.#record.id;
+  }
+
+  /** Time of the first request, milliseconds since 1970. */
+  get at(): number {
+    return this.#record.at;
+  }
+
+  get #locations(): string {
+    return this.#record.locations;
   }
 
   /**
@@ -91,8 +89,7 @@ export class KeyedOperation {
       if (answer !== FENCED) return answer;
       // If the fencing try died before it recorded another location, this one is recorded.
       const before = this.#locations;
-      const record = this.recordKey;
-      this.#locations = (await this.store.call((client) => client.hget(record, 'locations'))) ?? '';
+      this.#read((await this.store.call((client) => client.get(this.recordKey))) ?? '');
       if (this.#locations === before) await this.#relocate(`${before} ${location}`);
     }
     throw new ServiceError('unavailable');
@@ -124,11 +121,23 @@ export class KeyedOperation {
     return `${this.id}.${location}`;
   }
 
-  async #relocate(wanted: string): Promise<void> {
-    const args = [this.id, this.#locations, wanted];
-    const locations = await this.store.change(RELOCATE, [this.recordKey], args);
-    if (locations === '') throw new ServiceError('unavailable'); // expired, or lost by Redis
-    this.#locations = locations;
+  async #relocate(locations: string): Promise<void> {
+    const args = [inFlightText(this.#record), inFlightText({ ...this.#record, locations })];
+    this.#read(await this.store.change(CHANGE, [this.recordKey], args));
+  }
+
+  /** @throws OtherTryAnswered; ServiceError `unavailable` if the record has expired, or was lost by Redis */
+  #read(text: string): void {
+    const record = text === '' ? undefined : parseRecord(text);
+    if (record !== undefined && isAnswered(record)) throw new OtherTryAnswered(record.answer);
+    if (record?.id !== this.id) throw new ServiceError('unavailable');
+    this.#record = record;
+  }
+}
+
+class OtherTryAnswered extends Error {
+  constructor(readonly answer: string) {
+    super('another try has answered');
   }
 }
 
@@ -148,42 +157,44 @@ export class RequestStore {
     location: string,
     act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
-    const at = Date.now();
-    const id: string = randomUUID();
-    let recordKey = this.#recordKey(scope, key);
     // A digest, because the record may outlive the visitor.
-    const owner = customer ? digestOf(`${this.store.deployment.salt}${customer}`) : '';
-    const begin = () =>
-      this.store.change(
-        isErasure ? BEGIN_ERASURE : BEGIN,
-        [recordKey],
-        [REMEMBERED_S, id, at, fingerprint, owner, location],
-      );
-    let reply = await begin();
-    if (owner !== '' && reply !== 1 && ![owner, ''].includes(reply[3])) {
+    const owner = customer ? digestOf(`${this.store.deployment.salt}${customer}`, CUSTOMER_DIGITS) : '';
+    const own: InFlight = {
+      id: randomUUID(),
+      at: Date.now(),
+      fingerprint,
+      customer: owner,
+      locations: location,
+    };
+    let recordKey = this.#recordKey(scope, key);
+    const begin = () => this.#begin(recordKey, own, isErasure);
+    let found = await begin();
+    if (owner !== '' && ![owner, ''].includes(found.customer)) {
       // On a shared device, the previous customer used this key.
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
-      reply = await begin();
+      found = await begin();
     }
-    let operation = { id, at, locations: location };
     const graceUntil = performance.now() + this.graceMs;
-    while (reply !== 1) {
-      const [foundId, foundAt, foundFingerprint, , locations, answer] = reply;
-      // Our own try, whose reply was lost.
-      if (foundId === id) break;
-      if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
-      if (answer !== null) return answer;
-      if (performance.now() >= graceUntil) {
-        operation = { id: foundId, at: Number(foundAt), locations };
-        break;
-      }
+    for (;;) {
+      if (!isAnswered(found) && found.id === own.id) break;
+      if (found.fingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
+      if (isAnswered(found)) return found.answer;
+      if (performance.now() >= graceUntil) break;
       await sleep(POLL_MS);
-      reply = await begin();
+      found = await begin();
     }
-    const end = (answer: string) => this.store.change(END, [recordKey], [operation.id, answer]);
+    const operation = found;
+    /** @returns the first answer; '' if there is none */
+    const end = async (answer: string): Promise<string> => {
+      const ended = answer && answeredText({ fingerprint, customer: operation.customer, answer });
+      const text = await this.store.change(CHANGE, [recordKey], [`${operation.id} `, ended]);
+      const record = text === '' ? undefined : parseRecord(text);
+      return record !== undefined && isAnswered(record) ? record.answer : answer;
+    };
     try {
       return await end(await act(new KeyedOperation(this.store, recordKey, operation)));
     } catch (error) {
+      if (error instanceof OtherTryAnswered) return error.answer;
       // A 4xx changes nothing, so the key is unused, unless another try succeeded.
       const isRefused = error instanceof ServiceError && ERRORS[error.code].status < 500;
       const answer = isRefused ? await end('') : '';
@@ -192,11 +203,19 @@ export class RequestStore {
     }
   }
 
+  /** @returns the record of this key, which may be `own` */
+  async #begin(recordKey: string, own: InFlight, isErasure: boolean): Promise<InFlight | Answered> {
+    const set = ['SET', inFlightText(own), 'EX', REMEMBERED_S, 'NX', 'GET'] as const;
+    // An erasure frees memory.
+    const before = await (isErasure ? writeAtMaxmemory : writeKey)(this.store, recordKey, set);
+    return before === null ? own : parseRecord(String(before));
+  }
+
   #recordKey(scope: string, key: string): string {
-    return this.store.keys.request(digestOf(`${scope}\n${key}`));
+    return this.store.keys.request(digestOf(`${scope}\n${key}`, KEY_DIGITS));
   }
 }
 
-function digestOf(text: string): string {
-  return hash('sha256', text, 'base64url');
+function digestOf(text: string, digits: number): string {
+  return hash('sha256', text, 'base64url').slice(0, digits);
 }

@@ -201,11 +201,6 @@ export class Store {
     return this.#health.timeAt(address, time);
   }
 
-  /** Resolves when a replica, if any, has all writes so far of a tag's master. */
-  onReplica(tag: string): Promise<void> {
-    return this.#health.onReplica(tag, performance.now() + this.timeoutMs);
-  }
-
   close(): void {
     this.#isClosed = true;
     this.#health.close();

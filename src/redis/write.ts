@@ -7,7 +7,6 @@ type Write = readonly [command: 'HSET' | 'SET' | 'ZADD' | 'ZREM' | 'ZREMRANGEBYR
 
 const WRITE = loadScript<string | number | null>('redis/writeKey');
 const WRITE_AT_MAXMEMORY = withFlags(WRITE, 'allow-oom');
-const REMOVE = loadScript<number>('redis/removeKeys');
 const KEYS_PER_CALL = 100;
 
 /** @param write idempotent */
@@ -27,5 +26,5 @@ export function writeAtMaxmemory(store: Store, key: string, write: Write) {
  */
 export async function removeKeys(store: Store, names: readonly string[]): Promise<void> {
   for (let i = 0; i < names.length; i += KEYS_PER_CALL)
-    await store.change(REMOVE, names.slice(i, i + KEYS_PER_CALL), []);
+    await store.change(WRITE, names.slice(i, i + KEYS_PER_CALL), ['UNLINK']);
 }

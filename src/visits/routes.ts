@@ -120,7 +120,7 @@ export function visitOperations(
     const { identity } = request;
     const { mayLink } = request.caller;
     const { productHandle } = input;
-    const location = () => visitors.likelyProfile(identity, mayLink);
+    const location = () => visitors.likelyProfile(identity);
     // A visit with its count is another operation, because its stored answer differs.
     const what = { operation: wantsCount ? `${kind} with count` : kind, input, location };
     return onceUnderKey(requests, request, what, async (operation) => {

@@ -5,7 +5,7 @@ import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
-import { countsOf, type Location } from '../redis/location.js';
+import { isCustomers, type Location } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
 import { REMEMBERED_S } from '../redis/requests.js';
 import type { ScriptCall } from '../redis/script-call.js';
@@ -14,8 +14,8 @@ import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
-/** `resolve` creates an unknown session. */
-export type LinkKind = 'resolve' | 'peek';
+/** `extend` and `resolve` extend the life of a link; `resolve` creates an unknown profile. */
+export type LinkKind = 'resolve' | 'extend' | 'peek';
 
 export interface VisitEntry extends Location, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
@@ -76,7 +76,7 @@ export function visitFormat(spec: VisitFormatSpec): BatchFormat<VisitEntry, Visi
         const entry = entries[i] as VisitEntry;
         if (!isCounted(entry, answers[i])) continue;
         counted++;
-        if (entry.isKept !== true && isAtDefaultProfile(entry)) kept.add(entry.profileId);
+        if (entry.isKept !== true && !isCustomers(entry.profileId)) kept.add(entry.profileId);
       }
       onCounted?.(counted);
       return answers;
@@ -86,12 +86,8 @@ export function visitFormat(spec: VisitFormatSpec): BatchFormat<VisitEntry, Visi
 
 const NOT_LOGGED = ['', '', 0, ''];
 
-export function isVisit({ kind }: { readonly kind: VisitEntry['kind'] }): boolean {
+function isVisit({ kind }: { readonly kind: VisitEntry['kind'] }): boolean {
   return kind === 'visit' || kind === 'count';
-}
-
-function isAtDefaultProfile({ generation, checked, profileId }: VisitEntry): boolean {
-  return generation === '' && checked === profileId;
 }
 
 function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: KeptGuests): void {
@@ -101,19 +97,15 @@ function putOperation(keys: Keys, call: ScriptCall, entry: VisitEntry, kept: Kep
     call.arg(keys.operation(profileId, recordId));
     call.arg(REMEMBERED_S);
   }
-  if (isAtDefaultProfile(entry)) {
-    entry.isKept = kind === 'visit' && kept.has(profileId);
-    call.arg(entry.isKept ? 'kept' : kind);
-    call.arg(keys.identity(profileId));
-  } else {
-    call.arg('at');
-    call.arg(entry.checked === '' ? '' : keys.identity(entry.checked));
-    call.arg(entry.link);
-    call.arg(keys.profile(profileId));
-    call.arg(entry.generation);
-    call.arg(kind);
-    call.arg(countsOf(keys, entry));
+  if (entry.session !== '') {
+    call.arg('by');
+    call.arg(keys.members(profileId));
+    call.arg(entry.session);
+    call.arg(entry.linkId);
   }
+  entry.isKept = kind === 'visit' && (isCustomers(profileId) || kept.has(profileId));
+  call.arg(entry.isKept ? 'kept' : kind);
+  call.arg(keys.counts(profileId));
   call.arg(handle);
 }
 

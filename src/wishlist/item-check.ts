@@ -1,6 +1,6 @@
 // Checks which products are on a wishlist.
 
-import { checkedKeys, type Location } from '../redis/location.js';
+import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newestFirst } from './item.js';
@@ -61,13 +61,13 @@ async function readFields(
   any: readonly string[],
 ): Promise<ReadonlyMap<string, FoundItem> | string> {
   const { keys } = store;
-  const { profileId, link, generation } = location;
-  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, location)];
+  const { profileId, session, linkId } = location;
+  const touched = [keys.profile(profileId), keys.items(profileId)];
   const found = new Map<string, FoundItem>();
   let cursor = any.length === 0 ? '' : '0';
   let fields = exact;
   do {
-    const args = [cursor, PAGE, link, generation, fields.length, ...fields, ...any];
+    const args = [cursor, PAGE, session, linkId, fields.length, ...fields, ...any];
     const page = await store.run(CHECK_ITEMS, touched, args);
     if (typeof page === 'string') return page;
     const [next, ...pairs] = page;

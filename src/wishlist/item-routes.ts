@@ -73,7 +73,6 @@ export function itemOperations(services: ItemServices): Operation[] {
             [{ in: 'body', path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
-        limit.assertFitsAlone(input.content);
         return input;
       },
       handle(input, request) {
@@ -101,7 +100,7 @@ export function itemOperations(services: ItemServices): Operation[] {
       async handle(input, request) {
         const { caller, identity } = request;
         const { productId, variantId, event } = input;
-        const location = () => visitors.likelyProfile(identity, caller.mayLink);
+        const location = () => visitors.likelyProfile(identity);
         const what = { operation: 'remove', input, location };
         return once(requests, request, what, async (operation) => {
           const { profileId, answer } = await visitors.changeExisting(identity, caller.mayLink, (location) =>
@@ -125,10 +124,8 @@ export function itemOperations(services: ItemServices): Operation[] {
       maxBody: MAX_BODY,
       onlyReads: true,
       read: readList,
-      async handle(_, { caller, identity }) {
-        const { profileId, answer } = await visitors.peek(identity, caller.mayLink, (location) =>
-          items.list(location),
-        );
+      async handle(_, { identity }) {
+        const { profileId, answer } = await visitors.peek(identity, (location) => items.list(location));
         return JSON.stringify({ profileId, items: answer });
       },
     }),
@@ -153,8 +150,8 @@ export function itemOperations(services: ItemServices): Operation[] {
       maxBody: MAX_BODY,
       onlyReads: true,
       read: readItemCheck,
-      async handle({ products }, { caller, identity }) {
-        const { profileId, answer } = await visitors.peek(identity, caller.mayLink, (location) =>
+      async handle({ products }, { identity }) {
+        const { profileId, answer } = await visitors.peek(identity, (location) =>
           items.check(location, products),
         );
         return JSON.stringify({ profileId, items: answer });
@@ -174,10 +171,8 @@ export function itemOperations(services: ItemServices): Operation[] {
       maxBody: MAX_BODY,
       onlyReads: true,
       read: readList,
-      async handle(_, { caller, identity }) {
-        const { profileId, answer } = await visitors.peek(identity, caller.mayLink, (location) =>
-          items.count(location),
-        );
+      async handle(_, { identity }) {
+        const { profileId, answer } = await visitors.peek(identity, (location) => items.count(location));
         return JSON.stringify({ profileId, count: answer });
       },
     }),
@@ -194,7 +189,7 @@ export function itemOperations(services: ItemServices): Operation[] {
         caller.mayLink,
         (location) =>
           items.add(location, identity, content, { operation, isFromBrowser: caller.kind === 'browser' }),
-        (locations) => limit.assertFits(locations, content),
+        (customer) => limit.assertFits(customer, content),
       )
       .then(({ profileId, answer: { itemId } }) => {
         const { productId, variantId, quantity } = content;
@@ -205,10 +200,11 @@ export function itemOperations(services: ItemServices): Operation[] {
   function addStepwise(request: Request, input: ItemRequest): Promise<string> {
     const { caller, identity } = request;
     const { content } = input;
-    const location = () => visitors.likelyProfile(identity, caller.mayLink);
+    const location = () => visitors.likelyProfile(identity);
     return once(requests, request, { operation: 'add', input, location }, async (operation) => {
       if (isPersonal(identity)) {
-        await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
+        await limit.assertFits(await visitors.profileToChange(identity, caller.mayLink), content);
+        await visitors.login(identity, caller.mayLink, (customer) => limit.assertFits(customer, content));
         await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
       }
       return add(request, content, operation);

@@ -1,6 +1,5 @@
 // Composes the wishlist's parts.
 
-import type { Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { Changes } from './changes.js';
 import type { ItemIndex } from './item-index.js';
@@ -20,18 +19,18 @@ export interface WishlistParts {
 export interface WishlistSpec {
   readonly store: Store;
   readonly batch: WishlistBatch;
-  /** @returns where a profile is after merges; undefined if it doesn't exist */
-  readonly locate: (profileId: string) => Promise<Location | undefined>;
+  /** @returns where the data of a profile are after merges */
+  readonly presentOf: (profileId: string) => Promise<string>;
   /** Contains `{code}`. */
   readonly shareUrl: string;
   readonly itemIndex?: ItemIndex | undefined;
 }
 
-export function openWishlist({ store, batch, locate, shareUrl, itemIndex }: WishlistSpec): WishlistParts {
+export function openWishlist({ store, batch, presentOf, shareUrl, itemIndex }: WishlistSpec): WishlistParts {
   const changes = new Changes(batch);
   return {
     items: new Items(store, changes, itemIndex),
-    shares: new Shares(store, changes, shareUrl, locate),
+    shares: new Shares(store, changes, shareUrl, presentOf),
     purchases: new Purchases(store, changes, itemIndex),
     settings: new SettingsStore(store),
   };

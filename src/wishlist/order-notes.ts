@@ -6,7 +6,7 @@ import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 
 /** Seconds that a note is kept. Shopify may refund and archive an order for a year. */
-export const REMEMBERED_S = 400 * 24 * 60 * 60;
+const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
 
 export type Buyer = 'customer' | 'session';

@@ -8,9 +8,9 @@ import { OTHER_SHOP, purchaseAnswer } from '../http/answer-schemas.js';
 import type { LeftOut } from '../http/left-out.js';
 import type { Operation } from '../http/operation.js';
 import { TOPIC, type WebhookGate } from '../http/webhook.js';
-import { type Identity, identityName, namesIn } from '../identity-rules.js';
+import type { Identity } from '../identity-rules.js';
 import type { Profiles } from '../profiles/profiles.js';
-import type { FoundProfile, Visitors } from '../profiles/visitors.js';
+import { type FoundProfile, separately, type Visitors } from '../profiles/visitors.js';
 import { orderBody } from '../validation/order-schema.js';
 import type { OrderNotes } from './order-notes.js';
 import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
@@ -44,7 +44,7 @@ interface Parts {
   readonly purchases: Purchases;
   readonly notes: OrderNotes;
   /** @returns milliseconds; 0 if there was none */
-  readonly lastErasure: (name: string) => Promise<number>;
+  readonly lastErasure: (profileId: string) => Promise<number>;
   /** Of an order that names none; '' if it is not set. */
   readonly shopCurrency: string;
   readonly onLeftOut: (reason: LeftOut, topic: string) => void;
@@ -60,18 +60,17 @@ export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operatio
   const { shopCurrency, onLeftOut, onFaults } = parts;
 
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
-    // This also completes an interrupted erasure, so that its time is known below.
     const all = await Promise.all(
-      separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
+      separately(identity).map(async (who) => ({ who, ...(await visitors.find(who)) })),
     );
     const [first, session] = [all[0] as Named, all.find(({ who }) => who.sessionId !== null)];
-    const isSessions = session !== undefined && mayBuyFor(session, identity);
+    const isSessions = session !== undefined && mayBuyFor(session, first);
     const note = await notes.note(order.orderId, now, isSessions && session.exists ? 'session' : 'customer');
     // The order itself makes its session known, so the first delivery decides.
     const buyer = isSessions && note.buyer === 'session' ? session : first;
-    const erasures = await Promise.all(all.map(({ who }) => lastErasure(namesIn(who)[0] as string)));
+    const erasures = await Promise.all(all.map(({ own }) => lastErasure(own)));
     // Rows up to an erasure's time are erased, so an order of that millisecond is, too.
-    const named = all.filter((_, i) => (erasures[i] as number) < note.firstAt);
+    const named = all.filter(({ isRetired }, i) => !isRetired && (erasures[i] as number) < note.firstAt);
     if (!named.includes(first) || !named.includes(buyer)) return 'erased';
     if (order.state === 'invalid' || order.state === 'unpaid') return order.state;
     const present = { ...identity, sessionId: named.includes(session as Named) ? identity.sessionId : null };
@@ -105,7 +104,7 @@ export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operatio
   async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
     const { lines, orderId } = order;
     const bought = lines.filter(({ quantity }) => quantity > 0);
-    const { answer } = await visitors.peek(who, false, (location) =>
+    const { answer } = await visitors.peek(who, (location) =>
       purchases.find(location, bought, order.occurredAt),
     );
     if (typeof answer === 'string') return;
@@ -157,13 +156,6 @@ export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operatio
 }
 
 /** False if another customer is logged in on the session: the order is that of the customer whom it names. */
-function mayBuyFor({ owner }: Named, { customerId }: Identity): boolean {
-  return owner === undefined || customerId === null || owner === identityName('c', customerId);
-}
-
-function separately(identity: Identity): Identity[] {
-  return [
-    { ...identity, sessionId: null },
-    { ...identity, customerId: null },
-  ].filter(({ customerId, sessionId }) => customerId !== null || sessionId !== null);
+function mayBuyFor({ profileId, own, isRetired }: Named, customer: Named): boolean {
+  return !isRetired && (profileId === own || profileId === customer.profileId);
 }

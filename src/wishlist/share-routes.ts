@@ -44,7 +44,7 @@ export function shareOperations(services: ShareServices): Operation[] {
       read: readShare,
       async handle(input, request) {
         const { caller, identity } = request;
-        const location = () => visitors.likelyProfile(identity, caller.mayLink);
+        const location = () => visitors.likelyProfile(identity);
         const what = { operation: 'share', input, location };
         return once(requests, request, what, async (operation) => {
           if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink, caller.kind === 'server');

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import { isRedirect, type Location, MAX_HOPS } from '../redis/location.js';
+import { isRedirect, type Location, ownLocation } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys, writeKey } from '../redis/write.js';
@@ -14,6 +14,7 @@ import { HAS_CODE } from './wishlist-batch.js';
 /** 96 bits can't be guessed. Base 36, because some services lower the case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
+const ROUNDS = 16;
 /** Older codes are shorter, and have both cases. */
 const CODE = /^(?:[A-Za-z0-9_-]{16}|[A-Za-z0-9]{19})$/;
 
@@ -31,7 +32,7 @@ export class Shares {
     private readonly store: Store,
     private readonly changes: Changes,
     private readonly shareUrl: string,
-    private readonly locate: (profileId: string) => Promise<Location | undefined>,
+    private readonly presentOf: (profileId: string) => Promise<string>,
   ) {}
 
   async share(
@@ -105,13 +106,12 @@ export class Shares {
     const [madeFor, madeAt] =
       (await this.store.call((client) => client.get(this.store.keys.share(code))))?.split(' ') ?? [];
     if (madeFor === undefined) return nowhere;
-    let location = await this.locate(madeFor);
-    for (let hop = 0; hop < MAX_HOPS && location !== undefined; hop++) {
-      if (await this.#has(location, code)) return { location, isGone: false };
-      // A merge may have moved the code.
-      const now = await this.locate(madeFor);
-      if (now?.profileId === location.profileId) break;
-      location = now;
+    for (let round = 0, profileId = ''; round < ROUNDS; round++) {
+      const present = await this.presentOf(madeFor);
+      if (present === profileId) break;
+      // A merge may move the code.
+      profileId = present;
+      if (await this.#has(profileId, code)) return { location: ownLocation(profileId), isGone: false };
     }
     if (Date.now() - Number(madeAt) < leastMs) return nowhere;
     await removeKeys(this.store, [this.store.keys.share(code)]);
@@ -122,23 +122,25 @@ export class Shares {
     code: string,
     ask: (location: Location) => Promise<Answer | string>,
   ): Promise<{ readonly profileId: string; readonly answer: Answer } | undefined> {
-    for (let round = 0; round < MAX_HOPS; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const location = await this.find(code);
       if (location === undefined) return undefined;
       const answer = await ask(location);
       // The code is checked after the read: a guest who expired and came back doesn't have it.
-      if (!isRedirect(answer) && (await this.#has(location, normaliseCode(code))))
+      if (!isRedirect(answer) && (await this.#has(location.profileId, normaliseCode(code))))
         return { profileId: location.profileId, answer: answer as Answer };
     }
     throw new ServiceError('unavailable');
   }
 
   /** The key of a code is not enough: it may outlive its visitor, whose profile id may be reused. */
-  async #has({ profileId }: Location, code: string): Promise<boolean> {
+  async #has(profileId: string, code: string): Promise<boolean> {
     const { keys } = this.store;
     const own = await this.store.call((client) => client.hget(keys.profile(profileId), 'share'));
     if (own === code) return true;
-    return (await this.store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
+    return (
+      (await this.store.call((client) => client.hexists(keys.members(profileId), `share:${code}`))) === 1
+    );
   }
 
   async #write(code: string, profileId: string): Promise<void> {

@@ -1,16 +1,15 @@
 // Reads a profile's items in pages, and counts them.
 
-import { checkedKeys, type Location } from '../redis/location.js';
+import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('wishlist/readItems');
-const COUNT = loadScript<string | number>('wishlist/countItems');
+const READ = loadScript<string | number | [next: string, ...fields: string[]]>('wishlist/readItems');
 /** Approximate number of items. */
 const PAGE = 100;
 
 export async function readItems(store: Store, location: Location): Promise<readonly string[] | string> {
-  const stored = await scanItems(store, location, '');
+  const stored = await scanItems(store, location, 'items');
   return typeof stored === 'string' ? stored : [...stored.values()];
 }
 
@@ -18,32 +17,30 @@ export function readItemHeads(
   store: Store,
   location: Location,
 ): Promise<ReadonlyMap<string, string> | string> {
-  return scanItems(store, location, '1');
+  return scanItems(store, location, 'heads');
 }
 
 /** Costs the same for a list of any length. */
-export function countItems(store: Store, location: Location): Promise<number | string> {
-  const { link, generation } = location;
-  return store.run(COUNT, touchedKeys(store, location), [link, generation]);
+export async function countItems(store: Store, location: Location): Promise<number | string> {
+  return (await read(store, location, '0', 'count')) as number | string;
 }
 
-function touchedKeys({ keys }: Store, location: Location): string[] {
-  const { profileId } = location;
-  return [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, location)];
+function read(store: Store, location: Location, cursor: string, what: 'items' | 'heads' | 'count') {
+  const { profileId, session, linkId } = location;
+  const touched = [store.keys.profile(profileId), store.keys.items(profileId)];
+  return store.run(READ, touched, [cursor, PAGE, session, linkId, what]);
 }
 
 async function scanItems(
   store: Store,
   location: Location,
-  headsOnly: '' | '1',
+  what: 'items' | 'heads',
 ): Promise<ReadonlyMap<string, string> | string> {
-  const { link, generation } = location;
-  const touched = touchedKeys(store, location);
   const stored = new Map<string, string>();
   let cursor = '0';
   do {
-    const page = await store.run(ITEMS, touched, [cursor, PAGE, link, generation, headsOnly]);
-    if (typeof page === 'string') return page;
+    const page = await read(store, location, cursor, what);
+    if (!Array.isArray(page)) return page as string;
     const [next, ...fields] = page;
     for (let i = 0; i < fields.length; i += 2) stored.set(fields[i] as string, fields[i + 1] as string);
     cursor = next;

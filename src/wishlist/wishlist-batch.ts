@@ -130,10 +130,9 @@ function wishlistFormat(
       let events = '';
       const contents: string[] = [];
       for (const { location, change } of entries) {
-        const { profileId, generation, checked, link } = location;
+        const { profileId, session, linkId } = location;
         const { once } = change;
-        lines += `${LETTERS[change.kind]}${keys.profile(profileId)}\n${keys.items(profileId)}\n`;
-        lines += `${checked === '' ? '' : keys.identity(checked)}\n${link}\n${generation}\n`;
+        lines += `${LETTERS[change.kind]}${keys.profile(profileId)}\n${session}\n${linkId}\n`;
         lines += once === undefined ? '\n' : `${keys.operation(profileId, once.recordId)}\n${once.seconds}\n`;
         lines += linesOf(change);
         if (change.kind !== 'remove') events += change.event?.line ?? '';

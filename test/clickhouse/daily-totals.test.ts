@@ -112,7 +112,7 @@ t.test('visitors who sign in within a week become one with the guest that they w
   await touchDays(`toDateTime64('${one} 00:00:00', 3, 'UTC')`);
   t.same(await totalDays(own, evening), [one, two]);
   t.same(await visitors(), '2');
-  await insert(encodeMerge(newEventId(evening), evening, 'b', 'a'));
+  await insert(encodeMerge(newEventId(evening), evening, 'b', { into: 'a', isNew: false }));
   t.same(await totalDays(own, evening + 3_600_000), [], 'not before the next day');
   t.same(await totalDays(own, evening + 86_500_000), [one, two]);
   t.same(await visitors(), '1');

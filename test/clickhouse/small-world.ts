@@ -8,14 +8,14 @@
 //   eve   wishes for the bag on day 9, while it is out of stock and costs 100
 //   fay   wishes for the bag on day 21, when it is in stock and costs 80; a test order of hers has ten on day 22
 //   gus   looks at a mug, of which nothing else is known
-// Dan's profile becomes a customer's on day 7, which is told again two days later, and Fay's on day 22.
+// Dan is a guest until he becomes a customer on day 7, and Fay until day 22.
 // Day 2 is a Monday. A visit, an event, a line of an order and a merge were each stored twice.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { v7 as uuid } from 'uuid';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { newEventId } from '../../src/events/event-id.js';
-import { encodeAdoption, encodeMerge } from '../../src/events/row.js';
+import { encodeMerge } from '../../src/events/row.js';
 import { orderRow } from '../flush/fixtures.js';
 
 const PRODUCTS = {
@@ -68,7 +68,7 @@ const EVENTS = [
   add('dan', 'bag', 8, 'pdp', '100.00', { ...DOLLARS, ...SOLD_OUT }),
   add('eve', 'bag', 9, 'collection', '100.00', { ...DOLLARS, ...SOLD_OUT }),
   add('cyd', 'hat', 20, 'email', '20.00'),
-  add('fay', 'bag', 21, 'pdp', '80.00', DOLLARS),
+  add('fay-guest', 'bag', 21, 'pdp', '80.00', DOLLARS),
   bought('fay', 'bag', 22, 'o3', 10, { price: '80.00', amount: '800.00', test: true }),
   bought('dan', 'bag', 41, 'o2', 1, { price: '100.00', amount: '100.00', ...DOLLARS }),
 ];
@@ -83,12 +83,12 @@ const VISITS: readonly [who: string, handle: string, day: number, hour: number][
     ['bob', 'hat', 5, hour],
     ['cyd', 'hat', 5, hour],
   ]),
-  ['dan', 'bag', 6, 12],
+  ['dan-guest', 'bag', 6, 12],
   ['eve', 'bag', 9, 11],
   ['ann', 'bag', 10, 10],
   ['gus', 'mug', 11, 10],
   ['dan', 'bag', 17, 10],
-  ['fay', 'bag', 21, 11],
+  ['fay-guest', 'bag', 21, 11],
 ];
 
 const linesOf = (rows: readonly unknown[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
@@ -116,14 +116,14 @@ export async function insertVisits(
 }
 
 export async function makeSmallWorld(client: ClickHouseClient): Promise<void> {
-  const merge = encodeMerge(uuid(), at(4, 0), 'guest', 'ann');
-  const adopted = [
-    encodeAdoption('dan', at(7, 0)),
-    encodeAdoption('dan', at(9, 0)),
-    encodeAdoption('fay', at(22, 0)),
-  ];
-  await insertEvents(client, Buffer.from(linesOf(EVENTS) + merge + adopted.join('')), never);
-  await insertEvents(client, Buffer.from(linesOf(REPEATED) + merge), never);
+  const merge = (from: string, into: string, day: number, isNew: boolean) =>
+    encodeMerge(uuid(), at(day, 0), from, { into, isNew });
+  const merges =
+    merge('guest', 'ann', 4, false) +
+    merge('dan-guest', 'dan', 7, true) +
+    merge('fay-guest', 'fay', 22, true);
+  await insertEvents(client, Buffer.from(linesOf(EVENTS) + merges), never);
+  await insertEvents(client, Buffer.from(linesOf(REPEATED) + merges), never);
   await insertVisits(client, VISITS);
   await insertVisits(client, VISITS.slice(0, 1));
 }
@@ -157,7 +157,7 @@ export const MORE = [
   alert('guest', 1, shoe, 'priceDrop', '100.00', '90.00'),
   alert('bob', 6, shoe, 'priceDrop', '100.00', '40.00'),
   alert('eve', 8, bag, 'priceDrop', '100.00', '80.00'),
-  alert('fay', -3, bag, 'priceDrop', '100.00', '1.00'),
+  alert('fay-guest', -3, bag, 'priceDrop', '100.00', '1.00'),
   alert('cyd', 4, hat, 'backInStock', '20.00', '20.00'),
 ];
 

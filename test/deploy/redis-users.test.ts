@@ -31,7 +31,7 @@ import {
 } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { startServer } from '../wishlist/fixtures.js';
+import { login, startServer } from '../wishlist/fixtures.js';
 import { redisUsers } from './programs.js';
 
 const PASSWORD = 'secret';
@@ -229,7 +229,18 @@ eachRedis(t, async (t, redis) => {
     const server = await startServer(t, redis, 'wm');
     for (const who of [guest, customer]) await server.visitors.enter('visit', who, true, 'x');
     server.crashAfter(5, true);
-    await t.rejects(server.visitors.link({ sessionId: 'half', customerId: 'half' }));
+    await t.rejects(login(server, { sessionId: 'half', customerId: 'half' }));
+    // As if these had been merged while the backup was made, after it had their data.
+    const { store, locator } = server;
+    for (const [sessionId, merged] of [
+      ['whole', 'merged'],
+      ['part', 'count w'],
+    ] as const) {
+      await server.visitors.enter('visit', identityOf({ sessionId }), false, 'x');
+      const members = store.keys.members(locator.profileOf('c:half'));
+      const note = `1.a known s:${sessionId}\n${merged}`;
+      await store.client.hset(members, locator.profileOf(`s:${sessionId}`), note);
+    }
     const folder = join(await tempDir(t), 'backup');
     t.match(await runHere('backup', [folder], envOf('backup')), { code: 0, stderr: '' });
     if (redis.urls.length === 1) return; // what is restored is the same
@@ -245,7 +256,7 @@ eachRedis(t, async (t, redis) => {
     t.match(await restore(), { code: 0, stderr: '' });
     t.same(await refusals(target), []);
     const pending = await target[0]?.zrange(createKeys('wm').pending(0), '0', '-1');
-    t.match(pending, [/^merge /], 'a serve will finish the merge');
+    t.match(pending, [/^merge /, /^merge /, /^merge /], 'a serve will finish the merges');
   });
 
   t.same(await refusals(nodes), [], 'nothing was refused');

@@ -7,14 +7,18 @@ import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 import { Cluster, type Command, Redis } from 'ioredis';
 import { ServiceError } from '../../src/errors.js';
-import { loadScript } from '../../src/redis/scripts.js';
+import { loadScript, type Script, withFlags } from '../../src/redis/scripts.js';
 import { scriptNames } from '../harness/lua.js';
 
 export interface Call {
   /** `<actor>.<n>`, n counted in the order of the operation's calls. */
   readonly id: string;
   readonly actor: string;
-  readonly words: readonly string[];
+  readonly name: string;
+  readonly keys: readonly string[];
+  /** All of its arguments: a script touches keys that it doesn't declare. */
+  readonly text: string;
+  readonly writes: boolean;
   /** Whether the operation had paused on a timer: it looks again whether others have gone on. */
   readonly looksAgain: boolean;
   /** Lets it go; resolves to what Redis answered, before its operation hears of it. */
@@ -118,7 +122,10 @@ export class Operation {
       const call: Call = {
         id: `${this.actor}.${this.#calls++}`,
         actor: this.actor,
-        words: [nameOf(command), ...command.getKeys().map(String)],
+        name: nameOf(command),
+        keys: command.getKeys().map(String),
+        text: command.args.flat().map(String).join('\n'),
+        writes: isWrite(command),
         looksAgain: this.#hasPaused,
         run: async () => {
           reply = await running
@@ -143,19 +150,37 @@ export class Operation {
   }
 }
 
-const SCRIPTS = new Map(
-  scriptNames()
-    .map(loadScript)
-    .map(({ sha, name }) => [sha, name]),
-);
+/** Also in the form that runs at `maxmemory`. */
+export const SCRIPTS: readonly Script[] = scriptNames()
+  .map((name) => loadScript(name))
+  .flatMap((script) =>
+    script.source.startsWith('#!') ? [script] : [script, withFlags(script, 'allow-oom')],
+  );
+const NAMES = new Map(SCRIPTS.map(({ sha, name }) => [sha, name]));
 
 function nameOf({ name, args: [sha] }: Command): string {
-  return SCRIPTS.get(String(sha)) ?? name;
+  return NAMES.get(String(sha)) ?? name;
+}
+
+const READS = /^(h?get|hgetall|hm?exists|exists|hscan|hlen|zrange|zrangebyscore|readItems|checkItems)$/;
+
+function isWrite(command: Command): boolean {
+  const name = nameOf(command);
+  const args = command.args.flat().map(String);
+  if (name === 'countVisits') return args.some((arg) => /^(visit|kept|count|reset|resolve)$/.test(arg));
+  return name === 'startMerge' ? args.at(-1) === '1' : !READS.test(name);
 }
 
 // What an operation knows of time. Its own client's timers are started inside of `run`, and are real.
 const { now } = performance;
-performance.now = () => running.getStore()?.now ?? now.call(performance);
+performance.now = () => running.getStore()?.now ?? now.call(performance) + (shifted.getStore() ?? 0);
+
+const shifted = new AsyncLocalStorage<number>();
+
+/** Does something by a clock that is ahead. */
+export function later<T>(ms: number, act: () => Promise<T>): Promise<T> {
+  return shifted.run(ms, act);
+}
 
 const real = { setTimeout, clearTimeout, sleep: timers.setTimeout };
 globalThis.setTimeout = ((fire: () => void, ms = 0, ...rest: unknown[]) => {

@@ -1,94 +1,89 @@
-// The contract's table "Identity and profile" on plain objects. A profile is named by its first identity's letter, or by freshOf.
+// The contract's table "Identity and profile" on plain objects. A profile is named by its identity's letter.
 
-import type { Act, Answer, Who } from './acts.js';
+import { type Act, type Answer, RETIRED, type Who } from './acts.js';
 
 interface Profile {
-  readonly owner: string | undefined;
   readonly counts: Readonly<Record<string, number>>;
   readonly items: readonly string[];
+  /** The first is its own, the others are those of merged sessions. */
+  readonly codes: readonly string[];
 }
 
-const EMPTY: Profile = { owner: undefined, counts: {}, items: [] };
-
-/** The profile of an identity whose default profile has become another customer's. */
-export function freshOf(letter: string): string {
-  return `${letter}*`;
-}
+const EMPTY: Profile = { counts: {}, items: [], codes: [] };
+/** The code that an unanswered request may have given. */
+const UNTOLD = '?';
 
 export class Model {
-  /** Identity -> profile, for those that have one. */
-  readonly #at: Map<string, string>;
+  /** Those that exist. */
   readonly #profiles: Map<string, Profile>;
+  /** Session -> customer. */
+  readonly #links: Map<string, string>;
+  /** Session -> customer whom its own data were merged into. */
   readonly #targets: Map<string, string>;
   readonly #keys: Map<string, Answer>;
+  /** Address -> profile. */
   readonly #mails: Map<string, string>;
 
   constructor(other?: Model) {
-    this.#at = new Map(other ? other.#at : []);
     this.#profiles = new Map(other ? other.#profiles : []);
+    this.#links = new Map(other ? other.#links : []);
     this.#targets = new Map(other ? other.#targets : []);
     this.#keys = new Map(other ? other.#keys : []);
     this.#mails = new Map(other ? other.#mails : []);
   }
 
-  get merges(): readonly (readonly [string, string])[] {
-    return [...this.#targets].map(([from]) => [from, this.targetOf(from)] as const);
+  /** `<session>><customer>` of each merge whose customer is still there. */
+  get merges(): readonly string[] {
+    return [...this.#targets].map(([session, customer]) => `${session}>${customer}`);
   }
 
-  targetOf(profile: string): string {
-    const target = this.#targets.get(profile);
-    return target === undefined ? profile : this.targetOf(target);
-  }
-
-  whose(letter: string): string {
-    return this.#at.get(letter) ?? letter;
-  }
-
-  /** What a link may do first, seen by others: makes the customer, where neither is known. */
-  begin({ customer, session }: Required<Who>): boolean {
-    if (this.#at.has(customer) || this.#at.has(session)) return false;
-    this.#make(customer);
-    return true;
-  }
-
+  /** A login makes the customer known before it links the session. */
   makeKnown(letter: string): boolean {
-    return !this.#at.has(letter) && this.#make(letter) !== '';
+    return !this.#profiles.has(letter) && this.#make(letter);
   }
 
-  link({ customer, session }: Required<Who>): string {
-    const [ofCustomer, ofSession] = [this.#at.get(customer), this.#at.get(session)];
-    const guest = ofSession === undefined ? undefined : this.#of(ofSession);
-    if (ofSession !== undefined && ofCustomer === undefined && guest?.owner === undefined) {
-      this.#change(ofSession, { owner: customer });
-      this.#at.set(customer, ofSession);
-      return ofSession;
-    }
-    const target = this.#make(customer);
-    if (guest !== undefined && ofSession !== undefined && ofSession !== target && guest.owner === undefined) {
-      const { counts, items } = this.#of(target);
+  /** A guest's data go, as if they had been merged into a customer who is erased. */
+  lose(session: string): void {
+    this.#profiles.delete(session);
+  }
+
+  link({ customer, session }: Required<Who>): void {
+    this.#make(customer);
+    const guest = this.#profiles.get(session);
+    if (guest !== undefined) {
+      const { counts, items, codes } = this.#of(customer);
       const sum: Record<string, number> = { ...counts };
       for (const [handle, n] of Object.entries(guest.counts)) sum[handle] = (sum[handle] ?? 0) + n;
-      this.#change(target, { counts: sum, items: [...new Set([...items, ...guest.items])].sort() });
-      this.#profiles.delete(ofSession);
-      this.#targets.set(ofSession, target);
+      this.#profiles.set(customer, {
+        counts: sum,
+        items: [...new Set([...items, ...guest.items])].sort(),
+        codes: [...codes, ...guest.codes],
+      });
+      for (const [address, at] of this.#mails) if (at === session) this.#mails.set(address, customer);
+      this.#profiles.delete(session);
+      this.#targets.set(session, customer);
     }
-    this.#at.set(session, target);
-    return target;
+    this.#links.set(session, customer);
   }
 
-  /** @param linked the profile that the act's link led to */
-  act(act: Act, linked?: string): Answer {
+  /** @param answered the answer that the act got: it names a new share code */
+  act(act: Act, answered?: Answer): Answer {
+    if (act.do === 'open') return { profileId: this.#opens(act.code) };
     const letter = act.who.customer ?? (act.who.session as string);
-    const there = linked === undefined ? this.whose(letter) : this.targetOf(linked);
-    const make = () => (linked === undefined ? this.#make(letter) : there);
+    if (act.do === 'look') return { profileId: letter, state: this.#stateOf(letter) };
+    if (act.do === 'erase' || act.do === 'eraseMail') {
+      this.free(this.erase(act));
+      return { profileId: letter };
+    }
+    const done = 'key' in act ? this.#keys.get(act.key) : undefined;
+    if (done !== undefined) return done;
+    const profileId = this.#links.get(letter) ?? letter;
+    if (this.#isRetired(letter)) return { profileId: RETIRED };
+    const { counts, items, codes } = this.#of(profileId);
     switch (act.do) {
       case 'link':
-        return { profileId: there };
+        return { profileId };
       case 'visit': {
-        const done = act.key === undefined ? undefined : this.#keys.get(act.key);
-        if (done !== undefined) return done;
-        const profileId = make();
-        const { counts } = this.#of(profileId);
         const count = (counts[act.handle] ?? 0) + 1;
         this.#change(profileId, { counts: { ...counts, [act.handle]: count } });
         if (act.key === undefined) return { profileId };
@@ -96,64 +91,69 @@ export class Model {
         return { profileId, count };
       }
       case 'reset': {
-        if (!this.#profiles.has(there)) return { profileId: there };
-        const { [act.handle]: _, ...counts } = this.#of(there).counts;
-        this.#change(there, { counts });
-        return { profileId: there };
-      }
-      case 'read':
-        return { profileId: there, count: this.#of(there).counts[act.handle] ?? 0 };
-      case 'event':
-        return { profileId: make() };
-      case 'add': {
-        const profileId = make();
-        this.#change(profileId, {
-          items: [...new Set([...this.#of(profileId).items, act.product])].sort(),
-        });
+        const { [act.handle]: _, ...others } = counts;
+        if (this.#profiles.has(profileId)) this.#change(profileId, { counts: others });
         return { profileId };
       }
-      case 'erase':
-        this.#erase(this.#at.get(letter));
-        return { profileId: letter };
-      case 'mail':
-        this.#mails.set(letter, there);
-        return { profileId: there };
-      case 'eraseMail': {
-        const profile = this.#mails.get(letter);
-        this.#erase(profile && this.targetOf(profile));
-        return { profileId: letter };
+      case 'read':
+        return { profileId, count: counts[act.handle] ?? 0 };
+      case 'event':
+        this.#make(profileId);
+        return { profileId };
+      case 'add':
+        this.#change(profileId, { items: [...new Set([...items, act.product])].sort() });
+        return { profileId };
+      case 'share': {
+        const [own = UNTOLD, ...others] = codes;
+        const code = own === UNTOLD ? (answered?.code ?? UNTOLD) : own;
+        this.#change(profileId, { codes: [code, ...others] });
+        return { profileId, code };
       }
+      case 'mail':
+        this.#make(profileId);
+        this.#mails.set(letter, profileId);
+        return { profileId };
       case 'list':
-        return { profileId: there, items: this.#of(there).items };
+        return { profileId, items };
     }
   }
 
-  /** All identities of the profile are unknown then, save those whose default profile is another customer's: a fresh one. */
-  #erase(profile: string | undefined): void {
-    if (profile === undefined || !this.#profiles.has(profile)) return;
-    const merged = [...this.#targets.keys()].filter((from) => this.targetOf(from) === profile);
-    const unlinked = [...this.#at].filter(([, at]) => at === profile).map(([each]) => each);
-    for (const [each, at] of [...this.#mails]) if (this.targetOf(at) === profile) this.#mails.delete(each);
-    for (const from of merged) this.#targets.delete(from);
+  /** @returns the erased profile: retired sessions are guests again only once it is freed */
+  erase({ do: what, who: { customer, session = '' } }: Act): string {
+    const letter = customer ?? session;
+    const profile = what === 'erase' ? (this.#links.get(letter) ?? letter) : (this.#mails.get(letter) ?? '');
+    if (this.#isRetired(profile)) return '';
     this.#profiles.delete(profile);
-    for (const each of unlinked) {
-      this.#at.delete(each);
-      if (!this.#profiles.has(this.targetOf(each))) continue;
-      this.#at.set(each, freshOf(each));
-      this.#profiles.set(freshOf(each), EMPTY);
-    }
+    for (const leading of [this.#links, this.#mails])
+      for (const [from, to] of [...leading]) if (to === profile) leading.delete(from);
+    return profile;
+  }
+
+  free(profile: string): void {
+    for (const [session, customer] of [...this.#targets])
+      if (customer === profile) this.#targets.delete(session);
+  }
+
+  #opens(code: string): string {
+    return [...this.#profiles].find(([, { codes }]) => codes.includes(code))?.[0] ?? 'nobody';
+  }
+
+  #stateOf(letter: string): string {
+    if (this.#isRetired(letter)) return RETIRED;
+    return this.#links.get(letter) ?? (this.#profiles.has(letter) ? 'known' : 'unknown');
+  }
+
+  #isRetired(letter: string): boolean {
+    return this.#targets.has(letter) && !this.#links.has(letter);
   }
 
   #of(profile: string): Profile {
     return this.#profiles.get(profile) ?? EMPTY;
   }
 
-  #make(letter: string): string {
-    const there = this.#at.get(letter);
-    if (there !== undefined) return there;
-    this.#at.set(letter, letter);
-    this.#profiles.set(letter, { ...EMPTY, owner: letter <= 'M' ? letter : undefined });
-    return letter;
+  #make(profile: string): true {
+    this.#profiles.set(profile, this.#of(profile));
+    return true;
   }
 
   #change(profile: string, change: Partial<Profile>): void {

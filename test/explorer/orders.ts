@@ -1,29 +1,24 @@
 // Is there an order of the acts in which each answer and the end are the model's? An act in both names is two parts: its link,
-// and the rest. A link, or an act of a customer, may make the customer known a moment before: a guest who becomes known in
-// between is merged, and not adopted. A link beside an erasure may happen twice. An act that was cut off may be there in part.
+// and the rest. A login makes its customer known a moment before. Beside an erasure of the customer it may link twice, or the guest's
+// data may go although the guest was there until then: the login counts as begun before the erasure. An act that was cut
+// off may be there in part.
 
-import type { Act, Answer } from './acts.js';
+import { type Act, type Answer, isSame } from './acts.js';
 import { Model } from './model.js';
 
 export interface Performed {
   readonly id: string;
   readonly act: Act;
-  /** Absent where it was cut off. Letters for profiles. */
+  /** Absent if it was cut off. Letters for profiles. */
   readonly answer?: Answer;
-}
-
-interface Progress {
-  readonly parts: number;
-  readonly linked?: string;
 }
 
 interface State {
   readonly model: Model;
-  readonly done: ReadonlyMap<string, Progress>;
-}
-
-function parts({ act }: Performed): number {
-  return act.do === 'link' || act.who.customer === undefined || act.who.session === undefined ? 1 : 2;
+  /** Act -> parts that have happened; 0 if only its beginning has. */
+  readonly done: ReadonlyMap<string, number>;
+  /** Erasure that has begun -> erased profile. */
+  readonly erased: ReadonlyMap<string, string>;
 }
 
 /** @param precedes whether an act was answered before another was asked @param fits whether a model shows the end */
@@ -33,61 +28,64 @@ export function explains(
   precedes: (a: string, b: string) => boolean,
   fits: (model: Model) => boolean,
 ): boolean {
-  const hasErasure = performed.some(({ act }) => ERASING.has(act.do));
-  const isOver = (state: State, one: Performed) => (state.done.get(one.id)?.parts ?? 0) === parts(one);
+  const besideErasure = ({ id }: Performed) =>
+    performed.some((other) => ERASING.has(other.act.do) && !precedes(other.id, id));
   const go = (state: State): boolean => {
-    const missing = performed.filter((one) => !isOver(state, one));
+    const missing = performed.filter((one) => (state.done.get(one.id) ?? 0) < partsOf(one));
     if (missing.every(({ answer }) => answer === undefined) && fits(state.model)) return true;
     return missing.some((one) => {
       if (missing.some((other) => other.answer !== undefined && precedes(other.id, one.id))) return false;
       const next = happen(state, one);
       if (next !== undefined && go(next)) return true;
-      return begin(state, one, hasErasure).some(go);
+      return begin(state, one, besideErasure(one)).some(go);
     });
   };
-  return go({ model: start, done: new Map() });
+  return go({ model: start, done: new Map(), erased: new Map() });
 }
 
 const ERASING: ReadonlySet<Act['do']> = new Set(['erase', 'eraseMail']);
-/** What makes a customer known in a step of its own. */
-const MAKING: ReadonlySet<Act['do']> = new Set(['visit', 'event', 'add', 'mail']);
 
-function begin(state: State, { id, act }: Performed, hasErasure: boolean): State[] {
-  const { customer, session } = act.who;
-  if (state.done.has(id) || customer === undefined) return [];
-  const after = (change: (model: Model) => boolean): State[] => {
-    const model = new Model(state.model);
-    return change(model) ? [{ model, done: new Map(state.done).set(id, { parts: 0 }) }] : [];
-  };
-  if (session === undefined) return MAKING.has(act.do) ? after((model) => model.makeKnown(customer)) : [];
-  const who = { customer, session };
-  const begun = after((model) => model.begin(who));
-  if (!hasErasure) return begun;
-  // What it has linked is erased, and it links who is there then; or it makes a session known that was erased since.
-  return [
-    ...begun,
-    ...after((model) => model.link(who) !== ''),
-    ...after((model) => model.makeKnown(session)),
-  ];
+function partsOf({ act }: Performed): number {
+  return bothOf(act) === undefined || act.do === 'link' ? 1 : 2;
 }
 
-/** One part of an act; undefined where its answer was another. */
+function bothOf({ who: { customer, session } }: Act) {
+  return customer === undefined || session === undefined ? undefined : { customer, session };
+}
+
+function begin(state: State, { id, act }: Performed, besideErasure: boolean): State[] {
+  if (state.done.has(id)) return [];
+  const begun = () => ({ ...state, model: new Model(state.model), done: new Map(state.done).set(id, 0) });
+  if (ERASING.has(act.do)) {
+    const next = begun();
+    return [{ ...next, erased: new Map(state.erased).set(id, next.model.erase(act)) }];
+  }
+  const who = bothOf(act);
+  if (who === undefined) return [];
+  const [known, linked, lost] = [begun(), begun(), begun()];
+  const begins = known.model.makeKnown(who.customer) ? [known] : [];
+  if (!besideErasure) return begins;
+  linked.model.link(who);
+  lost.model.lose(who.session);
+  return [...begins, linked, lost];
+}
+
+/** One part of an act; undefined if its answer was another. */
 function happen(state: State, performed: Performed): State | undefined {
   const { id, act, answer } = performed;
   const model = new Model(state.model);
-  const before: Progress = state.done.get(id) ?? { parts: 0 };
-  const done = (now: Progress) => new Map(state.done).set(id, now);
-  if (before.parts === 0 && act.who.customer !== undefined && act.who.session !== undefined) {
-    const linked = model.link({ customer: act.who.customer, session: act.who.session });
-    if (parts(performed) === 2) return { model, done: done({ parts: 1, linked }) };
-    if (answer !== undefined && answer.profileId !== linked) return undefined;
-    return { model, done: done({ parts: 1, linked }) };
+  const before = state.done.get(id) ?? 0;
+  const next = { ...state, model, done: new Map(state.done).set(id, before + 1) };
+  const erased = state.erased.get(id);
+  if (erased !== undefined) {
+    model.free(erased);
+    return next;
   }
-  const said = model.act(act, before.linked);
-  if (answer !== undefined) {
-    if (said.profileId !== answer.profileId) return undefined;
-    if (said.count !== answer.count) return undefined;
-    if (said.items?.join() !== answer.items?.join()) return undefined;
+  const who = bothOf(act);
+  if (before === 0 && who !== undefined) {
+    model.link(who);
+    return next;
   }
-  return { model, done: done({ ...before, parts: before.parts + 1 }) };
+  const said = model.act(act, answer);
+  return answer === undefined || isSame(said, answer) ? next : undefined;
 }

@@ -1,15 +1,10 @@
 // Each letter of a scenario is a new person in each schedule, in no server's cache. What Redis holds is shown by letters.
 
-import type { Act, Who } from './acts.js';
-import { freshOf } from './model.js';
-import { nameOf, type Server } from './server.js';
+import type { Act, Answer, Who } from './acts.js';
+import { addressOf, nameOf, type Server } from './server.js';
 
 const SLOT_COUNT = 16_384;
 const NODES = 3;
-
-function kindOf(letter: string): 'customer' | 'session' {
-  return letter <= 'M' ? 'customer' : 'session';
-}
 
 export class People {
   readonly #ids = new Map<string, string>();
@@ -17,7 +12,6 @@ export class People {
   readonly #profiles = new Map<string, string>();
   readonly #letters = new Map<string, string>();
   readonly #spellings: [string, string][] = [];
-  readonly #buckets = new Map<string, string>();
 
   /** @param number of the first id to try @param slotOf a bucket's slot, if nodes matter: a letter is always on the same node */
   static async find(
@@ -32,13 +26,14 @@ export class People {
     for (const [i, letter] of letters.entries()) {
       for (;;) {
         const id = `${letter}${String(number()).padStart(8, '0')}`;
-        const profile = server.defaultProfile(kindOf(letter), id);
+        const profile = server.profileOf(nameOf(letter, id));
         const bucket = profile.slice(0, profile.indexOf('.'));
-        if (buckets.has(bucket)) continue;
+        // A number is the tag of a stream.
+        if (buckets.has(bucket) || /^\d+$/.test(bucket)) continue;
         const slot = await slotOf?.(bucket);
         if (slot !== undefined && Math.floor((slot * NODES) / SLOT_COUNT) !== i % NODES) continue;
         buckets.add(bucket);
-        people.#learn(letter, id, profile);
+        people.#learn(letter, id, profile, server.digestOf(addressOf(id)));
         break;
       }
     }
@@ -47,18 +42,18 @@ export class People {
 
   private constructor(private readonly prefix: string) {}
 
-  #learn(letter: string, id: string, profile: string): void {
-    const dot = profile.indexOf('.');
+  #learn(letter: string, id: string, profile: string, digest: string): void {
+    const [bucket, hash] = profile.split('.') as [string, string];
     this.#ids.set(letter, id);
     this.#profiles.set(letter, profile);
     this.#letters.set(profile, letter);
-    this.#buckets.set(profile.slice(0, dot), letter);
     this.#spellings.push(
       [profile, `P${letter}`],
-      [`{${profile.slice(0, dot)}}`, `{${letter}}`],
-      [profile.slice(dot + 1), `P${letter}`],
-      [nameOf(kindOf(letter), id), letter],
+      [`{${bucket}}`, `{${letter}}`],
+      [hash, `P${letter}`],
+      [nameOf(letter, id), letter],
       [id, letter],
+      [digest, `address of ${letter}`],
     );
   }
 
@@ -72,21 +67,32 @@ export class People {
     return { ...act, who, ...key };
   }
 
-  defaultProfile(letter: string): string {
-    return this.#profiles.get(letter) as string;
+  profiles(): ReadonlyMap<string, string> {
+    return this.#profiles;
   }
 
-  /** Whose profile an id is: of a letter by default or freshOf it, or the id itself where it is no person's. */
-  ownerOf(profileId: string): string {
-    const letter = this.#letters.get(profileId);
-    if (letter !== undefined) return letter;
-    const ofBucket = this.#buckets.get(profileId.slice(0, profileId.indexOf('.')));
-    return ofBucket === undefined ? profileId : freshOf(ofBucket);
+  letterOf(profileId: string): string {
+    return this.#letters.get(profileId) ?? profileId;
+  }
+
+  letters(answer: Answer): Answer {
+    const state = answer.state === undefined ? {} : { state: this.letterOf(answer.state) };
+    return { ...answer, profileId: this.letterOf(answer.profileId), ...state };
+  }
+
+  /** What a call touches: slots of people, codes, addresses and keys, and pending work. */
+  tagsIn(name: string, text: string): string[] {
+    const spelled = this.spell(text);
+    if (name === 'writeKey' && spelled.includes(':pending\n'))
+      return [spelled.slice(spelled.lastIndexOf('\n'))];
+    return [...spelled.matchAll(/\{([A-Z]|(?:share|email|request):[^}]+)\}/g)].map(
+      ([, tag]) => tag as string,
+    );
   }
 
   /** A text of Redis's with letters for people, and without the prefix. */
   spell(text: string): string {
-    let spelled = text.startsWith(`${this.prefix}:`) ? text.slice(this.prefix.length + 1) : text;
+    let spelled = text.replaceAll(`${this.prefix}:{`, '{');
     for (const [from, to] of this.#spellings) spelled = spelled.replaceAll(from, to);
     return spelled;
   }

@@ -1,104 +1,114 @@
 // The operations of one schedule, under way: chooses a step, lets it go, waits until its operation waits again.
 
-import { type Act, type Answer, words } from './acts.js';
+import { type Act, type Answer, RETIRED, words } from './acts.js';
 import { type Call, Operation } from './gate.js';
 import type { Performed } from './orders.js';
 import type { People } from './people.js';
-import type { Order } from './search.js';
+import type { Order, Step } from './search.js';
 import type { Server } from './server.js';
 
-const MAX_STEPS = 300;
+const MAX_STEPS = 400;
 /** Characters of a value or a reply that are printed. */
-const SHOWN = 60;
+const SHOWN = 90;
 
-interface Player {
+interface Performance {
   readonly id: string;
   readonly act: Act;
-  readonly operation: Operation;
-  /** Number of steps when it was answered; what it does later it does in the background. */
+  /** Numbers of steps. */
+  firstStep: number;
   answeredAt: number;
+  answer?: Answer;
+}
+
+/** A visitor: does one act after another, by way of one server. */
+interface Player {
+  readonly id: string;
+  readonly operation: Operation;
+  readonly performances: Performance[];
 }
 
 export class Play {
-  readonly #steps: string[] = [];
   readonly story: string[] = [];
   readonly faults: string[] = [];
-  /** Whether the server of what is left half done ended before it was answered. */
+  /** Whether the first player's server ended before the first player was done. */
   hasEnded = false;
+  readonly #steps: Step[] = [];
   readonly #players: Player[] = [];
   /** Calls that look again -> number of steps when they came. */
   readonly #cameAt = new WeakMap<Call, number>();
+  readonly #stepOf = new WeakMap<Call, Step>();
 
   constructor(
     private readonly servers: readonly Server[],
     private readonly people: People,
   ) {}
 
-  get performed(): Performed[] {
-    return this.#players.map(({ id, act, operation: { outcome }, answeredAt }) => {
-      if (answeredAt === Number.POSITIVE_INFINITY || outcome === undefined || 'error' in outcome)
-        return { id, act };
-      const answer = outcome.value as Answer;
-      return { id, act, answer: { ...answer, profileId: this.people.ownerOf(answer.profileId) } };
-    });
+  /** Without those that never began. */
+  get performances(): readonly Performed[] {
+    return this.#players.flatMap(({ performances }) => performances);
   }
 
-  /** Begins an act that its server leaves after some steps, or when it is done; it is not asked again. */
-  async leave(act: Act, server: Server, after: number): Promise<void> {
-    const player = this.#begin('L', act, server);
-    const { operation } = player;
-    await operation.settle();
-    for (let step = 1; operation.waiting.length > 0 && !this.hasEnded; step++) {
-      const call = operation.waiting[0] as Call;
-      this.#tell(call, await call.run());
-      if (step < after) {
-        call.answer();
-        await operation.settle();
-      } else {
-        this.hasEnded = true;
-        operation.die();
-        this.story.push('L ends here: its server is gone');
-      }
-    }
-    if (operation.outcome !== undefined && !operation.isDead) player.answeredAt = 0;
-  }
-
-  async run(acts: readonly Act[], order: Order): Promise<void> {
-    acts.forEach((act, i) => {
-      this.#begin(`R${i}`, act, this.servers[i] as Server);
+  /**
+   * @param endAfter steps after which the first player's server ends: it isn't asked again
+   * @returns false if the order is equivalent to another one, and was not run to its end
+   */
+  async run(programs: readonly (readonly Act[])[], order: Order, endAfter?: number): Promise<boolean> {
+    programs.forEach((acts, i) => {
+      this.#begin(`R${i}`, acts, this.servers[i] as Server);
     });
     for (const { operation } of this.#players) await operation.settle();
+    let left = endAfter ?? Number.POSITIVE_INFINITY;
     for (let calls = this.#calls(); calls.length > 0; calls = this.#calls()) {
-      if (this.#steps.length >= MAX_STEPS) {
-        this.faults.push(`no end after ${MAX_STEPS} steps`);
+      const step =
+        this.#steps.length < MAX_STEPS ? order.choose(calls.map((one) => this.#describe(one))) : undefined;
+      const call = calls.find((one) => this.#stepOf.get(one) === step);
+      if (call === undefined) {
         for (const { operation } of this.#players) operation.die();
-        return;
+        if (this.#steps.length >= MAX_STEPS) this.faults.push(`no end after ${MAX_STEPS} steps`);
+        return this.faults.length > 0;
       }
-      const id = order.choose(calls);
-      await this.#step(calls.find((call) => call.id === id) as Call);
+      const isLast = call.actor === 'R0' && --left === 0;
+      await this.#step(call, step as Step, isLast);
+      if (isLast && this.#player('R0').operation.isDead) {
+        this.hasEnded = true;
+        for (const { operation } of this.#players) operation.isHurried = true;
+      }
     }
-    for (const { id, act, operation } of this.#players) {
-      const { outcome, isDead } = operation;
-      if (!isDead && outcome !== undefined && 'error' in outcome)
-        this.faults.push(`${id} ${words(act)} fails: ${outcome.error.message}`);
-    }
+    for (const { id, operation } of this.#players)
+      if (!operation.isDead && operation.outcome !== undefined && 'error' in operation.outcome)
+        this.faults.push(`${id} fails: ${operation.outcome.error.message}`);
+    return true;
   }
 
   precedes(a: string, b: string): boolean {
-    return this.#player(a).answeredAt <= this.#steps.indexOf(b);
+    return this.#performance(a).answeredAt <= this.#performance(b).firstStep;
+  }
+
+  #performance(id: string): Performance {
+    return this.#players
+      .flatMap(({ performances }) => performances)
+      .find((one) => one.id === id) as Performance;
   }
 
   #player(id: string): Player {
     return this.#players.find((player) => player.id === id) as Player;
   }
 
-  #begin(id: string, act: Act, server: Server): Player {
-    const real = this.people.real(act);
-    const operation = new Operation(id, () => server.perform(real, id));
-    operation.isHurried = this.hasEnded;
-    const player = { id, act, operation, answeredAt: Number.POSITIVE_INFINITY };
-    this.#players.push(player);
-    return player;
+  #begin(actor: string, acts: readonly Act[], server: Server): void {
+    const performances: Performance[] = [];
+    const operation = new Operation(actor, async () => {
+      for (const [i, act] of acts.entries()) {
+        const id = `${actor}.${i}`;
+        const one: Performance = { id, act, firstStep: Infinity, answeredAt: Infinity };
+        performances.push(one);
+        const answer = await server.perform(this.people.real(act), id);
+        one.answer = this.people.letters(answer);
+        one.answeredAt = this.#steps.length;
+        const last = this.#steps.at(-1);
+        if (last?.actor === actor) last.isLast = true;
+      }
+    });
+    this.#players.push({ id: actor, operation, performances });
   }
 
   /** The calls that may go. One that looks again whether others have gone on lets another one go first. */
@@ -108,24 +118,41 @@ export class Play {
       if (!call.looksAgain) return true;
       const cameAt = this.#cameAt.get(call) ?? this.#steps.length;
       this.#cameAt.set(call, cameAt);
-      return this.#steps.slice(cameAt).some((actor) => actor !== call.actor);
+      return this.#steps.slice(cameAt).some(({ actor }) => actor !== call.actor);
     });
     return may.length > 0 ? may : waiting;
   }
 
-  async #step(call: Call): Promise<void> {
-    this.#steps.push(call.actor);
-    this.#tell(call, await call.run());
-    const player = this.#player(call.actor);
-    const { operation } = player;
-    call.answer();
-    await operation.settle();
-    if (operation.outcome !== undefined) player.answeredAt = Math.min(player.answeredAt, this.#steps.length);
+  #describe(call: Call): Step {
+    const known = this.#stepOf.get(call);
+    if (known !== undefined) return known;
+    const { id, actor, name, text, writes } = call;
+    const own = this.#player(actor).performances.at(-1);
+    const isFirst = own !== undefined && own.firstStep === Infinity && own.answeredAt === Infinity;
+    const step = { id, actor, tags: this.people.tagsIn(name, text), writes, isFirst, isLast: false };
+    this.#stepOf.set(call, step);
+    return step;
   }
 
-  #tell({ id, words: [name, ...keys] }: Call, reply: unknown): void {
-    const where = keys.map((key) => this.people.spell(key)).join(' ');
-    const said = this.people.spell(JSON.stringify(reply) ?? '').slice(0, SHOWN);
-    this.story.push(`${id} ${name} ${where} -> ${said}`);
+  async #step(call: Call, step: Step, isTheLast: boolean): Promise<void> {
+    const { operation, performances } = this.#player(call.actor);
+    const own = performances.at(-1) as Performance;
+    if (own.firstStep === Infinity) own.firstStep = this.#steps.length;
+    this.#steps.push(step);
+    const reply = this.people.spell(JSON.stringify(await call.run()) ?? '').slice(0, SHOWN);
+    this.story.push(
+      `${call.id} ${call.name} ${call.keys.map((key) => this.people.spell(key)).join(' ')} -> ${reply}`,
+    );
+    if (isTheLast) {
+      operation.die();
+      step.isLast = true;
+      this.story.push('R0 ends here: its server is gone');
+    } else call.answer();
+    await operation.settle();
+    for (const { id, act, answer, answeredAt } of performances)
+      if (answeredAt === this.#steps.length)
+        this.story.push(
+          `    ${id} ${words(act)} = ${answer?.profileId === RETIRED ? RETIRED : JSON.stringify(answer)}`,
+        );
   }
 }

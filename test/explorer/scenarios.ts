@@ -1,5 +1,4 @@
-// What happened before, and which operations then run concurrently. A scenario is small enough for
-// every order of its steps, or one of its orders once ended wrong.
+// What happened before, and which acts then run concurrently: every state of a session with every two acts, and longer programs.
 
 import {
   type Act,
@@ -13,76 +12,159 @@ import {
   mail,
   read,
   reset,
+  share,
   visit,
+  words,
 } from './acts.js';
 
 export interface Scenario {
   readonly name: string;
   readonly given: readonly Act[];
-  /** Begun before, by a server that ended after any of its steps. No other server repeats it. */
-  readonly left?: Act;
-  readonly operations: readonly Act[];
-  /** True if every order within the bound of preemptions is run on one Redis. */
-  readonly isExhaustive: boolean;
+  /** Each is done by a server of its own, one act after another. */
+  readonly programs: readonly (readonly Act[])[];
+  /** The server of the first program ends after each of its steps. No other server repeats it. */
+  readonly ends: boolean;
 }
 
-type Make = (name: string, given: readonly Act[], operations: readonly Act[]) => Scenario;
+const GUEST = [visit('S'), add('S', '1')];
+const CUSTOMER = [visit('A'), add('A', '2')];
+const MERGED = [...CUSTOMER, ...GUEST, link('AS')];
+const MOVED = [...MERGED, link('BS')];
 
-const some: Make = (name, given, operations) => ({ name, given, operations, isExhaustive: false });
-const all: Make = (...args) => ({ ...some(...args), isExhaustive: true });
+/** Of session S, whose first customer is A. */
+const STATES: Readonly<Record<string, readonly Act[]>> = {
+  'unknown, at an unknown customer': [],
+  'unknown, at a known customer': CUSTOMER,
+  'a guest, at an unknown customer': GUEST,
+  'a guest, at a known customer': [...CUSTOMER, ...GUEST],
+  'linked to A': [...CUSTOMER, link('AS')],
+  'linked to A, moved to B': [...CUSTOMER, link('AS'), link('BS')],
+  'merged into A': MERGED,
+  'merged into A, moved to B': MOVED,
+  'merged into A, moved to B and back': [...MOVED, link('AS')],
+  retired: [...MOVED, erase('B')],
+  'merged into A, who is erased': [...MERGED, erase('A')],
+  'moved to B from A, who is erased': [...MOVED, erase('A')],
+};
 
-function left(name: string, given: readonly Act[], begun: Act, operations: readonly Act[]): Scenario {
-  return { ...some(name, given, operations), left: begun };
+/** Those that change links, and those that must not lose or see anything. */
+const LOGINS = [link('AS'), link('BS'), erase('A'), erase('S')];
+const OTHERS = [
+  erase('B'),
+  visit('S', 'b'),
+  visit('A', 'b'),
+  visit('AS', 'b'),
+  reset('S'),
+  reset('A'),
+  read('S'),
+  list('S'),
+  list('A'),
+  add('S', '3'),
+  event('S'),
+  share('S'),
+  share('A'),
+];
+
+function pairs(): Scenario[] {
+  return Object.entries(STATES).flatMap(([state, given]) =>
+    LOGINS.flatMap((one, i) =>
+      [...LOGINS.slice(i), ...OTHERS].map((other) => ({
+        name: `${state}: ${words(one)}, ${words(other)}`,
+        given,
+        programs: [[one], [other]],
+        ends: false,
+      })),
+    ),
+  );
+}
+
+/** The first act is left half done after each of its steps, and somebody goes on. */
+function crashes(): Scenario[] {
+  const begun = [...LOGINS, add('S', '3'), share('S'), visit('AS', 'b')];
+  const next = [
+    link('AS'),
+    link('BS'),
+    erase('A'),
+    erase('S'),
+    visit('S', 'b'),
+    list('A'),
+    add('S', '4'),
+    share('S'),
+  ];
+  return Object.entries(STATES).flatMap(([state, given]) =>
+    begun.flatMap((one) =>
+      next.map((other) => ({
+        name: `${state}: ${words(one)} is left, ${words(other)}`,
+        given,
+        programs: [[one], [other]],
+        ends: true,
+      })),
+    ),
+  );
+}
+
+function program(name: string, given: readonly Act[], ...programs: readonly Act[][]): Scenario {
+  return { name, given, programs, ends: false };
 }
 
 const BOTH = [visit('S'), visit('A')];
-const BOTH_ITEMS = [add('S', '1'), add('A', '2')];
 
-export const SCENARIOS: readonly Scenario[] = [
-  all('visit, first link of two unknown', [], [visit('S'), link('AS')]),
-  all('visit, link to a known customer', [visit('A')], [visit('S'), link('AS')]),
-  all('visit, its adoption', [visit('S')], [visit('S', 'b'), link('AS')]),
-  all('visit of the customer, adoption', [visit('S')], [visit('A', 'b'), link('AS')]),
-  all('visit, move', [link('AS'), visit('S')], [visit('S', 'b'), link('BS')]),
-  all('links of one unknown session to two customers', [], [link('AS'), link('BS')]),
-  all('links of one known session to two customers', [visit('S')], [link('AS'), link('BS')]),
-  all('reset by the customer, merge', BOTH, [reset('A'), link('AS')]),
-  all('list by the customer, merge', BOTH_ITEMS, [list('A'), link('AS')]),
-  all('event in both names, another login', [visit('S')], [event('AS'), link('BS')]),
-  all('reset by the session, move', [link('AS'), visit('S'), visit('B')], [reset('S'), link('BS')]),
-  all('guest erased, two visits', [visit('S')], [erase('S'), visit('S', 'b'), visit('S', 'b')]),
-  all('guest erased, item', [add('S', '1')], [erase('S'), add('S', '2'), list('S')]),
-
-  some('link, link back', [link('AS'), visit('S'), link('BS')], [link('AS'), link('BS')]),
-  some('three links in a circle', [link('AS'), link('BS')], [link('AS'), link('AS'), link('BS')]),
-  some('three visits in a circle', [visit('AS'), visit('BS')], [visit('AS'), visit('AS'), visit('BS')]),
-  some('links of two sessions to an unknown customer', [visit('S'), visit('T')], [link('AS'), link('AT')]),
-  some('merges of two sessions', [...BOTH, visit('T')], [link('AS'), link('AT')]),
-  some('keyed visit twice, move', [link('AS'), visit('S')], [keyedVisit('S'), keyedVisit('S'), link('BS')]),
-  some('customer erased, adoption', [visit('S')], [erase('A'), link('AS')]),
-  some(
+const PROGRAMS: readonly Scenario[] = [
+  program(
+    'login during an erasure and the next visit',
+    [...CUSTOMER, ...GUEST],
+    [link('AS')],
+    [erase('A'), visit('S'), read('S')],
+  ),
+  program('login after an erasure', CUSTOMER, [link('BS')], [erase('B'), link('BS'), visit('S')]),
+  program('links in a circle', MOVED, [link('AS'), link('BS')], [link('AS'), visit('S')]),
+  program('visits in a circle', [visit('AS'), visit('BS')], [visit('AS')], [visit('BS'), visit('AS')]),
+  program(
+    'links of two sessions to an unknown customer',
+    [visit('S'), visit('T')],
+    [link('AS')],
+    [link('AT')],
+  ),
+  program(
+    'merges of two sessions, and an erasure',
+    [...BOTH, visit('T')],
+    [link('AS')],
+    [link('AT')],
+    [erase('A')],
+  ),
+  program(
+    'keyed visit twice, move',
+    [link('AS'), visit('S')],
+    [keyedVisit('S')],
+    [keyedVisit('S'), link('BS')],
+  ),
+  program('keyed visit twice, its merge', BOTH, [keyedVisit('S')], [keyedVisit('S'), link('AS')]),
+  program(
+    'keyed visit twice, merge and move',
+    BOTH,
+    [keyedVisit('S')],
+    [link('AS'), link('BS'), keyedVisit('S')],
+  ),
+  program('visit, merge and move', BOTH, [visit('S', 'b'), read('S')], [link('AS'), link('BS')]),
+  program('erased by e-mail, merge', [...BOTH, mail('S')], [eraseMail('S')], [link('AS'), visit('S', 'b')]),
+  program(
     'guest erased by e-mail, visit',
     [visit('S'), mail('S')],
-    [eraseMail('S'), visit('S', 'b'), read('S')],
+    [eraseMail('S')],
+    [visit('S', 'b'), read('S')],
   ),
-  some('visit, its merge', BOTH, [visit('S'), link('AS')]),
-  some('item added, its merge', BOTH_ITEMS, [add('S', '3'), link('AS')]),
-  some('event, its merge', BOTH, [event('S'), link('AS')]),
-  some('move during a merge', [...BOTH, visit('B')], [link('AS'), link('BS'), visit('S', 'b')]),
-  some('adoption, visit, another login', [visit('S')], [link('AS'), visit('A', 'b'), link('BS')]),
-  left('login left, visit, another login', [visit('S')], link('AS'), [visit('A', 'b'), link('BS')]),
-  left('merge left, visit and another login', BOTH, link('AS'), [visit('S', 'b'), link('BS')]),
-  left('merge left, item and list', BOTH_ITEMS, link('AS'), [add('S', '3'), list('A')]),
-  left('keyed visit left, sent again, merge', BOTH, keyedVisit('S'), [keyedVisit('S'), link('AS')]),
-  left('erasure left, two logins', [link('AS'), visit('S')], erase('A'), [link('AS'), link('BS')]),
-  left('merge left, erasure', BOTH, link('AS'), [erase('A'), visit('S', 'b')]),
-  some('keyed visit twice, its merge', BOTH, [keyedVisit('S'), keyedVisit('S'), link('AS')]),
-  some('keyed visit twice, merge and move', BOTH, [keyedVisit('S'), keyedVisit('S'), link('AS'), link('BS')]),
-  some('erased, back, another login', [visit('S'), link('AS')], [erase('A'), visit('S', 'b'), link('BS')]),
-  some('guest erased by e-mail, adoption', [visit('S'), mail('S')], [eraseMail('S'), link('AS')]),
-  some(
-    'erased by e-mail, merge',
-    [...BOTH, mail('S')],
-    [eraseMail('S'), link('AS'), visit('S', 'b'), read('A')],
+  program(
+    'share codes of both, merge, erasure',
+    [...BOTH, share('S'), share('A')],
+    [link('AS')],
+    [share('S'), erase('A')],
+  ),
+  program(
+    'retired, login and erasure',
+    [...MOVED, erase('B')],
+    [link('BS'), visit('S')],
+    [erase('A'), visit('S')],
   ),
 ];
+
+export const SCENARIOS: readonly Scenario[] = [...PROGRAMS, ...pairs(), ...crashes()];

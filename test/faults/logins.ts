@@ -17,7 +17,8 @@ export interface LoginsSpec {
 export type Identity = { readonly sessionId: string } | { readonly customerId: string };
 
 export interface ExpectedProfile {
-  owner: string | undefined;
+  /** A guest's is undefined. */
+  readonly owner: string | undefined;
   /** By handle. */
   readonly visits: Map<string, Entry>;
   /** By product. */
@@ -39,7 +40,7 @@ export class LoginTraffic {
   /** None of these is checked by its session alone. */
   readonly visits = new Map<string, Entry>();
   readonly faults: readonly string[] = [];
-  readonly logins = { first: 0, adopted: 0, merged: 0, moved: 0, nothing: 0 };
+  readonly logins = { first: 0, merged: 0, moved: 0, nothing: 0 };
 
   readonly #spec: LoginsSpec;
   readonly #profiles = new Set<ExpectedProfile>();
@@ -160,15 +161,8 @@ class SessionGroup {
     const customerId = this.#customer();
     const identity = { sessionId, customerId };
     const ofSession = this.#sessions.get(sessionId);
-    const ofCustomer = this.#customers.get(customerId);
-    if (ofSession !== undefined && ofSession === ofCustomer)
+    if (ofSession !== undefined && ofSession === this.#customers.get(customerId))
       return { identity, did: 'nothing', profile: ofSession } as const;
-    if (ofSession !== undefined && ofCustomer === undefined && ofSession.owner === undefined) {
-      ofSession.owner = customerId;
-      ofSession.identities.push({ customerId });
-      this.#customers.set(customerId, ofSession);
-      return { identity, did: 'adopted', profile: ofSession } as const;
-    }
     const profile = this.profileOf({ customerId });
     if (ofSession !== undefined && ofSession.owner === undefined) {
       this.#merge(ofSession, profile);

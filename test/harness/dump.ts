@@ -9,7 +9,7 @@ export type Dump = Readonly<Record<string, unknown>>;
 
 /** key -> content, sorted by key. On a cluster it is what all masters hold. */
 export async function dumpRedis(redis: Urls, prefix: string): Promise<Dump> {
-  const passing = keyPattern(createKeys(prefix).senderChannel('*', '*'));
+  const passing = keyPattern(...senderChannels(prefix));
   const entries = await eachKey(
     redis,
     `${prefix}:*`,
@@ -23,22 +23,23 @@ export async function allKeys(redis: Urls, prefix: string): Promise<string[]> {
   return (await eachKey(redis, `${prefix}:*`, async (_, key) => key)).sort();
 }
 
-/** What names one of these texts, but for rows on their way to ClickHouse, and what idempotency keys hold for a day. */
+/** What names one of these texts, but for rows on their way to ClickHouse, times of erasures, and what idempotency keys hold for a day. */
 export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly string[]): Promise<string[]> {
-  const { erasures } = createKeys(prefix);
-  const isLane = keyPattern(createKeys(prefix).senderChannel('*', '*'));
-  const isRequest = keyPattern(createKeys(prefix).request('*'));
+  const keys = createKeys(prefix);
+  const isPassing = keyPattern(...senderChannels(prefix), keys.erasedAt('*.*'), keys.erasures);
+  const isRequest = keyPattern(keys.request('*'));
   // Of a profile's id only the hash: its keys have bucket and hash apart.
   const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
   return Object.entries(await dumpRedis(redis, prefix))
-    .filter(([key, value]) => !Array.isArray(value) && key !== erasures)
-    .map(([key, value]) => [
-      key,
-      isRequest.test(key) ? { ...(value as object), answer: '', locations: '' } : value,
-    ])
+    .filter(([key, value]) => !Array.isArray(value) && !isPassing.test(key))
+    .map(([key, value]) => [key, isRequest.test(key) ? '' : value])
     .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
-    .concat((await allKeys(redis, prefix)).filter((key) => !isLane.test(key)))
+    .concat((await allKeys(redis, prefix)).filter((key) => !isPassing.test(key)))
     .filter((held) => needles.some((text) => held.includes(text)));
+}
+
+function senderChannels(prefix: string): string[] {
+  return [`${prefix}:meta`, '*'].map((tag) => createKeys(prefix).senderChannel(tag, '*'));
 }
 
 async function contentOf(client: Redis, key: string): Promise<unknown> {

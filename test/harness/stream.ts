@@ -31,7 +31,7 @@ export async function rowsOf(redis: Urls, app: { readonly prefix: string }): Pro
   });
 }
 
-const NO_EVENTS = new Set<unknown>(['merge', 'order', 'adoption', 'product']);
+const NO_EVENTS = new Set<unknown>(['merge', 'order', 'product']);
 
 export interface Ids {
   readonly sessionId?: string;

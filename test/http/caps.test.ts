@@ -1,4 +1,4 @@
-// 409: a profile that counts as many products, or has as many items, as it may. What is refused changes nothing at all.
+// MAX_PRODUCTS, MAX_ITEMS and MAX_ITEMS_BYTES: a request beyond them is 409 and changes nothing; a login leaves out what doesn't fit.
 
 import t, { type Test } from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -31,7 +31,7 @@ eachRedis(t, async (t, redis) => {
   /** Knows nothing of what `app` has linked. */
   const other = await startApp(t, redis, { env, prefix: app.prefix });
   const servers = [app, other];
-  const { count, erase, exported, items, login, remove } = app.shop;
+  const { erase, exported, items, login, remove } = app.shop;
   const visit = (identity: Ids, productHandle: string, { query = '', headers = {}, by = app } = {}) =>
     by.post(PATH + query, { identity, productHandle }, { ...TRUSTED, ...headers });
   const fill = async (identity: Ids, handles: readonly string[] = ['a', 'b', 'c']) => {
@@ -42,7 +42,7 @@ eachRedis(t, async (t, redis) => {
     const body = { identity: { ...identity, ...facts }, ...ITEM, productId, ...changes };
     return by.post('/item/add', body, TRUSTED);
   };
-  const wish = async (identity: Ids, ids: string[], changes: object = {}) => {
+  const wish = async (identity: Ids, ids: readonly string[], changes: object = {}) => {
     for (const productId of ids) await app.shop.add(identity, { productId, ...changes });
   };
   const listed = async (identity: Ids) => (await items(identity)).map(({ productId }) => productId).sort();
@@ -53,34 +53,47 @@ eachRedis(t, async (t, redis) => {
     return [customer, session, { ...customer, ...session }];
   };
 
-  t.test('a merge loses nothing where both together have more; then no more come in', async (t) => {
-    const [customer, session, both] = pair();
-    await fill(session);
-    await fill(customer, ['c', 'd', 'e']);
-    t.equal((await login(both as never)).merged, true);
-    const counts = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((handle) => count(customer, handle)));
-    t.same(counts, [1, 1, 2, 1, 1]);
-    await isRefused(t, app, [customer], () => visit(session, 'f'));
-    t.equal((await app.shop.visit(session, 'e')).count, 2);
-  });
+  const leftOut = (kind: 'product' | 'item') => app.figure(`merge_left_out_total{kind="${kind}"}`);
 
-  t.test('a merge may exceed both caps of items, and then takes no more until there is room', async (t) => {
-    for (const [changes, next, ids, removed, left] of [
-      [large(10), large(10), ['1', '2', '3', '4', '5', '6'], ['1', '2', '3', '4'], ['5', '6', '7']],
-      [large(1_900), large(500), ['1', '2'], ['1'], ['2', '7']],
-    ] as const) {
+  t.test(
+    "a login keeps MAX_PRODUCTS: the customer's products, then the session's as far as they fit",
+    async (t) => {
       const [customer, session, both] = pair();
-      await wish(session, ids.slice(0, ids.length / 2), changes);
-      await wish(customer, ids.slice(ids.length / 2), changes);
-      t.match(await login(both as never), { merged: true });
-      t.same(await listed(customer), ids);
-      await isRefused(t, app, [customer], () => add(both, '7', next));
-      await wish(session, ids.slice(-1), { ...changes, quantity: 3 });
-      for (const productId of removed) t.match(await remove(customer, { productId }), { removed: true });
-      t.equal((await add(both, '7', next)).status, 200);
-      t.same(await listed(session), left);
-    }
-  });
+      await fill(session);
+      await fill(customer, ['c', 'd']);
+      t.equal((await login(both as never)).merged, true);
+      t.same((await exported(customer)).visits, { a: 1, c: 2, d: 1 });
+      t.equal(await leftOut('product'), 1);
+      await isRefused(t, app, [customer], () => visit(session, 'b'));
+      t.equal((await app.shop.visit(session, 'd')).count, 2);
+    },
+  );
+
+  t.test(
+    "a login keeps MAX_ITEMS and MAX_ITEMS_BYTES: the customer's items, then the session's newest",
+    async (t) => {
+      for (const [changes, ofCustomer, ofSession, kept] of [
+        [large(10), ['1'], ['2', '3', '4'], ['1', '3', '4']],
+        [large(10), ['1', '2', '3'], ['2', '4'], ['1', '2', '3']],
+        [large(1_100), ['1'], ['2', '3'], ['1', '3']],
+        [large(1_900), ['1'], ['2'], ['1']],
+      ] as const) {
+        const [customer, session, both] = pair();
+        await wish(customer, ofCustomer, changes);
+        await wish(session, ofSession, { ...changes, quantity: 3 });
+        const before = Number(await leftOut('item'));
+        t.match(await login(both as never), { merged: true });
+        t.same(await listed(customer), kept);
+        const all = new Set([...ofCustomer, ...ofSession]).size;
+        t.equal(await leftOut('item'), before + all - kept.length);
+        const own = (await items(customer)).filter(({ quantity }) => quantity === 1);
+        t.equal(own.length, ofCustomer.length, "the customer's own items are as they were");
+        await isRefused(t, app, [customer], () => add(both, '7', changes));
+        t.match(await remove(customer, { productId: kept[0] }), { removed: true });
+        t.equal((await add(both, '7', changes)).status, 200);
+      }
+    },
+  );
 
   t.test('after a merge the bytes of each item count once', async (t) => {
     const [customer, session, both] = pair();
@@ -91,67 +104,89 @@ eachRedis(t, async (t, redis) => {
   });
 
   const ALL = ['a', 'b', 'c'];
-  for (const [name, ofCustomer, ofSession] of [
-    ['an unknown customer', [], ALL],
-    ['an unknown session', ALL, []],
-    ['the customer is at the limit', ALL, ['a']],
-    ['both together are at the limit', ['a', 'b'], ['b', 'c']],
-    ['both together are over it', ALL, ['c', 'e', 'f']],
-    ["the session is another customer's", ALL, undefined],
+  /** Requests with two ids that visit a product. */
+  type Way = (ids: Ids, handle: string, by: TestApp) => Promise<Answer>;
+  const all: Way[] = [
+    (ids, handle, by) => visit(ids, handle, { by }),
+    (ids, handle, by) => visit(ids, handle, { by, headers: { 'idempotency-key': JSON.stringify(ids) } }),
+    async (identity, productHandle, by) => {
+      const answer = await by.post(`${PATH}/batch`, { visits: [{ identity, productHandle }] }, TRUSTED);
+      const json = answer.json.results[0];
+      return { ...answer, json, status: json.code === undefined ? 200 : 409 };
+    },
+  ];
+  const ways = redis.urls.length > 1 ? all.slice(0, 1) : all;
+
+  for (const [name, ofSession] of [
+    ['the session is unknown', []],
+    ['the session is a guest', ['a', 'e']],
+    ["the session is another customer's", undefined],
   ] as const)
-    t.test(`a visit with two ids is over MAX_PRODUCTS and links nothing: ${name}`, async (t) => {
-      const ways: ((ids: Ids, handle: string, by: TestApp) => Promise<Answer>)[] = [
-        (ids, handle, by) => visit(ids, handle, { by }),
-        (ids, handle, by) => visit(ids, handle, { by, headers: { 'idempotency-key': JSON.stringify(ids) } }),
-        async (identity, productHandle, by) => {
-          const answer = await by.post(`${PATH}/batch`, { visits: [{ identity, productHandle }] }, TRUSTED);
-          const json = answer.json.results[0];
-          return { ...answer, json, status: json.code === undefined ? 200 : 409 };
-        },
-      ];
-      for (const send of redis.urls.length > 1 ? ways.slice(0, 1) : ways) {
+    t.test(
+      `a visit with two ids is over the customer's MAX_PRODUCTS and links nothing: ${name}`,
+      async (t) => {
+        for (const send of ways) {
+          const [customer, session, both] = pair();
+          await fill(customer, ALL);
+          if (ofSession !== undefined) await fill(session, ofSession);
+          else await fill({ ...session, customerId: `first-${session['sessionId']}` }, ['z']);
+          const refused = servers.map((by) => () => send(both, 'd', by));
+          await isRefused(t, app, [customer, session], ...refused);
+          t.equal((await send(both, 'c', app)).status, 200, 'a known product links them');
+        }
+      },
+    );
+
+  t.test("a visit with two ids has room for its product, whatever the session's guest had", async (t) => {
+    for (const [ofCustomer, ofSession, visits] of [
+      [[], ALL, { a: 1, b: 1, d: 1 }],
+      [['a', 'b'], ['b', 'c'], { a: 1, b: 2, d: 1 }],
+      [['a'], ['b', 'c', 'd'], { a: 1, b: 1, d: 2 }],
+      [['a'], ['d', 'e'], { a: 1, d: 2, e: 1 }],
+    ] as const)
+      for (const send of ways) {
         const [customer, session, both] = pair();
         await fill(customer, ofCustomer);
-        if (ofSession !== undefined) await fill(session, ofSession);
-        else await fill({ ...session, customerId: `first-${session['sessionId']}` }, ['z']);
-        const refused = servers.map((by) => () => send(both, 'd', by));
-        await isRefused(t, app, [customer, session], ...refused);
-        t.equal((await send(both, 'c', app)).status, 200, 'a known product links them');
+        await fill(session, ofSession);
+        t.equal((await send(both, 'd', other)).status, 200);
+        t.same((await exported(customer)).visits, visits);
       }
-    });
-
-  t.test('an item with two ids is over MAX_ITEMS and changes nothing', async (t) => {
-    for (const [ofCustomer, ofSession] of [
-      [[], ['1', '2', '3']],
-      [['1', '2', '3'], []],
-      [['1', '2', '3'], ['1']],
-      [
-        ['1', '2'],
-        ['2', '3'],
-      ],
-    ]) {
-      const [customer, session, both] = pair();
-      await wish(customer, ofCustomer as string[]);
-      await wish(session, ofSession as string[]);
-      const refused = servers.map((by) => () => add(both, '4', {}, by));
-      await isRefused(t, app, [customer, session], ...refused);
-      t.equal((await add(both, '3')).status, 200, 'an item that is there links them');
-      t.equal((await items(customer)).length, 3);
-    }
   });
 
-  t.test('an item with two ids is over MAX_ITEMS_BYTES and changes nothing', async (t) => {
-    const [customer, session, both] = pair();
-    await wish(customer, ['1'], large(1_000));
-    await wish(session, ['2'], large(1_000));
-    const refused = servers.map((by) => () => add(both, '3', large(1_500), by));
-    await isRefused(t, app, [customer, session], ...refused, () => add(both, '2', large(2_900)));
-    t.equal((await add(both, '2', large(1_500))).status, 200);
-    t.equal((await items(session)).length, 2);
-    const [known, guest, ids] = pair();
-    await wish(known, ['1'], large(2_000));
-    await wish(guest, ['1']);
-    await isRefused(t, app, [known, guest], ...servers.map((by) => () => add(ids, '2', large(1_500), by)));
+  t.test(
+    "an item with two ids is over the customer's MAX_ITEMS or MAX_ITEMS_BYTES and links nothing",
+    async (t) => {
+      for (const [changes, ofCustomer, ofSession] of [
+        [{}, ['1', '2', '3'], []],
+        [{}, ['1', '2', '3'], ['1', '5']],
+        [large(1_900), ['1'], []],
+        [large(1_900), ['1'], ['4']],
+      ] as const) {
+        const [customer, session, both] = pair();
+        await wish(customer, ofCustomer, changes);
+        await wish(session, ofSession);
+        const refused = servers.map((by) => () => add(both, '4', changes, by));
+        await isRefused(t, app, [customer, session], ...refused);
+        t.equal((await add(both, '1', changes)).status, 200, 'an item that is there links them');
+      }
+    },
+  );
+
+  t.test("an item with two ids has room, whatever the session's guest had", async (t) => {
+    for (const [changes, ofCustomer, ofSession, kept] of [
+      [{}, [], ['1', '2', '3'], ['2', '3', '4']],
+      [{}, ['1', '2'], ['2', '3'], ['1', '2', '4']],
+      [large(1_100), ['1'], ['2'], ['1', '4']],
+      [{}, ['1'], ['2', '3', '4'], ['1', '3', '4']],
+      [{}, ['1'], ['4', '5'], ['1', '4', '5']],
+      [large(700), ['1'], ['4', '5'], ['1', '4', '5']],
+    ] as const) {
+      const [customer, session, both] = pair();
+      await wish(customer, ofCustomer, changes);
+      await wish(session, ofSession, changes);
+      t.equal((await add(both, '4', changes, other)).status, 200);
+      t.same(await listed(customer), kept);
+    }
   });
 
   t.test('an item of one id is over a limit and changes nothing', async (t) => {

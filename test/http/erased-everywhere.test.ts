@@ -10,12 +10,16 @@ import t, { type Test } from 'tap';
 import { flush } from '../../src/app/flush.js';
 import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { readConfig } from '../../src/config.js';
+import { FLUSH_EXTRAS } from '../../src/extras/flush-extras.js';
+import { openHandOver } from '../../src/extras/receivers/hand-over.js';
+import { RowEraser } from '../../src/flush/row-eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
 import { SHOP_DOMAIN, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, SHOPPERS } from '../harness/app-proxy.js';
 import { connectToClickHouse, select } from '../harness/clickhouse.js';
+import { keyPattern } from '../harness/key-pattern.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
@@ -46,7 +50,7 @@ const startExporting = (t: Test) =>
 const exporting = connectToClickHouse(t, clickhouse.url, EXPORTS);
 
 t.test('erasures through ClickHouse', async (t) => {
-  const env = { ...stores, ...SHOPPERS, SHOP_DOMAIN, ERASURE_INTERVAL_S: '3600' };
+  const env = { ...stores, ...SHOPPERS, SHOP_DOMAIN, ERASURE_INTERVAL_S: '3600', RECEIVERS_PRIVATE: 'allow' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
   const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), log);
@@ -115,7 +119,7 @@ t.test('erasures through ClickHouse', async (t) => {
     t.equal(await visits(), 0);
   });
 
-  t.test('rows under any profile go with the customer or the session that they name', async (t) => {
+  t.test('rows go with their profile, and orders with the customer whom they name', async (t) => {
     const LONG = 'x'.repeat(200);
     const spellings = [
       ['ids in clear', '5501', 'by-name-1'],
@@ -141,7 +145,7 @@ t.test('erasures through ClickHouse', async (t) => {
 
     for (const [how, customerId, sessionId] of spellings) {
       t.equal((await read({ customerId })).purchases.length, 1, `in the export: ${how}`);
-      t.equal((await read({ customerId: `2${customerId}` })).events.length, 2, `in the export: ${how}`);
+      t.equal((await read({ customerId: `2${customerId}` })).events.length, 1, `in the export: ${how}`);
       t.same(await erase({ customerId }), { erased: true });
       t.same(await erase({ sessionId: `${sessionId}2` }), { erased: true });
       t.equal(await statusOf({ customerId }), 404, how);
@@ -159,8 +163,9 @@ t.test('erasures through ClickHouse', async (t) => {
     for (const [how, customerId, sessionId] of spellings) {
       t.equal(await ofCustomer(customerId), 0, how);
       t.equal(await ofSession(sessionId), 1, "the guest's other rows stay");
-      t.equal(await ofSession(`${sessionId}2`), 0, how);
-      t.equal(await ofCustomer(`1${customerId}`), 1, "the first customer's other rows stay");
+      t.equal(await ofCustomer(`2${customerId}`), 0, how);
+      t.equal(await ofSession(`${sessionId}2`), 1, "the first customer's row of the same device stays");
+      t.equal(await ofCustomer(`1${customerId}`), 2, "the first customer's rows stay");
     }
     t.equal(await ofCustomer('bystander'), 1, "another visitor's rows stay");
     t.equal(await ofSession('of-order'), 0);
@@ -234,13 +239,13 @@ t.test('erasures through ClickHouse', async (t) => {
     const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
     const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
     t.ok(hashes.length > 1);
-    // Answers of batches are kept for a minute, keyed requests for a day. Nothing is sent any more, so neither is waited for.
+    // Answers of batches are kept for a minute, keyed requests for a day, times of erasures for 400. None is waited for.
     for (const key of await app.keys()) {
-      if (!/:channel:|\{request:/.test(key)) continue;
+      const isTime = keyPattern(keys.erasedAt('*.*')).test(key);
+      if (!isTime && !/:channel:|\{k:/.test(key)) continue;
       const seconds = await connection.ttl(key);
-      t.ok(seconds > 0 && seconds <= 86_400, `${key} ends`);
-      if (key.includes('{request:'))
-        t.notMatch(JSON.stringify(await connection.hgetall(key)), new RegExp(texts.slice(0, 3).join('|')));
+      t.ok(seconds > 0 && seconds <= (isTime ? 400 : 1) * 86_400, `${key} ends`);
+      if (key.includes('{k:')) t.notMatch(await connection.get(key), new RegExp(texts.slice(0, 3).join('|')));
       await connection.del(key);
     }
     const held = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
@@ -340,13 +345,111 @@ t.test('erasures through ClickHouse', async (t) => {
     t.equal(await ofCustomer('5560'), 0);
     t.equal(await ofSession('waits'), 0);
   });
+
+  for (const [n, [erased, kept]] of (
+    [
+      ['first', 'next'],
+      ['next', 'first'],
+    ] as const
+  ).entries())
+    t.test(`erasing the ${erased} customer of a shared device leaves the ${kept} one's rows`, async (t) => {
+      const sessionId = `device-${erased}`;
+      const customers = { first: { customerId: `935170470${n}1` }, next: { customerId: `935170470${n}2` } };
+      const url = 'http://127.0.0.1:9/';
+      const { id: receiver } = (await app.post('/receivers', { url, types: ['*'] }, TRUSTED)).json;
+      const extras = FLUSH_EXTRAS;
+      const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), log, { extras });
+      const use = async (customer: { customerId: string }, productId: string) => {
+        const who = { ...customer, sessionId };
+        await visit(who, `shoe-${productId}`);
+        await add(who, { productId });
+        await order(customer.customerId, sessionId);
+        return app.shop.share(who);
+      };
+      let flusher = await startFlush();
+      await visit({ sessionId });
+      await add({ sessionId }, { productId: '77' });
+      const shares = { first: await use(customers.first, '1'), next: { code: '' } };
+      await order(customers.next.customerId, sessionId);
+      shares.next = await use(customers.next, '2');
+      await stored();
+      await flusher.close();
+
+      const before = { first: await read(customers.first), next: await read(customers.next) };
+      t.match(before.first, { items: { length: 2 }, visits: { 'red-shoe': 1, 'shoe-1': 1 } });
+      t.match(before.next, { items: { length: 1 }, visits: { 'shoe-2': 1 } });
+      const sizes = ({ events, visitLog, purchases }: Record<string, unknown[]>) =>
+        [events, visitLog, purchases].map((rows) => rows?.length);
+      t.same(sizes(before.first), [3, 2, 1]);
+      t.same(sizes(before.next), [2, 1, 2]);
+      for (const [who, other] of [
+        ['first', 'next'],
+        ['next', 'first'],
+      ] as const) {
+        const text = JSON.stringify(before[who]);
+        const others = [customers[other].customerId, before[other].profileId, shares[other].code];
+        t.same(
+          others.filter((one) => text.includes(one)),
+          [],
+          `the ${who} one's export`,
+        );
+      }
+
+      // Each has rows in the stream, and the same ones as dead letters.
+      for (const customer of [customers.first, customers.next]) {
+        await event({ ...customer, sessionId });
+        await order(customer.customerId, sessionId);
+      }
+      for (const row of await app.rows())
+        await connection.xadd(keys.eventsDead(0), '*', 'code', '1', 'line', JSON.stringify(row));
+      t.same(await erase(customers[erased]), { erased: true });
+      const ofRedis = ({ profile, items, visits, shares }: object & Record<string, unknown>) => ({
+        ...{ profile, items, visits, shares },
+      });
+      t.same(ofRedis(await read(customers[kept])), ofRedis(before[kept]));
+      const gone = [customers[erased].customerId, before[erased].profileId, shares[erased].code];
+      t.same(await app.traces(...gone), []);
+      flusher = await startFlush();
+      await stored();
+      await flusher.close();
+      const { erase: eraseDeliveries } = openHandOver(connection, keys, 1_000_000, log);
+      const spec = { redis: connection, keys, clickhouse: client, inFlightMs: 0, lateMs: 0 };
+      const eraser = new RowEraser({ ...spec, eraseDeliveries });
+      await until('nothing is left to erase', async () => {
+        await eraser.run();
+        return (await app.figure('pending_erasures')) === 0;
+      });
+      const own = [customers[kept].customerId, before[kept].profileId];
+      const waiting = await connection.xrange(keys.deliveries(receiver).queue, '-', '+');
+      const letters = await connection.xrange(keys.eventsDead(0), '-', '+');
+      const held = { deliveries: JSON.stringify(waiting), 'dead letters': JSON.stringify(letters) };
+      for (const [where, text] of Object.entries(held)) {
+        t.same(
+          gone.filter((one) => text.includes(one)),
+          [],
+          where,
+        );
+        t.same(
+          own.filter((one) => !text.includes(one)),
+          [],
+          where,
+        );
+      }
+      t.equal(await ofCustomer(customers[erased].customerId), 0);
+      t.equal(await count('profile_id = {id: String}', { id: before[erased].profileId }), 0);
+      const after = await read(customers[kept]);
+      const [events = 0, visitLog, purchases = 0] = sizes(before[kept]);
+      t.same(sizes(after), [events + 1, visitLog, purchases + 1]);
+      await connection.del(keys.eventsDead(0));
+      await app.del(`/receivers/${receiver}`, undefined, TRUSTED);
+    });
 });
 
 /** Events of a profile, or of profiles that `profile` makes of `number`. */
-const addEvents = (profile: string, more: { customer?: string; rows?: number; bytes?: number } = {}) =>
+const addEvents = (profile: string, more: { rows?: number; bytes?: number } = {}) =>
   exporting.command({
-    query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, customer_id, origin, payload)
-      SELECT generateUUIDv7(number), 'add', now64(3), ${profile}, ${more.customer ?? 'NULL'}, 'event',
+    query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, payload)
+      SELECT generateUUIDv7(number), 'add', now64(3), ${profile}, 'event',
         concat('{"text":"', repeat('x', ${more.bytes ?? 1}), '"}')
       FROM numbers(${more.rows ?? 1})`,
   });
@@ -448,21 +551,21 @@ t.test('more rows than a process has memory for', async (t) => {
   });
 });
 
-t.test('a visitor of more profiles and names than a query takes', async (t) => {
+t.test('an export has the rows of more merged sessions than a query takes', async (t) => {
   const app = await startExporting(t);
   const who = { customerId: 'merged' };
   const { profileId } = await app.shop.visit(who);
   const merged = 4_500;
-  const id = (n: number | string) => `1.s${String(n).padStart(30, '0')}`;
+  const id = (n: number | string) => `1.s${String(n).padStart(16, '0')}`;
   const members = createKeys(app.prefix).members(profileId);
   for (let from = 0; from < merged; from += 500) {
-    const fields = Array.from({ length: 500 }, (_, n) => [id(from + n), 'nonce']).flat();
+    const fields = Array.from({ length: 500 }, (_, n) => [
+      id(from + n),
+      `1.a known s:${from + n}\nmerged`,
+    ]).flat();
     await connectTo(t, redis.url).hset(members, ...fields);
   }
-  await addEvents(`concat('1.s', leftPad(toString(number), 30, '0'))`, {
-    customer: "'merged'",
-    rows: merged,
-  });
+  await addEvents(`concat('1.s', leftPad(toString(number), 16, '0'))`, { rows: merged });
   const { events, visits } = await app.shop.exported(who);
   t.equal(events.length, merged);
   t.equal(new Set(events.map((one: { event_id: string }) => one.event_id)).size, merged);
@@ -472,7 +575,8 @@ t.test('a visitor of more profiles and names than a query takes', async (t) => {
 t.test('whom Redis does not know is known by a row, and only then', async (t) => {
   const app = await startExporting(t);
   const [known, nobody] = [{ customerId: 'of-a-row' }, { sessionId: 'of-none' }];
-  await addEvents(`'1.sSomebody'`, { customer: "'of-a-row'" });
+  const { json } = await app.get(withQuery('/product/visit', { ...known, productHandle: 'x' }), TRUSTED);
+  await addEvents(`'${json.profileId}'`);
   t.equal((await app.get(withQuery('/profile', nobody), TRUSTED)).json.code, 'not_found');
   for (const who of [known, { ...known, ...nobody }] as Record<string, string>[]) {
     const found = await app.shop.exported(who);

@@ -2,24 +2,37 @@
 
 import t from 'tap';
 import { Compliance, type OpenRequest } from '../../src/extras/privacy/compliance.js';
-import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { LOGGED_OUT, postProxied, SECRET } from '../harness/app-proxy.js';
 import { connectToEach } from '../harness/redis.js';
+import { ITEM } from '../harness/shop.js';
 import { openStore } from '../harness/store.js';
 import { until } from '../harness/until.js';
-import { itemOf } from './wishlist.js';
 
 type Ids = Readonly<Record<string, string>>;
 const NOBODY = { status: 404, json: { code: 'not_found' } };
 const ERASED = { status: 200, json: { erased: true } };
+const RETIRED = { status: 403, json: { code: 'session_retired' } };
+/** Requests of a session alone, but those of methods other than POST. */
+const NAMING_A_SESSION = Object.entries({
+  '/product/visit': { productHandle: 'x' },
+  '/product/visit/list': { productHandles: ['x'] },
+  '/event': { type: 'add' },
+  '/item/add': ITEM,
+  '/item/remove': { productId: ITEM.productId },
+  '/item/list': {},
+  '/item/check': { products: [{ productId: ITEM.productId }] },
+  '/item/count': {},
+  '/share': {},
+  '/profile/guest': { sessionId: 'shared' },
+}).map(([path, body]) => [path, JSON.stringify({ identity: { sessionId: 'shared' }, ...body })] as const);
 
 eachRedis(t, async (t, redis) => {
   const env = { SHOPIFY_SECRET: SECRET };
   const timing = { compliancePollMs: 50 };
   const app = await startApp(t, redis, { env, timing });
   const other = await startApp(t, redis, { env, timing, prefix: app.prefix });
-  const { add, count, erase, exported, items, login, share, visit } = app.shop;
+  const { add, count, erase, exported, login, share, visit } = app.shop;
   const asked = (ids: Ids) => app.get(withQuery('/profile', ids), TRUSTED);
   const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);
 
@@ -91,84 +104,98 @@ eachRedis(t, async (t, redis) => {
   });
 
   let devices = 0;
-  /** A session whose profile became customer `c`'s, and which belongs to `d` now. */
+  /** A session that was merged into customer `c`, and is linked to `d` now. */
   const addDevice = async () => {
     const n = ++devices;
     const [session, c, d] = [{ sessionId: `shared-${n}` }, { customerId: `c${n}` }, { customerId: `d${n}` }];
-    await visit(session);
+    const { profileId } = await visit(session);
     await add(session);
     const { code } = await share(session);
+    t.match(await login({ ...session, ...c }), { merged: true });
     await visit({ ...session, ...c });
     await visit({ ...session, ...d });
     const email = `d${n}@shared.example`;
     await add({ ...session, ...d, email });
-    return { session, c, d, code, email };
+    return { session, profileId, c, d, code, email };
   };
 
   for (const how of ['the customer', 'the session', 'the e-mail address']) {
     if (redis.urls.length > 1 && how !== 'the session') continue;
-    t.test(`a shared device that is erased by ${how} is a new visitor`, async (t) => {
-      const { session, c, d, code, email } = await addDevice();
-      const { profileId } = await exported(c);
+    t.test(`a shared device whose customer is erased by ${how} is retired`, async (t) => {
+      const { session, profileId, c, d, code, email } = await addDevice();
       const named = how === 'the customer' ? d : how === 'the session' ? session : { email };
       t.same(await erase(named), { erased: true });
-      const query = withQuery('/product/visit', { ...session, productHandle: 'red-shoe' });
-      const { json: read } = await app.get(query, TRUSTED);
-      t.not(read.profileId, profileId);
-      for (const { shop } of [app, other]) {
-        t.equal(await shop.count(session), 0, 'no count of the first customer comes back');
-        t.equal((await shop.reset(session)).profileId, read.profileId);
-        await shop.remove(session);
-        t.same(await shop.items(session), []);
-        t.match(await app.get(withQuery('/profile', session), TRUSTED), NOBODY);
-      }
-      // The first customer's profile was that session's.
-      const members = createKeys(app.prefix).members(profileId);
-      const others = async () =>
-        (await traces(session.sessionId)).filter((held) => !held.startsWith(`${members} `));
-      t.same(await others(), []);
-      t.same(await erase(session), { erased: false }, 'and creates nothing, however often it is asked for');
-      t.same(await others(), []);
-      const kept = await exported(c);
-      t.match(kept, { visits: { 'red-shoe': 2 }, shares: [code] });
-      t.same(kept.identities.sessionIds, []);
       t.equal(await count(d), 0);
+      const before = await app.dump();
+      for (const by of [app, other]) {
+        for (const [path, body] of NAMING_A_SESSION) {
+          const answer = await by.post(
+            path,
+            JSON.parse(body.replaceAll('shared', session.sessionId)),
+            TRUSTED,
+          );
+          t.match(answer, RETIRED, path);
+        }
+        const query = withQuery('/product/visit', { ...session, productHandle: 'red-shoe' });
+        for (const method of ['GET', 'DELETE'])
+          t.match(await by.send(method, query, undefined, TRUSTED), RETIRED, method);
+        const visits = [{ identity: session, productHandle: 'x' }];
+        const { results } = (await by.post('/product/visit/batch', { visits }, TRUSTED)).json;
+        t.match(results, [{ code: 'session_retired' }]);
+        t.match(await postProxied(by, '/item/list', LOGGED_OUT, { identity: session }), RETIRED);
+        t.match(await by.get(withQuery('/profile', session), TRUSTED), NOBODY);
+        t.match(await by.del('/profile', { identity: session }, TRUSTED), { json: { erased: false } });
+      }
+      t.same(await app.dump(), before, 'nothing is changed');
+      const kept = await exported(c);
+      t.match(kept, { visits: { 'red-shoe': 2 }, shares: [code], items: { length: 1 } });
+      t.same(kept.identities.sessionIds, []);
 
-      const added = await postProxied(app, '/item/add', LOGGED_OUT, itemOf(session));
-      t.equal(added.status, 200, 'its own wishlist');
-      const { profileId: next } = read;
-      t.match(await other.shop.visit(session), { count: 1, profileId: next }, 'the id that was read');
-      const shared = await share(session);
-      t.not(shared.code, code);
-      t.equal((await app.get(`/share/${shared.code}/items`, TRUSTED)).json.items.length, 1);
-      t.equal(await count(c), 2, 'and nothing of it is the first customer’s');
-      t.equal((await items(c)).length, 1);
+      const next = { customerId: `next-${session.sessionId}` };
+      t.match(await login({ ...session, ...next }), { merged: false });
+      t.equal((await other.shop.visit(session)).profileId, (await exported(next)).profileId, 'linked again');
+      t.match(await exported(next), { visits: { 'red-shoe': 1 }, items: { length: 0 } });
+      t.equal((await postProxied(app, '/item/list', LOGGED_OUT, { identity: session })).status, 403);
+      t.same(await erase(next), { erased: true });
+      t.match(await other.post('/item/list', { identity: session }, TRUSTED), RETIRED);
+      t.equal((await login({ ...session, ...c })).profileId, kept.profileId);
+      t.equal(await other.shop.count(session), 2, 'it is the first customer’s again');
+      await login({ ...session, ...d });
+      await erase(d);
+
+      t.same(await erase(c), { erased: true });
+      t.match(await other.shop.visit(session), { count: 1, profileId }, 'then it is a guest again');
       t.same(await erase(session), { erased: true });
-      t.same([...(await others()), ...(await traces(read.profileId, shared.code))], []);
-      t.equal((await visit(session)).count, 1);
+      t.same(await traces(session.sessionId, profileId, kept.profileId, code, email), []);
     });
   }
 
   // The rest are the same steps in other orders.
   if (redis.urls.length > 1) return;
 
-  t.test('what a shared device does later becomes the next customer’s, and goes with that one', async (t) => {
-    const { session, c, d } = await addDevice();
-    await erase(d);
-    const { profileId } = await visit(session);
-    const next = { customerId: `next-${session.sessionId}` };
-    t.match(await other.shop.visit({ ...session, ...next }), { profileId, count: 2 });
-    t.equal(await count(next), 2);
-    t.equal((await postProxied(app, '/item/list', LOGGED_OUT, { identity: session })).status, 403);
-    await erase(next);
-    t.equal(await count(session), 0);
-    await visit(session);
-    await visit(d);
-    t.equal((await other.shop.visit({ ...session, ...d })).count, 3, 'merged into a known customer’s');
-    await erase(d);
-    t.equal(await count(session), 0);
-    t.equal(await count(c), 2);
-  });
+  t.test(
+    'what a guest does after an erasure becomes the next customer’s, and goes with that one',
+    async (t) => {
+      const [session, first, next] = [
+        { sessionId: 'erased-once' },
+        { customerId: 'first-77' },
+        { customerId: 'next-77' },
+      ];
+      await visit(session);
+      await login({ ...session, ...first });
+      await erase(first);
+      const { profileId } = await visit(session);
+      t.match(await other.shop.visit({ ...session, ...next }), { count: 2 });
+      t.equal(await count(next), 2);
+      await erase(next);
+      t.equal(await count(session), 0);
+      t.equal((await visit(session)).profileId, profileId);
+      await visit(first);
+      t.equal((await other.shop.visit({ ...session, ...first })).count, 3, 'merged into a known customer’s');
+      await erase(session);
+      t.same([await count(first), await count(session)], [0, 0]);
+    },
+  );
 
   t.test('an erasure leaves a session that had moved to another customer', async (t) => {
     const [sessionId, first, next] = ['moved-on', '77041', '77042'];

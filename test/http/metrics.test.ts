@@ -229,9 +229,9 @@ t.test('what visitors do raises no error in Redis', async (t) => {
   const visitors: Record<string, string>[] = [
     { sessionId: 'only' },
     { customerId: 'only' },
-    { sessionId: 'adopted', customerId: 'c-1' },
+    { sessionId: 'first', customerId: 'c-1' },
     { sessionId: 'merged', customerId: 'c-2' },
-    { sessionId: 'adopted' },
+    { sessionId: 'first' },
     { sessionId: 'merged' },
     { customerId: 'c-1' },
     { customerId: 'c-2' },
@@ -257,7 +257,7 @@ t.test('what visitors do raises no error in Redis', async (t) => {
       }
     }
   };
-  for (const identity of [{ sessionId: 'adopted' }, { sessionId: 'merged' }, { customerId: 'c-2' }])
+  for (const identity of [{ sessionId: 'first' }, { sessionId: 'merged' }, { customerId: 'c-2' }])
     await shop.visit(identity, 'x');
   await everything();
   const { NOSCRIPT: _, ...warm } = await errorsOf(client);

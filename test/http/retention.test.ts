@@ -48,6 +48,9 @@ eachRedis(t, async (t, redis) => {
   const isOne = redis.urls.length === 1;
   const writes = Object.entries(WRITES).filter(([name]) => isOne || ON_CLUSTER.includes(name));
 
+  /** A process that remembers nothing yet. */
+  const another = () => startApp(t, redis, { env, prefix: app.prefix });
+
   async function guest(sessionId: string): Promise<void> {
     await app.shop.visit({ sessionId }, 'first');
     await app.shop.add({ sessionId }, { productId: 'first' });
@@ -56,7 +59,7 @@ eachRedis(t, async (t, redis) => {
   t.test('every write lets all of a guest end at one moment, DAYS to DAYS + 1 days later', async (t) => {
     const ages = await agesOf(t, redis, app);
     // Two days later no process remembers that a guest's end was in time.
-    const later = await startApp(t, redis, { env, prefix: app.prefix });
+    const later = await another();
     const start = Date.now();
     const { profileId: looked } = await app.shop.visit({ sessionId: 'looked' });
     const [end = 0] = await ages.moments(looked);
@@ -95,37 +98,65 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a session that was its customer’s and is nobody’s now is a guest like any other', async (t) => {
+  t.test('a session whose customer was erased is a guest like any other', async (t) => {
     const ages = await agesOf(t, redis, app);
     for (const [name, write] of writes) {
       const who = { sessionId: `nobodys-${name}` };
-      const { profileId: lost } = await app.shop.visit(who);
       await app.shop.login({ ...who, customerId: `first-${name}` });
-      await app.shop.login({ ...who, customerId: 'second' });
-      await app.shop.erase({ customerId: 'second' });
+      await app.shop.login({ ...who, customerId: `second-${name}` });
+      await app.shop.erase({ customerId: `second-${name}` });
       for (const days of [0, 2]) {
         const began = Date.now();
         if (days > 0) await guest(who.sessionId);
         await write(app, who.sessionId);
-        const { json } = await app.get(withQuery('/product/visit', { ...who, productHandle: 'x' }), TRUSTED);
-        const { profileId } = json;
-        t.not(profileId, lost);
+        const profileId = await profileOf(app, who);
         const exists = (await app.get(withQuery('/profile', who), TRUSTED)).status === 200;
         t.equal(exists, days > 0 || name !== 'removal', name);
         if (!exists) continue;
         const [end = 0, ...others] = await ages.moments(profileId);
         t.same(others, [], `${name}: one moment`);
         t.ok(isAfterDays(end, began, DAYS), `${name}: ${end - began} ms`);
-        t.equal(await ages.endOf(createKeys(app.prefix).identity(lost)), end, `${name}: what leads to it`);
         await ages.shift(profileId, -2 * DAY_MS);
       }
-      t.equal(await ages.endOf(createKeys(app.prefix).profile(lost)), FOR_EVER);
-      await app.shop.visit({ customerId: 'third' });
-      await app.shop.login({ ...who, customerId: 'third' });
-      const link = createKeys(app.prefix).identity(lost);
-      t.equal(await ages.endOf(link), FOR_EVER, `${name}: its next customer's for good`);
     }
   });
+
+  t.test(
+    'a link without a merge ends GUEST_RETENTION_DAYS after its last use; a merged session stays',
+    async (t) => {
+      const ages = await agesOf(t, redis, app);
+      const keys = createKeys(app.prefix);
+      const [reader, later] = [await another(), await another()];
+      for (const [name, write] of writes) {
+        const who = { sessionId: `linked-${name}` };
+        const link = await profileOf(app, who);
+        const began = Date.now();
+        const { profileId: customer } = await app.shop.login({ ...who, customerId: `leads-${name}` });
+        const [end = 0, ...others] = await ages.moments(link);
+        t.same(others, []);
+        t.ok(isAfterDays(end, began, DAYS), `${name}: ${end - began} ms`);
+        await ages.shift(link, -2 * DAY_MS);
+        await reader.shop.exported(who);
+        t.same(await ages.moments(link), [end - 2 * DAY_MS], 'a read prolongs nothing');
+        await write(later, who.sessionId);
+        const [kept = 0] = await ages.moments(link);
+        t.ok(isAfterDays(kept, began, DAYS), `${name} keeps the link: ${kept - began} ms`);
+        await ages.endNow(link);
+        await reader.shop.visit(who);
+        t.not(await profileOf(reader, who), customer, `${name}: a session without a link is a guest`);
+      }
+      const merged = { sessionId: 'merged-stays' };
+      const { profileId } = await app.shop.visit(merged);
+      await app.shop.login({ ...merged, customerId: 'merges' });
+      t.equal(await ages.endOf(keys.counts(profileId)), FOR_EVER);
+      t.equal(await ages.endOf(keys.profile(profileId)), FOR_EVER);
+      await app.shop.login({ ...merged, customerId: 'next' });
+      await app.shop.erase({ customerId: 'next' });
+      t.equal(await ages.endOf(keys.profile(profileId)), FOR_EVER, 'a retired session stays retired');
+      await app.shop.login({ ...merged, customerId: 'third' });
+      t.equal(await ages.endOf(keys.counts(profileId)), FOR_EVER, "its next customer's for good");
+    },
+  );
 
   t.test('keys whose moments came apart have one after the next write of an item', async (t) => {
     const ages = await agesOf(t, redis, app);
@@ -224,9 +255,9 @@ eachRedis(t, async (t, redis) => {
     await app.shop.add(customer);
     const forEver = async (profileId: string) => t.same(await ages.moments(profileId), [FOR_EVER]);
     await forEver((await app.shop.exported(customer)).profileId);
-    await guest('adopted');
-    await app.shop.share({ sessionId: 'adopted' });
-    await forEver((await app.shop.login({ customerId: 'adopts', sessionId: 'adopted' })).profileId);
+    await guest('first');
+    await app.shop.share({ sessionId: 'first' });
+    await forEver((await app.shop.login({ customerId: 'new', sessionId: 'first' })).profileId);
     await guest('merged');
     const merged = await app.shop.login({ ...customer, sessionId: 'merged' });
     t.match(merged, { merged: true });
@@ -254,6 +285,10 @@ eachRedis(t, async (t, redis) => {
   });
 });
 
+async function profileOf({ get }: TestApp, who: { readonly sessionId: string }): Promise<string> {
+  return (await get(withQuery('/product/visit', { ...who, productHandle: 'x' }), TRUSTED)).json.profileId;
+}
+
 function isAfterDays(end: number, began: number, days: number): boolean {
   return end - began >= days * DAY_MS && end - began <= (days + 1.001) * DAY_MS;
 }
@@ -267,8 +302,8 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
         (await node.keys(`${prefix}:{${bucket}}:*:${hash}`)).map((key) => ({ node, key })),
       ),
     );
-    // Records of operations end by themselves.
-    return found.flat().filter(({ key }) => /\}:[a-z]:/.test(key) && !/\}:k:/.test(key));
+    // Records of operations and times of erasures end by themselves.
+    return found.flat().filter(({ key }) => /\}:[^ek]:/.test(key));
   };
   const names = async (pattern: RegExp, but: string) =>
     (await Promise.all(nodes.map((node) => node.keys(`${prefix}:*`))))
@@ -278,7 +313,6 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
     const all = new Map<string, number>();
     for (const { node, key } of await keysOf(profileId)) {
       const end = Number(await node.call('PEXPIRETIME', key));
-      // An outbox is there for a moment.
       if (end !== GONE) all.set(key, end);
     }
     return all;

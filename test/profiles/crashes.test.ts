@@ -1,414 +1,454 @@
-// A process ends after any step of a login, a merge, an erasure or a visit under a key: it is completed once, or taken back.
+// A process ends after any step of a login, a merge, an erasure or a visit under a key, or another server does something
+// between two of its steps: each is completed once, nothing is lost or doubled, and nobody is locked out.
 
-import t from 'tap';
-import { namesIn } from '../../src/identity-rules.js';
-import { lastErasure } from '../../src/profiles/erasure-times.js';
-import { allKeys } from '../harness/dump.js';
-import { eachKey, startTestCluster } from '../harness/redis.js';
-import { identityOf } from '../harness/samples.js';
+import t, { type Test } from 'tap';
+import { lastErasure } from '../../src/profiles/erased-at.js';
+import type { Link } from '../../src/profiles/link.js';
+import { eachRedis } from '../harness/app.js';
+import { allKeys, tracesOf } from '../harness/dump.js';
 import {
-  add,
   atEachStep,
-  countOf,
+  betweenSteps,
+  clear,
+  endAfter,
   followShare,
-  products,
-  type Redis,
+  login,
+  passTime,
+  resume,
   type Server,
   share,
   startServer,
   startTwo,
 } from '../wishlist/fixtures.js';
+import { ERASURES, type Names, newNames, STATES, see, sessionLink, shop, shopMuch } from './people.js';
 
-const GUESTS_S = 1_000;
-const DAY_MS = 86_400_000;
-let names = 0;
+const COMPLETED_BY = [
+  'the same erasure',
+  'other processes',
+  "the session's next request, and other processes",
+];
 
-type Who = ReturnType<typeof identityOf>;
+let worlds = 0;
 
-const count = (server: Server, who: Who) => countOf(server, who, 'x');
-const visit = (server: Server, who: Who) => server.visitors.enter('visit', who, true, 'x');
-
-/** A session and two customers. Ids may have spaces, and line separators that `.` of a pattern does not match. */
-function newNames() {
-  const n = names++;
-  const ids = { s: `s${n} \u2028\u2029 x`, a: `a${n}\u2028 x`, b: `b${n}` };
-  return {
-    ...ids,
-    session: identityOf({ sessionId: ids.s }),
-    first: identityOf({ customerId: ids.a }),
-    second: identityOf({ customerId: ids.b }),
-  };
+/** Both servers see this customer's and the session's data as one, and can go on. */
+async function areOne(
+  t: Test,
+  servers: readonly Server[],
+  { session, customer }: Names,
+  has: string,
+  when: string,
+) {
+  for (const server of servers)
+    for (const who of [customer, session]) t.equal(await see(server, who), has, when);
+  for (const [i, server] of servers.entries()) {
+    const { profileId } = await server.visitors.enter('visit', i === 0 ? session : customer, true, 'more');
+    t.equal(profileId, server.locator.profileOf(`c:${customer.customerId}`), when);
+  }
+  const { counts } = await (servers[0] as Server).visitors.readAll(customer, ['more']);
+  t.same(counts, [servers.length], when);
 }
 
-/** Completes what is left, as each process does within a minute. */
-async function resume(server: Server): Promise<void> {
-  for (let look = 0; look < 2; look++) await server.resume.run();
-}
+eachRedis(t, async (t, redis) => {
+  /** A cluster takes longer, and has the same scripts in the same order. */
+  const isOneServer = redis.urls.length === 1;
+  const openTwo = () => startTwo(t, redis, `c${worlds++}`);
+  const openThree = async () =>
+    [...(await openTwo()), await startServer(t, redis, `c${worlds - 1}`)] as const;
 
-/** Keys of this prefix that name a session, and do not end. */
-async function staying(redis: Redis, prefix: string, profileId: string): Promise<string[]> {
-  const hash = profileId.slice(profileId.indexOf('.') + 1);
-  const found = await eachKey(redis, `${prefix}:*${hash}*`, async (client, key) =>
-    (await client.ttl(key)) < 0 ? [key] : [],
-  );
-  return found.flat();
-}
+  for (const { name, prepare, gains = '', others = '' } of STATES)
+    t.test(
+      `a login with a session that is ${name} ends after any step, and is repeated: it is done once`,
+      async (t) => {
+        const [server, other] = await openTwo();
+        for (const isKnown of isOneServer ? [false, true] : [true])
+          for (const isResumed of [false, true])
+            await atEachStep(async (step) => {
+              const names = newNames();
+              const had = isKnown ? 'c' : '';
+              await shop(other, names, 'd');
+              if (isKnown) await shop(other, names, 'c');
+              await prepare?.(other, names, server);
+              const when = `${isKnown ? 'known' : 'unknown'}, ended after step ${step}${isResumed ? ', resumed' : ''}`;
+              return {
+                server,
+                act: () => login(server, names.toThis),
+                check: async () => {
+                  if (isResumed) {
+                    await resume(other);
+                    const link = await sessionLink(other, names);
+                    const isDone = link?.customer === other.locator.profileOf(`c:${names.c}`);
+                    const has = isDone || name.startsWith('being merged into this') ? had + gains : had;
+                    t.equal(await see(other, names.customer), [...has].sort().join(''), when);
+                  }
+                  await login(other, names.toThis);
+                  await areOne(t, [server, other], names, [...(had + gains)].sort().join(''), when);
+                  t.equal(await see(other, names.another), `d${others}`, when);
+                },
+              };
+            });
+      },
+    );
 
-const passDay = (redis: Redis, prefix: string) =>
-  eachKey(redis, `${prefix}:*`, async (client, key) => {
-    const ttl = await client.pttl(key);
-    if (ttl >= 0 && ttl <= DAY_MS) await client.del(key);
-  });
+  /** What another server does between two steps of a login. */
+  const BETWEEN: Readonly<Record<string, (other: Server, names: Names, ending: Server) => Promise<unknown>>> =
+    {
+      'the same login': (other, { toThis }) => login(other, toThis),
+      "another customer's login": (other, { toAnother }) => login(other, toAnother),
+      "another customer's login, and this one's again": async (other, { toAnother, toThis }) => {
+        for (const ids of [toAnother, toThis]) await login(other, ids);
+      },
+      "the customer's erasure": (other, { c }) => other.eraser.erase(`c:${c}`),
+      "the customer's erasure, and the same login": async (other, { c, toThis }) => {
+        await other.eraser.erase(`c:${c}`);
+        await login(other, toThis);
+      },
+      "the customer's erasure, and the beginning of the same login": async (other, { c, toThis }, ending) => {
+        await other.eraser.erase(`c:${c}`);
+        ending.crashAfter(1, true);
+        await login(ending, toThis).catch(() => {});
+        ending.recover();
+      },
+      "the customer's erasure, and another customer's login": async (other, { c, toAnother }) => {
+        await other.eraser.erase(`c:${c}`);
+        await login(other, toAnother);
+      },
+      "the session's erasure, and the same login": async (other, { s, toThis }) => {
+        await other.eraser.erase(`s:${s}`);
+        await login(other, toThis);
+      },
+    };
+  for (const [between, act] of Object.entries(BETWEEN).slice(isOneServer ? 0 : -3))
+    t.test(
+      `between any two steps of a login comes ${between}: nobody is locked out, nothing is doubled`,
+      async (t) => {
+        const [server, other, ending] = await openThree();
+        for (const { name, prepare, others } of STATES)
+          await betweenSteps(async (step) => {
+            const names = newNames();
+            for (const own of ['c', 'd'] as const) await shop(other, names, own);
+            await prepare?.(other, names, ending);
+            const when = `${name}, before step ${step}`;
+            return {
+              server,
+              act: () => login(server, names.toThis),
+              between: () => act(other, names, ending),
+              check: async () => {
+                const had = new Set<string>();
+                const isRetired = (await other.locator.stateOf(`s:${names.s}`)) === 'retired';
+                if (isRetired) t.equal(others, 's', when);
+                for (const who of [names.session, names.customer, names.another].slice(isRetired ? 1 : 0)) {
+                  const seen = await Promise.all([see(server, who), see(other, who)]);
+                  t.equal(seen[0], seen[1], when);
+                  t.equal(new Set(seen[0]).size, seen[0].length, `${when}: ${seen[0]}`);
+                  had.add(seen[0]);
+                  await server.visitors.enter('visit', who, true, 'more');
+                }
+                const erased = /erasure/.test(between);
+                if (!erased) t.equal([...new Set([...had].join(''))].length >= 2, true, when);
+                await login(other, names.toThis);
+                const { profileId } = await server.visitors.enter('visit', names.session, true, 'more');
+                t.equal(profileId, server.locator.profileOf(`c:${names.c}`), when);
+              },
+            };
+          });
+      },
+    );
 
-/** A session that has a profile of its own, since its default one is another customer's; and a customer. @returns their profiles */
-async function startOwnProfile(server: Server, { s, a, session, first }: ReturnType<typeof newNames>) {
-  await visit(server, session);
-  for (const customerId of [`${a}-before`, `${a}-gone`])
-    await server.visitors.link({ customerId, sessionId: s });
-  await server.eraser.erase(`c:${a}-gone`);
-  const { profileId } = await visit(server, session);
-  const { profileId: into } = await visit(server, first);
-  return { profileId, into };
-}
+  const isErased = async ({ store, locator }: Server, name: string) =>
+    (await store.client.exists(store.keys.erasedAt(locator.profileOf(name)))) === 1;
+  const isQueued = async ({ store }: Server, name: string) =>
+    (await store.client.hexists(store.keys.erasures, name)) === 1;
 
-/** Not of sender channels and streams, nor of what is under way. */
-const OF_VISITORS = /^(?!.*(\{erasure:|:(channel|meta|marker|events|erasures|e|pending)(:|$)))/;
-const keysOf = async (redis: Redis, prefix: string, kinds: RegExp) =>
-  (await allKeys(redis, prefix)).filter((key) => kinds.test(key));
+  for (const { name, prepare, erases, rows, others, session } of ERASURES)
+    for (const by of COMPLETED_BY.slice(isOneServer ? 0 : -1))
+      t.test(
+        `an erasure of ${name} ends after any step, and ${by} complete it: no key is left`,
+        async (t) => {
+          const prefix = `c${worlds++}`;
+          const [server, other] = await startTwo(t, redis, prefix);
+          await atEachStep(async (step) => {
+            await clear(redis, prefix);
+            const names = newNames();
+            const name = `${erases}:${names[erases]}`;
+            await shop(other, names, 'd');
+            const traces = await prepare(other, names, server);
+            const [ofSession, ofErased] = [`s:${names.s}`, name].map((one) => other.locator.profileOf(one));
+            const when = `after step ${step}`;
+            return {
+              server,
+              act: () => server.eraser.erase(name),
+              check: async () => {
+                const wasErased = await isErased(other, name);
+                if (by === 'the same erasure') await other.eraser.erase(name);
+                else {
+                  const isRequested = by.includes('request') && session !== 'retired';
+                  if (isRequested) await other.visitors.enter('visit', names.session, true, 'new');
+                  await resume(other);
+                  const sees = await see(other, erases === 's' ? names.session : names.customer);
+                  if (!wasErased) return void t.not(sees, '', when);
+                  if (isRequested && session === 'unknown') {
+                    const { counts } = await other.visitors.readAll(names.session, ['new']);
+                    t.same(counts, [1], `${when}: the new visitor`);
+                    await other.eraser.erase(`s:${names.s}`);
+                  }
+                }
+                const needles = [ofErased as string, name, ...traces];
+                if (session === 'unknown') needles.push(ofSession as string, `s:${names.s}`);
+                const left = await tracesOf(redis, prefix, ...needles);
+                t.same(
+                  left.filter((one) => !/^\S+:(e:|pending)/.test(one)),
+                  [],
+                  when,
+                );
+                await resume(other);
+                // The other customer's merge is pending for ten minutes.
+                const unfinished = session === 'retired' ? /:x:/ : /:(pending|x|j)(:|$)/;
+                t.same(
+                  (await allKeys(redis, prefix)).filter((key) => unfinished.test(key)),
+                  [],
+                  when,
+                );
+                for (const own of rows) {
+                  const whose = own === 's' ? ofSession : other.locator.profileOf(`c:${names.c}`);
+                  t.ok(await isQueued(other, whose as string), `${when}: rows of ${own}`);
+                }
+                if (erases === 'c') t.ok(await isQueued(other, name), `${when}: the customer's orders`);
+                t.equal(await see(other, names.another), others, when);
+                const state = await other.locator.stateOf(`s:${names.s}`);
+                t.equal(typeof state === 'object' ? 'linked' : state, session, when);
+                if (session !== 'retired') return;
+                await other.eraser.erase(`c:${names.d}`);
+                t.equal(await other.locator.stateOf(`s:${names.s}`), 'unknown', `${when}: free again`);
+              },
+            };
+          });
+        },
+      );
 
-// On a cluster, where what is done takes most steps.
-t.test('crashes', async (t) => {
-  const redis = await startTestCluster(t);
-  const openTwo = (prefix: string) => startTwo(t, redis, prefix);
-
-  for (const how of ['a request after a day', 'other processes, and no request'] as const)
-    t.test(`a merge left half done is completed by ${how}: counts and items are there, once`, async (t) => {
-      const isRequested = how === 'a request after a day';
-      const prefix = isRequested ? 'requested' : 'looked';
-      const [server, other] = await openTwo(prefix);
-      const kept = await atEachStep(async (step) => {
-        const { s, a, session, first } = newNames();
-        // A product that is named as a fact is.
-        for (let i = 0; i < 3; i++) await server.visitors.enter('visit', session, true, 'email');
-        await server.visitors.enter('visit', first, true, 'email');
-        await server.profiles.keep({ ...session, email: `${s}@merged.example` }, true, true);
-        await add(other, session, '1');
-        const both = { customerId: a, sessionId: s };
+  t.test('late steps of an erasure take nothing of the next one, nor of who came back', async (t) => {
+    const prefix = `c${worlds++}`;
+    const [server, other] = await startTwo(t, redis, prefix);
+    const ending = await startServer(t, redis, prefix);
+    for (const isErasedAgain of [false, true])
+      await betweenSteps(async (step) => {
+        await clear(redis, prefix);
+        const names = newNames();
+        const [ofCustomer, ofSession] = [`c:${names.c}`, `s:${names.s}`].map((one) =>
+          other.locator.profileOf(one),
+        );
+        const erase = () => ending.eraser.erase(`c:${names.c}`);
+        const visitAndLogin = async () => {
+          const traces = await shopMuch(other, names, 's');
+          await login(other, names.toThis);
+          return traces;
+        };
+        await visitAndLogin();
+        await endAfter(ending, 'eraseProfile', erase);
+        let traces: readonly string[] = [];
+        let erasedAt = 0;
         return {
           server,
-          act: () => server.visitors.link(both),
-          check: async () => {
-            if (isRequested) {
-              await passDay(redis, prefix);
-              await other.visitors.link(both);
-            } else await resume(other);
-            const isDone = isRequested || (await other.links.read(`s:${s}`)).link !== undefined;
-            const read = (who: Who) => countOf(other, who, 'email');
-            t.same([await read(first), await read(session)], isDone ? [4, 4] : [1, 3], `after step ${step}`);
-            t.same(await products(other, first), isDone ? ['1'] : []);
-            const { profileId } = await other.visitors.find(first, true);
-            const email = await other.store.call((client) =>
-              client.hget(other.store.keys.profile(profileId), 'email'),
+          act: () => server.eraser.completeSetAside(ofCustomer as string),
+          between: async () => {
+            await other.eraser.completeSetAside(ofCustomer as string);
+            traces = await visitAndLogin();
+            if (!isErasedAgain) return;
+            await endAfter(ending, 'eraseProfile', erase);
+            erasedAt = Number(
+              await other.store.client.hget(other.store.keys.setAside(ofCustomer as string), 'at'),
             );
-            t.equal(email, isDone ? `${s}@merged.example` : null, `its facts, after step ${step}`);
+          },
+          check: async (hasPaused) => {
+            await resume(other);
+            const when = `before step ${step}`;
+            const left = await tracesOf(redis, prefix, ofSession as string, names.s, ...traces);
+            if (!hasPaused || isErasedAgain)
+              t.same(
+                left.filter((one) => !/^\S+:e:/.test(one)),
+                [],
+                when,
+              );
+            else {
+              t.equal(await see(other, names.session), 's', when);
+              t.equal(await see(server, names.customer), 's', when);
+              const [, digest = '', code = ''] = traces;
+              t.same(await other.emails.findOwners(digest), [ofCustomer], when);
+              t.same(await followShare(other, code), ['s'], when);
+            }
+            for (const profileId of [ofCustomer, ofSession]) {
+              const queued = await other.store.client.hget(other.store.keys.erasures, profileId as string);
+              t.ok(Number(queued?.split(' ')[1]) >= erasedAt, `${when}: ${queued}, erased at ${erasedAt}`);
+            }
           },
         };
       });
-      t.ok(kept > 8, `${kept} crashes`);
-      await resume(other);
-      t.same(await keysOf(redis, prefix, /:(x|j.|pending)(:|$)/), [], 'neither journals nor notes are left');
+  });
+
+  t.test('an erasure that is completed late takes rows up to its moment, and no later ones', async (t) => {
+    const [server, other] = await openTwo();
+    const names = newNames();
+    for (const own of ['s', 'c'] as const) await shop(other, names, own);
+    await login(other, names.toThis);
+    await endAfter(server, 'eraseProfile', () => server.eraser.erase(`c:${names.c}`));
+    const { keys, client } = other.store;
+    const setAside = keys.setAside(other.locator.profileOf(`c:${names.c}`));
+    t.match(await client.hget(setAside, 'at'), /^\d{13}$/);
+    await client.hset(setAside, 'at', 5_000);
+    await resume(other);
+    const queued = Object.values(await client.hgetall(keys.erasures));
+    t.equal(queued.length, 3, 'the customer, its profile, the profile of its session');
+    // A second of grace; the clocks of the two may differ by milliseconds.
+    for (const until of queued) t.match(until, /^[56]\d{3} [56]\d{3}$/);
+  });
+
+  t.test('the time of an erasure is known as soon as its visitor is gone', async (t) => {
+    const [server, other] = await openTwo();
+    for (const isLinked of [false, true])
+      await atEachStep(async (step) => {
+        const names = newNames();
+        await shop(other, names, 's');
+        if (isLinked) await login(other, names.toThis);
+        return {
+          server,
+          act: () => server.eraser.erase(`s:${names.s}`),
+          check: async () => {
+            for (const who of isLinked ? [names.customer, names.session] : [names.session]) {
+              const { exists, own } = await other.visitors.find(who);
+              t.ok(exists || (await lastErasure(other.store, own)) > 0, `${own} after step ${step}`);
+            }
+          },
+        };
+      });
+  });
+
+  t.test('a share code leads on while another server merges its profile', async (t) => {
+    const [server, other] = await openTwo();
+    await betweenSteps(async (step) => {
+      const names = newNames();
+      for (const own of ['s', 'c'] as const) await shop(other, names, own);
+      const code = await share(other, names.session);
+      let found: readonly string[] = [];
+      return {
+        server,
+        act: async () => {
+          found = await followShare(server, code);
+        },
+        between: () => login(other, names.toThis),
+        check: async (hasPaused) => {
+          t.ok(
+            `${found}` === 's' || (hasPaused && `${[...found].sort()}` === 'c,s'),
+            `${found} before step ${step}`,
+          );
+          if (hasPaused) t.same((await followShare(other, code)).sort(), ['c', 's']);
+        },
+      };
     });
+  });
+
+  t.test(
+    'ten minutes after a merge the session has only its link, and the customer its facts and code',
+    async (t) => {
+      const prefix = `c${worlds++}`;
+      const [server, other] = await startTwo(t, redis, prefix);
+      const names = newNames();
+      const [email = '', digest = '', code = ''] = await shopMuch(server, names, 's');
+      await login(server, names.toThis);
+      const frozen = async () =>
+        (await allKeys(redis, prefix)).filter((key) => /:[jig]:s/.test(key)).map((key) => key.at(-18));
+      const { keys, client } = other.store;
+      const [ofSession, ofCustomer] = [`s:${names.s}`, `c:${names.c}`].map((one) =>
+        other.locator.profileOf(one),
+      ) as [string, string];
+      const untilEnd = [0, 9, 11];
+      for (const minutes of untilEnd) {
+        passTime(other, minutes * 60_000);
+        await resume(other);
+        const stays = minutes < 10 && !untilEnd.slice(0, untilEnd.indexOf(minutes)).includes(11);
+        t.equal((await frozen()).length, stays ? 3 : 0, `after ${minutes} minutes`);
+      }
+      const { id } = (await sessionLink(other, names)) as Link;
+      t.same(await client.hgetall(keys.profile(ofSession)), { target: `${ofCustomer} ${id}` });
+      t.same(await client.hgetall(keys.counts(ofSession)), { '': `${ofCustomer} ${id} merged` });
+      t.equal(await client.ttl(keys.counts(ofSession)), -1);
+      t.same(
+        (await allKeys(redis, prefix)).filter((key) => key.endsWith(':pending')),
+        [],
+      );
+      t.match(await client.hgetall(keys.profile(ofCustomer)), { email });
+      t.same(await other.emails.findOwners(digest), [ofCustomer]);
+      t.same(await followShare(other, code), ['s']);
+      t.equal(await see(other, names.session), 's');
+    },
+  );
 
   t.test('a visit under a key counts once, though two tries end, each at another customer', async (t) => {
-    const [server, other] = await openTwo('keyed');
-    const visitOnce = (by: Server, { s, session }: ReturnType<typeof newNames>) =>
+    const [server, other] = await openTwo();
+    const visitOnce = (by: Server, { s, session }: Names) =>
       by.deliveries.run(
         { scope: 'test', key: s, fingerprint: '' },
-        by.visitors.likelyProfile(session, true),
-        async (operation) => {
-          const { profileId, count } = await by.visitors.enterOnce(
-            session,
-            true,
-            { kind: 'visit', handle: 'x' },
-            operation,
-          );
-          return JSON.stringify({ profileId, count });
-        },
+        by.visitors.likelyProfile(session),
+        async (operation) =>
+          JSON.stringify(
+            await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 's' }, operation),
+          ),
       );
     for (const later of [2, 4, 6])
       await atEachStep(async (step) => {
         const names = newNames();
-        await other.visitors.link({ customerId: names.a, sessionId: names.s });
+        await login(other, names.toThis);
         return {
           server,
           act: () => visitOnce(server, names),
           check: async () => {
-            await other.visitors.link({ customerId: names.b, sessionId: names.s });
+            await login(other, names.toAnother);
             server.crashAfter(later, true);
             await visitOnce(server, names).catch(() => {});
             server.recover();
-            await other.visitors.link({ customerId: names.a, sessionId: names.s });
+            await login(other, names.toThis);
             const answer = await visitOnce(other, names);
             t.match(JSON.parse(answer), { count: 1 });
             t.equal(await visitOnce(other, names), answer);
-            const counts = [await count(other, names.first), await count(other, names.second)];
-            t.same(counts.sort(), [0, 1], `ended after step ${step}, and after ${later}`);
+            const counts = [names.customer, names.another].map(
+              async (who) => (await other.visitors.readAll(who, ['s'])).counts[0],
+            );
+            t.same(
+              (await Promise.all(counts)).sort(),
+              [0, 1],
+              `ended after step ${step}, and after ${later}`,
+            );
           },
         };
       });
   });
 
-  t.test('what leads to a profile is among its members, whatever step a login ended at', async (t) => {
-    const [server, other] = await openTwo('member');
-    for (const known of [[], ['a'], ['s'], ['a', 's']])
-      await atEachStep(async (step) => {
-        const { s, a, session, first } = newNames();
-        for (const one of known) await visit(server, one === 'a' ? first : session);
-        return {
-          server,
-          act: () => server.linker.link(`c:${a}`, `s:${s}`),
-          check: async () => {
-            for (const name of [`c:${a}`, `s:${s}`]) {
-              const { link } = await other.links.read(name);
-              if (link === undefined || link.task !== '') continue;
-              const members = other.store.keys.members(link.profileId);
-              const isMember = await other.store.call((client) => client.hexists(members, name));
-              const isOwner = (await other.links.ownerOf(link)) === name;
-              t.ok(isMember === 1 || isOwner, `known: ${known}; ended after step ${step}; ${name}`);
-            }
-          },
-        };
-      });
-  });
-
-  t.test('a session about to be merged is erased with the customer, or goes to the next', async (t) => {
-    const [server, other] = await openTwo('about');
-    let joined = 0;
-    for (const isNext of [false, true])
+  t.test(
+    'a merge loses nothing if its customer has an old note of the session, whose link has ended',
+    async (t) => {
+      const [server, other] = await openTwo();
       await atEachStep(async (step) => {
         const names = newNames();
-        const { s, a, b, session, second } = names;
-        const { profileId, into } = await startOwnProfile(other, names);
+        await login(other, names.toThis);
+        // The note of a login whose link has ended, or whose process ended before it wrote the link.
+        const { keys, client } = other.store;
+        const [customer, session] = [`c:${names.c}`, `s:${names.s}`].map((name) =>
+          other.locator.profileOf(name),
+        );
+        const members = keys.members(customer as string);
+        const note = (await client.hget(members, session as string)) as string;
+        const old = note.replace(/^\d+/, (at) => `${Number(at) - 40 * 24 * 60 * 60 * 1_000}`);
+        await client.hset(members, session as string, old);
+        await client.del(keys.counts(session as string));
+        await shop(other, names, 's');
         return {
           server,
-          act: () => server.visitors.link({ customerId: a, sessionId: s }),
+          act: () => login(server, names.toThis),
           check: async () => {
-            if (isNext) {
-              await other.visitors.link({ customerId: b, sessionId: s });
-              await visit(other, second);
-              const before = await count(other, second);
-              await other.eraser.erase(`c:${a}`);
-              await resume(other);
-              return void t.equal(await count(other, second), before, `after step ${step}`);
-            }
-            const members = other.store.keys.members(into);
-            const wasJoined = await other.store.call((client) => client.hexists(members, profileId));
-            joined += wasJoined;
-            await other.eraser.erase(`c:${a}`);
-            t.equal(await count(other, session), wasJoined ? 0 : 1, `after step ${step}`);
+            await resume(other);
+            await login(other, names.toThis);
+            await areOne(t, [server, other], names, 's', `ended after step ${step}`);
           },
         };
       });
-    t.ok(joined > 1, `${joined} times it was about to be merged`);
-  });
-
-  for (const by of ['the next one of the visitor', 'a request of one of its sessions'] as const)
-    t.test(`an erasure left half done is completed by ${by}`, async (t) => {
-      const isRequest = by === 'a request of one of its sessions';
-      const prefix = isRequest ? 'met' : 'again';
-      const [server, other] = await openTwo(prefix);
-      let dead = 0;
-      for (const isMerged of [false, true])
-        await atEachStep(async (step) => {
-          const { s, a, session, first } = newNames();
-          for (const one of isMerged ? [session, first] : [first]) await visit(server, one);
-          await server.linker.link(`c:${a}`, `s:${s}`);
-          const name = isMerged || isRequest ? `c:${a}` : `s:${s}`;
-          return {
-            server,
-            act: () => server.eraser.erase(name),
-            check: async () => {
-              const { link } = await other.links.read(`s:${s}`);
-              const isDead = link !== undefined && (await other.links.ownerOf(link)) === undefined;
-              if (isRequest && isDead) {
-                dead++;
-                await visit(other, session);
-                t.equal(await count(other, session), 1, 'a new visitor');
-              } else await other.eraser.erase(name);
-              if (isRequest && !isDead) return await resume(other);
-              const kinds = isRequest ? /:(zg|pending)(:|$)/ : OF_VISITORS;
-              t.same(await keysOf(redis, prefix, kinds), [], `ended after step ${step}`);
-            },
-          };
-        });
-      if (isRequest) t.ok(dead >= 3, `${dead} dead links`);
-      await resume(other);
-      t.same(await keysOf(redis, prefix, /:pending$/), []);
-    });
-
-  t.test('the time of an erasure is known once its visitor is gone, whatever step it ended at', async (t) => {
-    const [server, other] = await openTwo('timed');
-    for (const isLinked of [false, true])
-      await atEachStep(async (step) => {
-        const { s, a, session, first } = newNames();
-        await visit(server, session);
-        if (isLinked) await server.linker.link(`c:${a}`, `s:${s}`);
-        return {
-          server,
-          act: () => server.eraser.erase(`s:${s}`),
-          check: async () => {
-            for (const who of isLinked ? [first, session] : [session]) {
-              const { exists } = await other.visitors.find(who, false);
-              const at = await lastErasure(other.store, namesIn(who)[0] as string);
-              t.ok(exists || at > 0, `${namesIn(who)} after step ${step}`);
-            }
-          },
-        };
-      });
-  });
-
-  t.test('the guest of a begun merge whose customer is erased ends, though no request comes', async (t) => {
-    const prefix = 'begun';
-    const [server, other] = await startTwo(t, redis, prefix, { guestsS: GUESTS_S });
-    // As `wishmeter erase` and `deliver` open Redis: they are not told GUEST_RETENTION_DAYS.
-    const command = await startServer(t, redis, prefix);
-    for (const eraser of [other, command])
-      await atEachStep(async (step) => {
-        const { s, a, session, first } = newNames();
-        await visit(other, session);
-        await visit(other, first);
-        const link = () => server.visitors.link({ customerId: a, sessionId: s });
-        return {
-          server,
-          act: link,
-          check: async () => {
-            await eraser.eraser.erase(`c:${a}`);
-            await resume(eraser);
-            const own = other.links.defaultProfile(`s:${s}`);
-            t.same(await staying(redis, prefix, own), [], `after step ${step}`);
-            const seen = await count(other, session);
-            t.ok(seen <= 1, `${seen} visits after step ${step}`);
-            if (seen === 0) t.ok(await isQueued(other, own), `its rows, after step ${step}`);
-          },
-        };
-      });
-  });
-
-  t.test('an erasure that is completed late takes nothing of one who came back', async (t) => {
-    const prefix = 'late';
-    const [server, other] = await openTwo(prefix);
-    await atEachStep(async (step) => {
-      const { s, a, session } = newNames();
-      const email = `${s}@late.example`;
-      await visit(other, session);
-      await other.visitors.link({ customerId: a, sessionId: s });
-      await other.profiles.keep({ ...session, email }, true, true);
-      return {
-        server,
-        act: () => server.eraser.erase(`c:${a}`),
-        check: async () => {
-          const { profileId } = await visit(other, session);
-          const before = await count(other, session);
-          await other.profiles.keep({ ...session, email }, true, true);
-          const digest = other.emails.digest(email);
-          await other.resume.run();
-          const cameBack = before === 1;
-          await resume(other);
-          if (!cameBack) return;
-          t.equal(await count(other, session), 1, `after step ${step}`);
-          t.match(await other.emails.findGiven(digest), [{ profileId }], `its address, after step ${step}`);
-        },
-      };
-    });
-  });
-
-  t.test('an erasure that is completed late leaves a later generation of the profile alone', async (t) => {
-    const [server, other] = await openTwo('generation');
-    await atEachStep(async (step) => {
-      const { s, a, session, first } = newNames();
-      const login = async () => {
-        await visit(other, session);
-        await other.visitors.link({ customerId: a, sessionId: s });
-      };
-      await login();
-      return {
-        server,
-        act: () => server.eraser.erase(`c:${a}`),
-        check: async () => {
-          await other.eraser.erase(`c:${a}`);
-          await login();
-          await resume(other);
-          t.equal(await count(other, first), 1, `after step ${step}`);
-        },
-      };
-    });
-  });
-
-  t.test('an erasure that is completed late takes the rows of a guest who was merged', async (t) => {
-    const [server, other] = await openTwo('merged-rows');
-    await atEachStep(async (step) => {
-      const { s, a, session, first } = newNames();
-      await visit(other, session);
-      await visit(other, first);
-      await other.visitors.link({ customerId: a, sessionId: s });
-      return {
-        server,
-        act: () => server.eraser.erase(`c:${a}`),
-        check: async () => {
-          await other.eraser.erase(`c:${a}`);
-          await resume(other);
-          const own = other.links.defaultProfile(`s:${s}`);
-          t.ok(await isQueued(other, own), `after step ${step}`);
-        },
-      };
-    });
-  });
-
-  t.test('an erasure that is completed late takes rows up to its moment, and no later ones', async (t) => {
-    const prefix = 'moment';
-    const [server, other] = await openTwo(prefix);
-    const { s, a, session, first } = newNames();
-    await visit(other, session);
-    await visit(other, first);
-    const { link } = await other.visitors.link({ customerId: a, sessionId: s });
-    const change = server.store.change.bind(server.store);
-    server.store.change = async (script, ...call) => {
-      if (script.name === 'queueErasures') throw new Error('ended');
-      return change(script, ...call);
-    };
-    await t.rejects(server.eraser.erase(`c:${a}`), { message: 'ended' });
-    const { keys, client } = other.store;
-    const left = keys.leftovers(link.profileId, link.generation);
-    t.match(await client.hget(left, ''), /^\d{13}$/);
-    await client.hset(left, '', 5_000);
-    await resume(other);
-    const queued = Object.entries(await client.hgetall(keys.erasures));
-    t.ok(queued.length >= 3, `${queued.length} names`);
-    // The clocks of the two may differ by milliseconds.
-    for (const [, until] of queued) t.match(until, /^[56]\d{3} [56]\d{3}$/);
-  });
-
-  t.test('a share code leads on while its profile is merged', async (t) => {
-    const prefix = 'code';
-    const [server, other] = await openTwo(prefix);
-    const { s, a, session, first } = newNames();
-    await add(other, session, '1');
-    await visit(other, first);
-    const code = await share(other, session);
-    const { redirects } = server;
-    const locate = redirects.locate.bind(redirects);
-    let isMerged = false;
-    redirects.locate = async (profileId) => {
-      const location = await locate(profileId);
-      if (!isMerged) await other.visitors.link({ customerId: a, sessionId: s });
-      isMerged = true;
-      return location;
-    };
-    t.same(await followShare(server, code), ['1']);
-    t.same(await followShare(other, code), ['1'], 'the code is still there');
-  });
+    },
+  );
 });
-
-async function isQueued({ store }: Server, profileId: string): Promise<boolean> {
-  return (await store.client.hexists(store.keys.erasures, profileId)) === 1;
-}

@@ -1,268 +1,291 @@
-// A failover forgets a node's last moments: nothing is lost or doubled. Here keys are put back; test/faults has real replicas.
+// A failover forgets a node's last moments: of what was there before a login nothing is lost, and nobody is locked out.
+// Here keys are put back; test/faults has real replicas.
 
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
-import type { Linked } from '../../src/profiles/link.js';
+import type { Link } from '../../src/profiles/link.js';
 import { bucketOf } from '../../src/redis/keys.js';
-import { wishersOf } from '../extras/alerts/fixtures.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
-import { add, atEachStep, countOf, products, type Server, startServer } from '../wishlist/fixtures.js';
+import {
+  add,
+  atEachStep,
+  countOf,
+  login,
+  passTime,
+  products,
+  resume,
+  type Server,
+  shownMerges,
+  startServer,
+} from '../wishlist/fixtures.js';
 
 const HANDLE = 'x';
-/** A guest who is not linked ends. */
-const GUESTS_S = 1_000;
+const MINUTE_MS = 60_000;
 let worlds = 0;
 
-type Ids = Parameters<typeof identityOf>[0];
-
-class Visitor {
-  constructor(
-    readonly server: Server,
-    readonly ids: Ids,
-  ) {}
-
-  get who() {
-    return identityOf(this.ids);
-  }
-
-  async visit(times: number): Promise<string> {
-    let profileId = '';
-    for (let i = 0; i < times; i++)
-      ({ profileId } = await this.server.visitors.enter('visit', this.who, true, HANDLE));
-    return profileId;
-  }
-
-  async add(product: string): Promise<void> {
-    await add(this.server, this.who, product);
-  }
-
-  async see(): Promise<{ count: number; items: string[] }> {
-    const count = await countOf(this.server, this.who, HANDLE);
-    return { count, items: (await products(this.server, this.who)).sort() };
-  }
-}
-
-/** What one node holds of a bucket; put back, the node has forgotten all since. */
-async function remember(client: Redis, prefix: string, bucket: string): Promise<() => Promise<void>> {
-  const pattern = `${prefix}:{${bucket}}:*`;
-  const keys = (await client.keys(pattern)).filter((key) => !key.includes(':channel:'));
+/** What one node holds of a bucket. Put back, the node has forgotten all since. */
+async function remember(client: Redis, pattern: string): Promise<() => Promise<void>> {
+  const keysOf = async () => (await client.keys(pattern)).filter((key) => !key.includes(':channel:'));
   const kept = await Promise.all(
-    keys.map(async (key) => ({ key, dump: await client.dumpBuffer(key), ttl: await client.pttl(key) })),
+    (await keysOf()).map(async (key) => ({
+      ...{ key, dump: await client.dumpBuffer(key), ttl: await client.pttl(key) },
+    })),
   );
   return async () => {
-    for (const key of await client.keys(pattern)) if (!key.includes(':channel:')) await client.del(key);
+    for (const key of await keysOf()) await client.del(key);
     for (const { key, dump, ttl } of kept) await client.restore(key, Math.max(ttl, 0), dump as Buffer);
   };
 }
 
+interface Seen {
+  readonly count: number;
+  readonly items: readonly string[];
+}
+
 interface World {
   readonly prefix: string;
-  readonly customer: Visitor;
-  readonly session: Visitor;
-  /** The same two, by a server that has seen nothing of what was done before. */
-  anew(): Promise<{ customer: Visitor; session: Visitor; server: Server }>;
-  link(server?: Server): Promise<Linked>;
-  /** Buckets of the customer's and the session's default profiles; they differ. */
-  readonly buckets: { readonly customer: string; readonly session: string };
-  remember(bucket: string): Promise<() => Promise<void>>;
-  /** Profiles that name a target which does not have all of them yet. */
-  unfinished(): Promise<number>;
-  /** What profiles of a bucket have, beside a guest's counts, that will end. */
-  ending(bucket: string): Promise<string[]>;
+  readonly server: Server;
+  /** Has seen nothing of what was done before. */
+  anew(): Promise<Server>;
+  readonly ids: Record<'toThis' | 'toAnother', { readonly customerId: string; readonly sessionId: string }>;
+  readonly customer: ReturnType<typeof identityOf>;
+  readonly another: ReturnType<typeof identityOf>;
+  readonly session: ReturnType<typeof identityOf>;
+  visit(who: World['customer'], times: number): Promise<void>;
+  see(by: Server, who: World['customer']): Promise<Seen>;
+  /** The two are on different nodes; pending work is on the session's. */
+  remember(whose: 'customer' | 'session'): Promise<() => Promise<void>>;
 }
 
-async function startWorld(t: Test, redis: { urls: readonly string[]; url: string }): Promise<World> {
-  const prefix = `f${worlds++}`;
-  const server = await startServer(t, redis, prefix, { guestsS: GUESTS_S, alerts: true });
-  const client = connectTo(t, redis.url);
-  const customer = new Visitor(server, { customerId: 'c' });
-  const bucketOfVisitor = async ({ who }: Visitor) =>
-    bucketOf((await server.visitors.find(who, true)).profileId);
-  const home = await bucketOfVisitor(customer);
-  let n = 0;
-  let session = new Visitor(server, { sessionId: `s${n}` });
-  while ((await bucketOfVisitor(session)) === home) session = new Visitor(server, { sessionId: `s${++n}` });
-  const both = { customerId: 'c', sessionId: session.ids.sessionId as string };
-  return {
-    prefix,
-    customer,
-    session,
-    buckets: { customer: home, session: await bucketOfVisitor(session) },
-    remember: (bucket) => remember(client, prefix, bucket),
-    async unfinished() {
-      const targets = await Promise.all(
-        (await client.keys(`${prefix}:*:p:*`)).map((key) => client.hget(key, 'target')),
-      );
-      return targets.filter((target) => target?.startsWith('!')).length;
-    },
-    async ending(bucket) {
-      const keys = (await client.keys(`${prefix}:{${bucket}}:*`)).filter((key) => /}:[rpiog]:/.test(key));
-      const ttls = await Promise.all(keys.map(async (key) => [key, await client.ttl(key)] as const));
-      return ttls.flatMap(([key, ttl]) => (ttl === -1 ? [] : [key]));
-    },
-    link: (by = server) => by.visitors.link(both),
-    async anew() {
-      const fresh = await startServer(t, redis, prefix, { guestsS: GUESTS_S, alerts: true });
-      return {
-        server: fresh,
-        customer: new Visitor(fresh, customer.ids),
-        session: new Visitor(fresh, session.ids),
-      };
-    },
-  };
-}
-
-t.test('a failover that forgets one half', async (t) => {
+t.test('a failover', async (t) => {
   const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
 
-  const startMerge = async () => {
-    const world = await startWorld(t, redis);
-    await world.customer.visit(2);
-    await world.customer.add('of-the-customer');
-    await world.session.visit(5);
-    await world.session.add('of-the-guest');
+  const startWorld = async (t: Test): Promise<World> => {
+    const prefix = `f${worlds++}`;
+    const server = await startServer(t, redis, prefix, { guestsS: 1_000 });
+    const bucket = (name: string) => bucketOf(server.locator.profileOf(name));
+    let n = 0;
+    while (bucket(`s:s${n}`) === bucket('c:c')) n++;
+    const sessionId = `s${n}`;
+    const [customer, another, session] = [{ customerId: 'c' }, { customerId: 'd' }, { sessionId }].map(
+      identityOf,
+    );
+    return {
+      ...{ prefix, server, customer, another, session },
+      ids: { toThis: { customerId: 'c', sessionId }, toAnother: { customerId: 'd', sessionId } },
+      anew: () => startServer(t, redis, prefix, { guestsS: 1_000 }),
+      async visit(who, times) {
+        for (let i = 0; i < times; i++) await server.visitors.enter('visit', who, true, HANDLE);
+      },
+      see: async (by, who) => ({
+        count: await countOf(by, who, HANDLE),
+        items: (await products(by, who)).sort(),
+      }),
+      async remember(whose) {
+        if (whose === 'customer') return remember(client, `${prefix}:{${bucket('c:c')}}:*`);
+        const parts = [`${prefix}:{${bucket(`s:${sessionId}`)}}:*`, `${prefix}:{${prefix}:meta}:pending`];
+        const forget = await Promise.all(parts.map((pattern) => remember(client, pattern)));
+        return async () => void (await Promise.all(forget.map((one) => one())));
+      },
+    } as World;
+  };
+
+  /** Both have something before the login. */
+  const startMerge = async (t: Test) => {
+    const world = await startWorld(t);
+    const { server, customer, session } = world;
+    await world.visit(customer, 2);
+    await add(server, customer, 'of-the-customer');
+    await world.visit(session, 5);
+    await add(server, session, 'of-the-guest');
     return world;
   };
   const ALL = { count: 7, items: ['of-the-customer', 'of-the-guest'] };
 
-  t.test('of an unfinished merge, at the target: it gets again what it was given, once', async (t) => {
-    await atEachStep(async (step) => {
-      const world = await startMerge();
-      const forget = await world.remember(world.buckets.customer);
-      return {
-        server: world.session.server,
-        act: () => world.link(),
-        check: async () => {
-          // A finished one is on a replica of the target's node.
-          if ((await world.unfinished()) > 0) await forget();
-          const { server: other, customer, session } = await world.anew();
-          await world.link(other);
-          for (const one of [customer, session]) t.same(await one.see(), ALL, `crashed after step ${step}`);
-        },
-      };
-    });
-  });
-
-  /** Crashes after each step, as long as that leaves an unfinished merge. */
-  const amid = async (
-    t: Test,
-    check: (world: World, forgetCustomer: () => Promise<void>, when: string) => Promise<void>,
-  ) => {
-    let crashes = 0;
-    await atEachStep(async (step) => {
-      const world = await startMerge();
-      const forgetCustomer = await world.remember(world.buckets.customer);
-      return {
-        server: world.session.server,
-        act: () => world.link(),
-        check: async () => {
-          // Before that step a replica may lack it, and nothing is given.
-          if ((await world.unfinished()) === 0) return;
-          crashes++;
-          await check(world, forgetCustomer, `crashed after step ${step}`);
-        },
-      };
-    });
-    t.ok(crashes >= 3, `${crashes} crashes on the way`);
+  const NOTICED: Readonly<Record<string, (by: Server, world: World) => Promise<unknown>>> = {
+    "the session's next request": async (by, { session, see }) => {
+      // A login that ended before it froze anything has changed nothing.
+      if ((await by.locator.stateOf(`s:${session.sessionId}`)) !== 'guest') await see(by, session);
+    },
+    'another process, ten minutes after the merge,': async (by) => {
+      passTime(by, 11 * MINUTE_MS);
+      await resume(by);
+    },
   };
+  for (const [by, notice] of Object.entries(NOTICED))
+    t.test(
+      `that forgets a merge at the customer loses and doubles nothing: ${by} brings it back`,
+      async (t) => {
+        const steps = await atEachStep(async (step) => {
+          const world = await startMerge(t);
+          const forget = await world.remember('customer');
+          return {
+            server: world.server,
+            act: () => login(world.server, world.ids.toThis),
+            check: async () => {
+              await forget();
+              const [other, third] = [await world.anew(), await world.anew()];
+              await notice(other, world);
+              const when = `ended after step ${step}`;
+              const link = await third.locator.stateOf(`s:${world.session.sessionId}`);
+              if (link === 'guest') {
+                t.same(await world.see(other, world.session), { count: 5, items: ['of-the-guest'] }, when);
+                await login(other, world.ids.toThis);
+              }
+              for (const server of [other, third, world.server])
+                for (const who of [world.customer, world.session])
+                  t.same(await world.see(server, who), ALL, when);
+              t.equal((await shownMerges(redis, world.prefix)).length, 1, when);
+            },
+          };
+        });
+        t.ok(steps >= 6, `${steps} steps`);
+      },
+    );
 
-  t.test('of a begun merge, at the source: it is finished again, and adds nothing', async (t) => {
-    await amid(t, async (world, _, when) => {
-      const forget = await world.remember(world.buckets.session);
-      const { server: other, customer, session } = await world.anew();
-      await world.link(other);
-      await customer.visit(1);
+  t.test('that forgets a login at the session loses nothing, and locks nobody out', async (t) => {
+    let doubled = 0;
+    await atEachStep(async (step) => {
+      const world = await startMerge(t);
+      const forget = await world.remember('session');
+      return {
+        server: world.server,
+        act: () => login(world.server, world.ids.toThis),
+        check: async () => {
+          await forget();
+          const other = await world.anew();
+          const when = `ended after step ${step}`;
+          t.same(
+            await world.see(other, world.session),
+            { count: 5, items: ['of-the-guest'] },
+            `${when}: a guest`,
+          );
+          await resume(other);
+          await login(other, world.ids.toThis);
+          for (const server of [other, world.server])
+            for (const who of [world.customer, world.session]) {
+              const { count, items } = await world.see(server, who);
+              t.same(items, ALL.items, when);
+              // What the customer had got counts twice.
+              t.ok(count === 7 || count === 12, `${when}: ${count}`);
+              if (count === 12) doubled++;
+            }
+          await world.visit(world.session, 1);
+        },
+      };
+    });
+    t.ok(doubled > 0);
+  });
+
+  t.test('that forgets a login on both sides loses and doubles nothing', async (t) => {
+    await atEachStep(async (step) => {
+      const world = await startMerge(t);
+      const forget = [await world.remember('customer'), await world.remember('session')];
+      return {
+        server: world.server,
+        act: () => login(world.server, world.ids.toThis),
+        check: async () => {
+          for (const one of forget) await one();
+          const other = await world.anew();
+          t.equal(await login(other, world.ids.toThis), true);
+          for (const who of [world.customer, world.session])
+            t.same(await world.see(other, who), ALL, `ended after step ${step}`);
+        },
+      };
+    });
+  });
+
+  t.test('that forgets nothing of a merge repeats nothing: a reset stays one', async (t) => {
+    const world = await startMerge(t);
+    t.equal(await login(world.server, world.ids.toThis), true);
+    await world.server.visitors.enter('reset', world.session, true, HANDLE);
+    const other = await world.anew();
+    passTime(other, 11 * MINUTE_MS);
+    await resume(other);
+    t.match(await world.see(other, world.customer), { count: 0 });
+  });
+
+  t.test('that forgets an erasure at the merged session brings nothing back', async (t) => {
+    const world = await startMerge(t);
+    await login(world.server, world.ids.toThis);
+    const forget = await world.remember('session');
+    t.equal(await world.server.eraser.erase('c:c'), true);
+    await forget();
+    const other = await world.anew();
+    await other.visitors.enter('visit', world.customer, true, HANDLE);
+    t.same(await world.see(other, world.session), { count: 0, items: [] });
+    t.same(await world.see(other, world.customer), { count: 1, items: [] });
+    t.equal(
+      await other.presentOf(other.locator.profileOf(`s:${world.session.sessionId}`)),
+      other.locator.profileOf(`s:${world.session.sessionId}`),
+      'it leads to nobody who came back',
+    );
+  });
+
+  t.test('that forgets a plain link, or its note, is repaired by the next request', async (t) => {
+    for (const whose of ['customer', 'session'] as const) {
+      const world = await startWorld(t);
+      await world.visit(world.customer, 2);
+      const forget = await world.remember(whose);
+      await login(world.server, world.ids.toThis);
       await forget();
-      for (let scan = 0; scan < 2; scan++) await other.resume.run();
-      for (const one of [customer, session]) t.same(await one.see(), { ...ALL, count: 8 }, when);
-    });
+      const other = await world.anew();
+      for (const server of [other, world.server]) {
+        await server.visitors.enter('visit', world.session, true, HANDLE);
+        await login(server, world.ids.toThis);
+      }
+      for (const server of [other, world.server])
+        for (const who of [world.customer, world.session])
+          t.match(await world.see(server, who), { count: 4 }, whose);
+    }
   });
 
-  t.test('of an unfinished merge whose customer is erased: the index has the guest again', async (t) => {
-    await amid(t, async (world, forgetCustomer, when) => {
-      const guest = world.session.server.links.defaultProfile(`s:${world.session.ids.sessionId}`);
-      await forgetCustomer();
-      const { server, session } = await world.anew();
-      await server.eraser.erase('c:c');
-      for (let scan = 0; scan < 2; scan++) await server.resume.run();
-      t.same(await session.see(), { count: 5, items: ['of-the-guest'] }, when);
-      t.ok((await wishersOf(redis, world)).includes(guest), when);
-    });
-  });
+  t.test(
+    'that forgets a move brings the session back to its first customer, and locks nobody out',
+    async (t) => {
+      for (const whose of ['customer', 'session'] as const) {
+        const world = await startMerge(t);
+        await login(world.server, world.ids.toThis);
+        await world.visit(world.another, 1);
+        const forget = await world.remember(whose);
+        await login(world.server, world.ids.toAnother);
+        await forget();
+        const other = await world.anew();
+        const [first, second] = [ALL, { count: 1, items: [] }];
+        const present = whose === 'customer' ? second : first;
+        t.same(await world.see(other, world.session), present, whose);
+        await login(other, world.ids.toAnother);
+        t.same(await world.see(other, world.session), second, whose);
+        await resume(other);
+        await login(other, world.ids.toThis);
+        t.same(await world.see(other, world.session), first, `${whose}: nothing is merged twice`);
+      }
+    },
+  );
 
-  t.test('of the first step, while it waits for a replica: it is refused, and done again', async (t) => {
-    const world = await startMerge();
-    const { store } = world.session.server;
-    const wait = store.onReplica.bind(store);
-    const forget = await world.remember(world.buckets.session);
-    store.onReplica = () => {
-      store.onReplica = wait;
-      return forget();
-    };
-    await t.rejects(world.link(), { code: 'unavailable' });
-    t.match(await world.link(), { merged: true });
-    for (const one of [world.customer, world.session]) t.same(await one.see(), ALL);
-  });
-
-  t.test('of a merge that nothing else came after: a reset stays one', async (t) => {
-    const world = await startMerge();
-    t.match(await world.link(), { merged: true });
-    await world.session.server.visitors.enter('reset', world.session.who, true, HANDLE);
-    const { server, customer } = await world.anew();
-    await server.resume.run();
-    t.match(await customer.see(), { count: 0 }, 'what the target has it does not get again');
-  });
-
-  t.test('of an erasure, at the merged guest: what was erased does not come back', async (t) => {
-    const world = await startWorld(t, redis);
-    await world.customer.visit(2);
-    const guest = await world.session.visit(5);
-    t.match(await world.link(), { merged: true });
-    const forget = await world.remember(world.buckets.session);
-    t.equal(await world.customer.server.eraser.erase('c:c'), true);
+  t.test('loses an address and a share code of a guest no more than the rest', async (t) => {
+    const world = await startMerge(t);
+    const forget = await world.remember('customer');
+    const email = 'guest@failover.example';
+    await world.server.profiles.keep({ ...world.session, email }, true, true);
+    await login(world.server, world.ids.toThis);
     await forget();
-    const { server, customer, session } = await world.anew();
-    await customer.visit(1);
-    t.equal(await server.redirects.locate(guest), undefined, 'nor does it lead to who came back');
-    t.match(await session.see(), { count: 0 });
-    t.match(await customer.see(), { count: 1 });
+    const other = await world.anew();
+    await world.see(other, world.session);
+    const link = (await other.locator.stateOf(`s:${world.session.sessionId}`)) as Link;
+    t.same(await other.emails.findOwners(other.emails.digest(email)), [link.customer]);
+    t.match(await client.hgetall(other.store.keys.profile(link.customer)), { email });
   });
 
-  t.test('of an adoption, at the customer: the next link brings both together', async (t) => {
-    const world = await startWorld(t, redis);
-    await world.session.visit(5);
-    const forget = await world.remember(world.buckets.customer);
-    t.match(await world.link(), { merged: false });
-    await world.customer.visit(1);
-    await forget();
-
-    const { server, customer, session } = await world.anew();
-    t.match(await customer.see(), { count: 0 });
-    await customer.visit(4);
-    await session.visit(1);
-    await world.link(server);
-    for (const one of [customer, session]) t.match(await one.see(), { count: 11 }, '5 + 1 + 4 + 1');
-  });
-
-  t.test('of an adoption, at the session: the next link brings both together', async (t) => {
-    const world = await startWorld(t, redis);
-    const ending = () => world.ending(world.buckets.session);
-    await world.session.visit(5);
-    await world.session.add('of-the-guest');
-    t.ok((await ending()).length > 0, 'a guest ends');
-    const forget = await world.remember(world.buckets.session);
-    const { link } = await world.link();
-    t.same(await ending(), [], 'a customer does not');
-    await forget();
-
-    const { server, customer, session } = await world.anew();
-    t.not(await customer.visit(2), link.profileId, 'there is no such profile any more');
-    t.ok((await ending()).length > 0, 'the session is a guest again');
-    await session.visit(1);
-    await session.add('as-a-guest');
-    t.match(await world.link(server), { merged: true });
-    for (const one of [customer, session])
-      t.same(await one.see(), { count: 8, items: ['as-a-guest', 'of-the-guest'] });
+  t.test('is waited for by no login without REDIS_REPLICAS', async (t) => {
+    const world = await startMerge(t);
+    await client.config('RESETSTAT');
+    await login(world.server, world.ids.toThis);
+    await login(world.server, world.ids.toAnother);
+    const stats = await client.info('commandstats');
+    t.match(stats, /^cmdstat_fcall|^cmdstat_evalsha/m);
+    t.notMatch(stats, /^cmdstat_wait/m);
   });
 });

@@ -1,7 +1,13 @@
-// Both ids in one trusted request, row by row of the contract's table, over two servers. Concurrent ones: test/explorer.
+// Both ids in one trusted request, row by row of the contract's table, over two servers. Crashes: crashes.test.ts; concurrent
+// requests: test/explorer.
 
 import t, { type Test } from 'tap';
+import { encodeEvent } from '../../src/events/row.js';
+import { decideLogin, type Link, linkText, parseLink, sessionStateIn } from '../../src/profiles/link.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { identityOf } from '../harness/samples.js';
+import { ITEM } from '../harness/shop.js';
+import { add, login, remove, type Server, share, startServer, startTwo } from '../wishlist/fixtures.js';
 
 const PATH = '/product/visit';
 interface Ids {
@@ -16,6 +22,32 @@ async function read(app: TestApp, identity: Ids): Promise<{ profileId: string; c
   const { json } = await app.get(withQuery(PATH, { ...identity, productHandle: 'x' }), TRUSTED);
   return { profileId: json.profileId, count: json.count };
 }
+
+const eventLine = (profileId: string) =>
+  encodeEvent({
+    ...{ type: 'add', origin: 'event', profileId, identity: identityOf({ sessionId: 's' }), payload: {} },
+    at: Date.now(),
+  });
+
+t.test('what a login does depends on the session alone', async (t) => {
+  const link = (customer: string, state: Link['state']): Link => ({ customer, id: '1.x', state });
+  for (const [session, step] of [
+    ['unknown', 'lead'],
+    ['retired', 'lead'],
+    ['guest', 'merge'],
+    [link('c', 'merging'), 'finish'],
+    [link('d', 'merging'), 'finish'],
+    [link('c', 'led'), 'nothing'],
+    [link('c', 'merged'), 'nothing'],
+    [link('d', 'led'), 'move'],
+    [link('d', 'merged'), 'move'],
+  ] as const) {
+    t.equal(decideLogin('c', session), step, JSON.stringify(session));
+    if (typeof session === 'object') t.same(parseLink(linkText(session)), session);
+  }
+  t.same(['', '.', '^', 'c 1.x led'].map(sessionStateIn), ['unknown', 'guest', 'retired', link('c', 'led')]);
+});
+
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
   // Sees none of the links being made; its cache is cold at first and warm from then on.
@@ -53,13 +85,18 @@ eachRedis(t, async (t, redis) => {
     t.same(await visit(app, both), { profileId: byEvent.profileId, count: 2 }, 'known by an event alone');
   });
 
-  t.test("customer unknown, session known: its profile becomes the customer's", async (t) => {
-    const ids = { customerId: 'c3', sessionId: 's3' };
-    const { profileId } = await visit(app, { sessionId: 's3' });
-    t.same(await read(app, ids), { profileId, count: 1 }, 'reading in both names says so already');
-    t.same(await visit(app, ids), { profileId, count: 2 });
-    await areOne(t, ids, profileId, 2);
-  });
+  t.test(
+    "customer unknown, session known: the guest's is merged into the customer's new profile",
+    async (t) => {
+      const ids = { customerId: 'c3', sessionId: 's3' };
+      const guest = await visit(app, { sessionId: 's3' });
+      const before = await read(app, ids);
+      t.equal(before.count, 0, 'reading in both names is about the customer');
+      t.not(before.profileId, guest.profileId);
+      t.same(await visit(app, ids), { profileId: before.profileId, count: 2 });
+      await areOne(t, ids, before.profileId, 2);
+    },
+  );
 
   t.test('the same profile: nothing', async (t) => {
     const ids = { customerId: 'c4', sessionId: 's4' };
@@ -96,8 +133,8 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test("a read that names a customer and another customer's session is the customer's", async (t) => {
-    const { profileId } = await visit(app, { sessionId: 's14' });
-    await visit(app, { customerId: 'c14', sessionId: 's14' });
+    await visit(app, { sessionId: 's14' });
+    const { profileId } = await visit(app, { customerId: 'c14', sessionId: 's14' });
     for (const server of [app, other]) {
       const read15 = await read(server, { customerId: 'c15', sessionId: 's14' });
       t.not(read15.profileId, profileId);
@@ -112,31 +149,34 @@ eachRedis(t, async (t, redis) => {
     await app.shop.reset({ sessionId: 's9' }, 'x');
     await visit(app, { sessionId: 's10' });
     const both = await visit(other, { customerId: 'c9', sessionId: 's10' });
-    t.same(both, { profileId, count: 2 }, 'merged, not adopted');
+    t.same(both, { profileId, count: 2 });
   });
 
   t.test('a session stays known when its customer takes all their counts away', async (t) => {
-    const { profileId } = await visit(app, { sessionId: 's11' });
-    await visit(app, { customerId: 'c11', sessionId: 's11' });
+    await visit(app, { sessionId: 's11' });
+    const { profileId } = await visit(app, { customerId: 'c11', sessionId: 's11' });
     await app.shop.reset({ customerId: 'c11' }, 'x');
     t.equal((await app.shop.add({ customerId: 'c11' })).profileId, profileId);
     t.match(await other.shop.remove({ sessionId: 's11' }), { profileId, removed: true });
   });
 
-  t.test('an event through a server that has not seen the link is the profile of now', async (t) => {
-    const ids = { customerId: 'c12', sessionId: 's12' };
-    const { profileId } = await visit(app, { customerId: 'c12' });
-    await other.shop.event({ sessionId: 's12' });
-    await visit(app, ids);
-    t.equal((await other.shop.event({ sessionId: 's12' })).profileId, profileId, 'merged');
-    const moved = await visit(app, { ...ids, customerId: 'c13' });
-    t.equal((await other.shop.event({ sessionId: 's12' })).profileId, moved.profileId, 'moved');
-    const rows = await app.events({ sessionId: 's12' });
-    const profiles = rows.slice(1).map((row) => row['profile_id']);
-    t.same(profiles, [profileId, moved.profileId]);
-  });
+  t.test(
+    "an event through a server that has not seen a login or a move is the present customer's",
+    async (t) => {
+      const ids = { customerId: 'c12', sessionId: 's12' };
+      const { profileId } = await visit(app, { customerId: 'c12' });
+      await other.shop.event({ sessionId: 's12' });
+      await visit(app, ids);
+      t.equal((await other.shop.event({ sessionId: 's12' })).profileId, profileId, 'merged');
+      const moved = await visit(app, { ...ids, customerId: 'c13' });
+      t.equal((await other.shop.event({ sessionId: 's12' })).profileId, moved.profileId, 'moved');
+      const rows = await app.events({ sessionId: 's12' });
+      const profiles = rows.slice(1).map((row) => row['profile_id']);
+      t.same(profiles, [profileId, moved.profileId]);
+    },
+  );
 
-  t.test('a server that saw a session with a customer erased since leaves the next alone', async (t) => {
+  t.test('a server that remembers a link to an erased customer writes nothing to the next one', async (t) => {
     for (const seenSince of ['nothing', 'the session'] as const) {
       const [gone, next, sessionId] = [`gone ${seenSince}`, `next ${seenSince}`, `shared ${seenSince}`];
       const before = { customerId: gone, sessionId };
@@ -163,4 +203,122 @@ eachRedis(t, async (t, redis) => {
       t.equal((await read(app, { customerId: next })).count, count + 1);
     }
   });
+
+  t.test('a merged session that moves and comes back opens its first profile again', async (t) => {
+    const [first, second] = [
+      { customerId: 'c20', sessionId: 's20' },
+      { customerId: 'c21', sessionId: 's20' },
+    ];
+    await visit(app, { sessionId: 's20' });
+    const { profileId } = await visit(app, first);
+    for (const [ids, count] of [
+      [second, 1],
+      [first, 3],
+      [second, 2],
+      [first, 4],
+    ] as const) {
+      const came = await visit(ids === first ? app : other, ids);
+      t.equal(came.count, count);
+      t.equal(came.profileId === profileId, ids === first);
+      for (const server of [app, other])
+        t.same(await read(server, { sessionId: 's20' }), came, 'a server that remembers the other link, too');
+    }
+  });
+
+  t.test(
+    'a merged session whose later customer is erased is retired until its first customer is',
+    async (t) => {
+      const [first, second, third] = ['c30', 'c31', 'c32'].map((customerId) => ({
+        customerId,
+        sessionId: 's30',
+      }));
+      const alone = { sessionId: 's30' };
+      await app.shop.add(alone);
+      for (const ids of [first, second]) await visit(app, ids as Ids);
+      await visit(other, alone);
+      await app.shop.erase({ customerId: 'c31' });
+      const asked = [
+        (server: TestApp) => server.post(PATH, { identity: alone, productHandle: 'x' }),
+        (server: TestApp) => server.get(withQuery(PATH, { ...alone, productHandle: 'x' })),
+        (server: TestApp) => server.send('DELETE', PATH, { identity: alone, productHandle: 'x' }),
+        (server: TestApp) => server.post('/item/list', { identity: alone }, TRUSTED),
+        (server: TestApp) => server.post('/item/count', { identity: alone }, TRUSTED),
+        (server: TestApp) => server.post('/item/add', { identity: alone, ...ITEM }, TRUSTED),
+        (server: TestApp) => server.post('/item/remove', { identity: alone, ...ITEM }, TRUSTED),
+        (server: TestApp) => server.post('/share', { identity: alone }, TRUSTED),
+        (server: TestApp) => server.post('/event', { identity: alone, type: 'add' }, TRUSTED),
+        (server: TestApp) => server.post('/profile/guest', alone, TRUSTED),
+      ];
+      const before = await app.dump();
+      for (const server of [other, app])
+        for (const ask of asked)
+          t.match(await ask(server), { status: 403, json: { code: 'session_retired' } });
+      t.equal((await app.get(withQuery('/profile', alone), TRUSTED)).status, 404);
+      t.same(await app.shop.erase(alone), { erased: false });
+      t.same(Object.keys(await app.dump()), Object.keys(before), 'nothing is kept of it');
+
+      t.equal((await visit(app, third as Ids)).count, 1, 'a login links it, and merges nothing');
+      t.same(await other.shop.items(alone), []);
+      t.equal((await read(other, alone)).count, 1);
+      await app.shop.erase({ customerId: 'c32' });
+      t.match(
+        await app.shop.visit({ customerId: 'c30' }, 'x'),
+        { count: 2 },
+        'the first customer has what was merged',
+      );
+      t.equal((await app.shop.items({ customerId: 'c30' })).length, 1);
+      t.match(await asked[0]?.(other), { status: 403 });
+      await app.shop.erase({ customerId: 'c30' });
+      for (const server of [other, app]) t.match(await asked[0]?.(server), { status: 200 });
+      t.equal((await read(app, alone)).count, 2, 'a guest like any other');
+      t.same(await app.shop.items(alone), []);
+    },
+  );
+
+  t.test(
+    'a plain link ends GUEST_RETENTION_DAYS after its last write, and the link of a merged session stays',
+    async (t) => {
+      const guestsS = 30 * 24 * 60 * 60;
+      const prefix = `kept-${redis.urls.length}`;
+      const [server, another] = await startTwo(t, redis, prefix, { guestsS });
+      const { keys, client } = server.store;
+      const [plain, merged] = [
+        { customerId: 'c', sessionId: 's' },
+        { customerId: 'c', sessionId: 'merged' },
+      ];
+      const [linked, guest] = [identityOf({ sessionId: 's' }), identityOf({ sessionId: 'merged' })];
+      await add(server, guest);
+      for (const ids of [plain, merged]) await login(server, ids);
+      const key = keys.counts(server.locator.profileOf('s:s'));
+      const daysLeft = async () => Math.ceil((await client.ttl(key)) / (24 * 60 * 60));
+      t.equal(await daysLeft(), 31);
+      t.equal(await client.ttl(keys.counts(server.locator.profileOf('s:merged'))), -1);
+      const shortly = () => client.expire(key, 100);
+
+      for (const [what, write] of [
+        ['a visit', (by) => by.visitors.enter('visit', linked, true, 'x')],
+        ['a reset', (by) => by.visitors.enter('reset', linked, true, 'x')],
+        ['a saved item', (by) => add(by, linked)],
+        ['a removed item', (by) => remove(by, linked)],
+        ['a share', (by) => share(by, linked)],
+        ['an address', (by) => by.profiles.keep({ ...linked, email: 's@kept.example' }, true, true)],
+        ['an event', (by) => by.visitors.record(linked, true, (profileId) => eventLine(profileId))],
+        ['a login', (by) => login(by, plain)],
+      ] as const satisfies readonly (readonly [string, (by: Server) => Promise<unknown>])[]) {
+        await shortly();
+        // Remembers nothing: neither the link nor that it was extended.
+        const fresh = await startServer(t, redis, prefix, { guestsS });
+        t.equal((await fresh.visitors.readAll(linked, ['x'])).profileId, server.locator.profileOf('c:c'));
+        t.equal(await daysLeft(), 1, 'a read extends nothing');
+        await write(fresh);
+        t.equal(await daysLeft(), 31, what);
+      }
+      await shortly();
+      await client.del(key);
+      t.equal(await another.locator.stateOf('s:s'), 'unknown');
+      const { profileId } = await server.visitors.enter('visit', linked, true, 'x');
+      t.equal(profileId, server.locator.profileOf('s:s'), 'a guest again');
+      t.equal(await login(server, plain), true);
+    },
+  );
 });

@@ -1,13 +1,40 @@
-// Names of identities, ids of profiles and keys: no two of them collide, and what belongs together is in one slot.
+// Rules without I/O: what a login does, and names of identities, ids of profiles and keys, of which no two collide.
 
 import fc from 'fast-check';
 import t from 'tap';
 import { identityName } from '../../src/identity-rules.js';
-import { belongingsOf } from '../../src/profiles/belongings.js';
+import {
+  decideLogin,
+  type Link,
+  linkText,
+  type SessionState,
+  sessionStateIn,
+} from '../../src/profiles/link.js';
 import { createProfileIds } from '../../src/profiles/profile-id.js';
-import { bucketOf, createKeys, GUEST_KINDS, PROFILE_KINDS } from '../../src/redis/keys.js';
+import { bucketOf, createKeys, PROFILE_KINDS } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { loadScript } from '../../src/redis/scripts.js';
+
+t.test('a login leads, merges, finishes or moves a session by the state of its link alone', async (t) => {
+  const [customer, another] = ['1a.cTHIS', '2b.cOTHER'];
+  const link = (to: string, state: Link['state']): Link => ({ customer: to, id: '1.a', state });
+  const table: [session: SessionState, stored: string, step: string][] = [
+    ['unknown', '', 'lead'],
+    ['retired', '^', 'lead'],
+    ['guest', '.', 'merge'],
+    [link(customer, 'led'), `${customer} 1.a led`, 'nothing'],
+    [link(customer, 'merged'), `${customer} 1.a merged`, 'nothing'],
+    [link(customer, 'merging'), `${customer} 1.a merging`, 'finish'],
+    [link(another, 'led'), `${another} 1.a led`, 'move'],
+    [link(another, 'merged'), `${another} 1.a merged`, 'move'],
+    [link(another, 'merging'), `${another} 1.a merging`, 'finish'],
+  ];
+  for (const [session, stored, step] of table) {
+    t.equal(decideLogin(customer, session), step, stored);
+    t.same(sessionStateIn(stored), session);
+    if (typeof session === 'object') t.equal(linkText(session), stored);
+  }
+});
 
 t.test('names of identities differ where identities do, and fit a listpack', async (t) => {
   const id = fc.string({ minLength: 1, maxLength: 255 });
@@ -47,15 +74,15 @@ t.test('every key has the prefix, the hash tag of its profile, and a name of its
   const keysOf = (all: object) =>
     Object.entries(all).flatMap(([name, one]): string[] => {
       if (typeof one === 'string') return [one];
-      if (typeof one !== 'function' || ['allOf', 'ofKind', 'journal'].includes(name)) return [];
-      const made = one(id, 'x', '2b.sOTHER');
+      if (typeof one !== 'function' || name === 'allOf') return [];
+      const made = one(id, 'x');
       return typeof made === 'string' ? [made] : Object.values(made);
     });
   const all = [...keysOf(keys), ...keysOf(keys.visits)];
   t.ok(all.length > 25, `${all.length} keys`);
   t.equal(new Set(all).size, all.length);
-  const ofProfile = [...keys.allOf(id), keys.applied(id, 'generation', '2b.sOTHER')];
-  for (const key of ofProfile) t.match(key, /^wm:\{1a\}:[^{}]+$/);
+  for (const key of [...keys.allOf(id), keys.erasedAt(id), keys.operation(id, 'x')])
+    t.match(key, /^wm:\{1a\}:[^{}]+$/);
   for (const key of all) t.match(key, /^wm:([^{}]+|\{[^{}]+\}(:[^{}]+)?)$/);
   for (const { events, eventsState, eventsDead } of [keys, keys.visits]) {
     for (const keyOf of [events, eventsState, eventsDead]) {
@@ -65,11 +92,7 @@ t.test('every key has the prefix, the hash tag of its profile, and a name of its
   }
 });
 
-t.test("each kind of a visitor's data is merged, erased and expires", async (t) => {
-  const belongings = belongingsOf(undefined);
-  const guests = belongings.map(({ kind, guestKind }) => guestKind ?? kind);
-  t.same(new Set([...guests, ...belongings.map(({ kind }) => kind)]), new Set(PROFILE_KINDS));
-  t.same(new Set(guests), new Set(GUEST_KINDS));
+t.test('every key of a guest expires with the others', async (t) => {
   const [, inLua = ''] = /GUEST_KINDS = \{(.*?)\}/.exec(loadScript('profiles/storeFacts').source) ?? [];
-  t.same([...inLua.matchAll(/'(\w)'/g)].map(([, kind]) => kind).sort(), [...GUEST_KINDS].sort());
+  t.same([...inLua.matchAll(/'(\w)'/g)].map(([, kind]) => kind).sort(), [...PROFILE_KINDS].sort());
 });

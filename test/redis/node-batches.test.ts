@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
 import t from 'tap';
-import { guestLocation } from '../../src/redis/location.js';
+import { ownLocation } from '../../src/redis/location.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { type VisitEntry, visitFormat } from '../../src/visits/visit-batch.js';
 import { type Change, type PendingEvent, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
@@ -48,7 +48,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   const enter = (
     { profileId }: Pick<Location, 'profileId'>,
     kind: 'visit' | 'count' | 'read' | 'reset' | 'peek' = 'count',
-  ) => batcher.run({ kind, handle: HANDLE, device: null, ...guestLocation(profileId) });
+  ) => batcher.run({ kind, handle: HANDLE, device: null, ...ownLocation(profileId) });
   const enterAll = (kind?: Parameters<typeof enter>[1]) =>
     Promise.all(locations.map((location) => enter(location, kind)));
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
@@ -86,7 +86,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       .filter(({ options }) => String(options.port) === portOf(from)) as [Redis];
     ours.stream.pause();
     const answer = enter(location);
-    const identity = store.keys.identity(location.profileId);
+    const identity = store.keys.counts(location.profileId);
     await until('it is counted', async () => Number(await nodes[from]?.hget(identity, HANDLE)) > before);
     await startMove(at, from, to);
     await moveKeys(at, from, to);
@@ -99,19 +99,24 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     await move(at, to, from);
   });
 
-  t.test('of a linked profile of which one key has moved: done once, when all have', async (t) => {
+  t.test("a linked session's visit waits until every key of its customer has moved", async (t) => {
     const [{ tag, slot }] = atNode(2) as [Location];
-    const [own, profileId] = [`${tag}.own`, `${tag}.linked`];
+    const [profileId, session] = [`${tag}.c234567890123456`, '1.s1'];
     const { keys } = store;
     const from = nodes[2] as Redis;
-    await from.hset(keys.profile(profileId), 'owner', 'c:1', 'generation', 'g');
-    await from.hset(keys.identity(own), '', `${profileId} g`);
+    await from.hset(keys.members(profileId), session, '1.a known s:1\n');
     await from.hset(keys.counts(profileId), HANDLE, 7);
     const to = anElsewhere(2);
     await startMove(slot, 2, to);
-    await from.call('MIGRATE', '127.0.0.1', portOf(to), keys.counts(profileId), 0, 5_000);
-    const at = { profileId, generation: 'g', checked: own, link: `${profileId} g` };
-    const answer = batcher.run({ ...at, kind: 'count', handle: HANDLE, device: null });
+    await from.call('MIGRATE', '127.0.0.1', portOf(to), keys.members(profileId), 0, 5_000);
+    const answer = batcher.run({
+      profileId,
+      session,
+      linkId: '1.a',
+      kind: 'count',
+      handle: HANDLE,
+      device: null,
+    });
     await sleep(WHILE_MOVING_MS);
     await moveKeys(slot, 2, to);
     await endMove(slot, to);
@@ -126,9 +131,9 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       const { keys } = store;
       const profileId = `${tag}.${kind}`;
       const from = nodes[2] as Redis;
-      for (const keyOf of [keys.identity, keys.profile, keys.items, keys.members])
+      for (const keyOf of [keys.counts, keys.profile, keys.items, keys.members])
         await from.hset(keyOf(profileId), HANDLE, 7);
-      await from.expire(keys.identity(profileId), 600); // of another setting: it is put right, with those of all keys
+      await from.expire(keys.counts(profileId), 600); // of another setting: it is put right, with those of all keys
       const before = (await enter(stays, 'read')) as number;
       const to = anElsewhere(2);
       await startMove(slot, 2, to);
@@ -140,7 +145,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       await allKnowTheEpoch();
       const values = (await answers).map((one) => (one.status === 'fulfilled' ? one.value : `${one.reason}`));
       t.same(values, [before + 1, 8, before + 2]);
-      t.equal(await nodes[to]?.ttl(keys.identity(profileId)), -1);
+      t.equal(await nodes[to]?.ttl(keys.counts(profileId)), -1);
       await move(slot, to, 2);
     });
 
@@ -227,7 +232,7 @@ t.test('batches', async (t) => {
     t.test(`${what}: three that are too much together go in two calls`, async (t) => {
       const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
-      await Promise.all([1, 2, 3].map(() => wishlists.make(guestLocation(PROFILE_ID), change)));
+      await Promise.all([1, 2, 3].map(() => wishlists.make(ownLocation(PROFILE_ID), change)));
       t.same(sizes, [2, 1]);
     });
   }
@@ -237,7 +242,7 @@ t.test('batches', async (t) => {
     const batch = store.batcher(visitFormat({ keys, maxProducts: 3, guestsS: 0 }), onBatch);
     t.teardown(() => batch.close());
     type Kind = VisitEntry['kind'];
-    const at = (kind: Kind, handle = 'x') => ({ kind, handle, device: 'tv', ...guestLocation('1.s1') });
+    const at = (kind: Kind, handle = 'x') => ({ kind, handle, device: 'tv', ...ownLocation('1.s1') });
     const cases: [numbered: boolean, kinds: Kind[]][] = [
       [false, ['read']],
       [false, ['peek']],

@@ -173,20 +173,12 @@ t.test('a change', async (t) => {
     t.equal(await writeKey(one, 's:{x}:late', ['SET', 'v']), 'OK');
   });
 
-  t.test('that waits for a merge is not acknowledged by a frozen replica', async (t) => {
-    const master = await startTestRedis(t, { port: await freePort() });
-    const early = await open(master.url, { timeoutMs: 1_000, verifyMs: 60_000 });
-    const { pids } = await startTestReplica(t, master);
-    process.kill(pids[0] as number, 'SIGSTOP');
-    await t.rejects(early.onReplica('x'), { code: 'unavailable' }, 'one that has just come counts');
-    process.kill(pids[0] as number, 'SIGCONT');
-  });
-
   t.test("that raises an error which is ours is not taken for Redis's", async (t) => {
     await direct.hset('s:{x}:hash', 'a', '1');
     await t.rejects(store.run(GET, ['s:{x}:hash'], []), { message: /^WRONGTYPE/ });
   });
 });
+
 t.test("of two tries of a request, the first recorded answer is everyone's", async (t) => {
   const store = await openStore(t, await startTestRedis(t));
   const requests = new RequestStore(store, 20);
@@ -206,6 +198,7 @@ t.test("of two tries of a request, the first recorded answer is everyone's", asy
     t.equal(await requests.run(key, '', async () => 'of the third'), 'of the second');
   }
 });
+
 t.test('an operation that two tries begin at different profiles is done at one of them', async (t) => {
   const store = await openStore(t, await startTestRedis(t));
   const requests = new RequestStore(store, 0);

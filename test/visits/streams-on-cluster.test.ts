@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { createKeys, GUEST_KINDS } from '../../src/redis/keys.js';
+import { createKeys, PROFILE_KINDS } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, startTestCluster, type TestRedis } from '../harness/redis.js';
@@ -88,7 +88,7 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
   const ofVisitors = await Promise.all(
     visitors.map(async (identity) => {
       const { json } = await app.get(withQuery('/product/visit', { ...identity, productHandle: 'x' }));
-      return slotOf(keys.identity(json.profileId));
+      return slotOf(keys.counts(json.profileId));
     }),
   );
   let round = 1;
@@ -132,10 +132,10 @@ t.test('facts of a guest of whose keys one has moved are stored once all have', 
   await server.visitors.enter('visit', who, true, 'x');
   await add(server, who);
   const profileId = await server.profiles.keep(who, true, true);
-  const slot = slotOf(keys.identity(profileId));
+  const slot = slotOf(keys.counts(profileId));
   const from = Math.floor((slot * nodes.length) / SLOTS);
   const to = (from + 1) % nodes.length;
-  const ofGuest = GUEST_KINDS.map((kind) => keys.ofKind(kind, profileId));
+  const ofGuest = keys.allOf(profileId).slice(0, PROFILE_KINDS.length);
   // They end soon, so that the next write sets another end.
   for (const key of ofGuest) t.equal(await nodes[from]?.pexpire(key, 600_000), 1);
   await slots.start(slot, from, to);

@@ -8,7 +8,7 @@ import { startLuaRedis } from '../harness/lua.js';
 
 const CHANNEL = '{b}:channel';
 const IDENTITY = '{b}:v:s1';
-const LINK = 'a.linked g1';
+const LINK = 'a.linked 1.a led';
 const [LOG, STATE] = ['{v}:visits', '{v}:visits:state'];
 
 t.test('a batch of visits', async (t) => {

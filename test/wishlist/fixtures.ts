@@ -1,11 +1,13 @@
-// Servers without HTTP that lose Redis after some step, done or not; what tests do with them, and what there is to see.
+// Servers without HTTP that lose Redis after any step, or pause before it; what tests do with them, and what they see.
 
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { Products } from '../../src/extras/alerts/products.js';
 import { Subscribers } from '../../src/extras/alerts/subscribers.js';
 import type { Identity } from '../../src/identity-rules.js';
+import type { Limits } from '../../src/profiles/merge.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { streamsOf } from '../../src/redis/node-markers.js';
 import { type KeyedOperation, RequestStore } from '../../src/redis/requests.js';
 import type { Store } from '../../src/redis/store.js';
 import type { BoughtLine } from '../../src/wishlist/purchases.js';
@@ -20,9 +22,13 @@ export interface Server extends Parts {
   /** Only with alerts. */
   readonly products: Products | undefined;
   onSubscriber: (profileId: string) => Promise<void>;
-  /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
+  /** Redis is gone after so many steps from now. If `lastIsDone`, the last one is done, and its answer is lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
-  /** Redis is back. @returns whether it was ever gone */
+  /** Before that step from now, `act` is done. */
+  pauseBefore(step: number, act: () => Promise<unknown>): void;
+  /** Of interrupted work that was resumed. */
+  readonly failures: string[];
+  /** Redis is back, and nothing pauses. @returns true if it was gone, or a step paused */
   recover(): boolean;
   /** From now on each script is called twice, as a client of a cluster may after a lost connection. */
   sendTwice(): void;
@@ -51,11 +57,11 @@ function visitorOf(sessionId: string, customerId: string): Visitor {
   };
 }
 
-export const VISITOR = visitorOf('s', 'c');
+const VISITOR = visitorOf('s', 'c');
 export const { guest: GUEST, customer: CUSTOMER } = VISITOR;
 
 export async function countOf(server: Server, who: Identity, handle: string): Promise<number> {
-  return (await server.visitors.readAll(who, true, [handle])).counts[0] as number;
+  return (await server.visitors.readAll(who, [handle])).counts[0] as number;
 }
 
 let visitors = 0;
@@ -73,20 +79,39 @@ export async function startServer(
   {
     alerts = false,
     highWater = 1e9,
+    limits = {},
+    onLeftOut,
     ...options
-  }: { guestsS?: number; alerts?: boolean; highWater?: number } = {},
+  }: {
+    buckets?: number;
+    guestsS?: number;
+    alerts?: boolean;
+    highWater?: number;
+    limits?: Partial<Limits>;
+    onLeftOut?: (kind: 'product' | 'item', fields: number) => void;
+  } = {},
 ): Promise<Server> {
+  let wasGone = false;
   const parts = await openParts(
     { urls: redis.urls, timeoutMs: 20_000, keyPrefix, buckets: 16, ...options },
     highWater,
     // Without a grace: what has no item goes at once.
     (store) => (alerts ? new Subscribers(store, undefined, 0) : undefined),
+    limits,
+    {
+      ...(onLeftOut && { mergeLeftOut: onLeftOut }),
+      failed: (task, { message }) => server.failures.push(`${task}: ${message}`),
+    },
   );
-  const { store, visits, appends, recordings, wishlists, itemIndex: subscribers, locate } = parts;
+  const { store, visits, appends, recordings, wishlists, itemIndex: subscribers, presentOf } = parts;
   let left = Number.POSITIVE_INFINITY;
   let lastIsDone = false;
-  let wasGone = false;
+  let pause: { left: number; readonly act: () => Promise<unknown> } | undefined;
   const step = async <T>(act: () => Promise<T>): Promise<T> => {
+    if (pause !== undefined && --pause.left === 0) {
+      wasGone = true;
+      await pause.act();
+    }
     if (left > 1) {
       left--;
       return act();
@@ -128,7 +153,7 @@ export async function startServer(
   const products =
     subscribers &&
     new Products({
-      ...{ store, wishlists, subscribers, locate, shopCurrency: 'EUR' },
+      ...{ store, wishlists, subscribers, presentOf, shopCurrency: 'EUR' },
       onSubscriber: (profileId) => server.onSubscriber(profileId),
       record: async () => {},
       onError: (error) => t.fail(error.message),
@@ -138,6 +163,7 @@ export async function startServer(
   const server: Server = {
     ...parts,
     products,
+    failures: [],
     onSubscriber: async () => {},
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, 20),
@@ -146,12 +172,18 @@ export async function startServer(
     crashAfter(steps, isDone) {
       [left, lastIsDone, wasGone] = [steps, isDone, false];
     },
+    pauseBefore(steps, act) {
+      [pause, wasGone] = [{ left: steps, act }, false];
+    },
     sendTwice() {
       sendsTwice = true;
     },
     recover() {
       left = Number.POSITIVE_INFINITY;
-      return wasGone;
+      pause = undefined;
+      const was = wasGone;
+      wasGone = false;
+      return was;
     },
   };
   t.teardown(async () => {
@@ -168,14 +200,14 @@ export async function startTwo(...of: Parameters<typeof startServer>): Promise<[
 /** More steps than anything takes. */
 const MAX_STEPS = 60;
 
+interface Round {
+  readonly server: Server;
+  readonly act: () => Promise<unknown>;
+  readonly check: (hasEnded: boolean) => Promise<unknown>;
+}
+
 /** Ends a process after each step, until there are no more. @param round prepares, and returns what to do and check */
-export async function atEachStep(
-  round: (step: number) => Promise<{
-    readonly server: Server;
-    readonly act: () => Promise<unknown>;
-    readonly check: (hasEnded: boolean) => Promise<unknown>;
-  }>,
-): Promise<number> {
+export async function atEachStep(round: (step: number) => Promise<Round>): Promise<number> {
   for (let step = 1; step <= MAX_STEPS; step++) {
     const { server, act, check } = await round(step);
     server.crashAfter(step, true);
@@ -187,11 +219,61 @@ export async function atEachStep(
   throw new Error('it never ends');
 }
 
+/** Does `between` before each step of `act`, until there are no more. */
+export async function betweenSteps(
+  round: (step: number) => Promise<Round & { readonly between: () => Promise<unknown> }>,
+): Promise<number> {
+  for (let step = 1; step <= MAX_STEPS; step++) {
+    const { server, act, check, between } = await round(step);
+    server.pauseBefore(step, between);
+    await act();
+    const hasPaused = server.recover();
+    await check(hasPaused);
+    if (!hasPaused) return step - 1;
+  }
+  throw new Error('it never ends');
+}
+
+/** Ends a process with the first call of a script, which is done. */
+export async function endAfter(server: Server, script: string, act: () => Promise<unknown>): Promise<void> {
+  const change = server.store.change.bind(server.store);
+  server.store.change = async (called, ...call) => {
+    const reply = await change(called, ...call);
+    if (called.name === script) server.crashAfter(1, false);
+    return reply;
+  };
+  await act().catch(() => {});
+  server.store.change = change;
+  if (!server.recover()) throw new Error(`${script} was not called`);
+}
+
+/** @returns true if this call has merged the session */
+export function login(server: Server, ids: Visitor['ids']): Promise<boolean> {
+  return server.visitors.login(identityOf(ids), true);
+}
+
+/** Completes interrupted work, as every process does once it is due. */
+export async function resume(server: Server): Promise<void> {
+  const { client, keys } = server.store;
+  for (let scan = 0; scan < 2; scan++) {
+    for (const stream of await streamsOf(client, keys)) {
+      const key = keys.pending(stream);
+      for (const work of await client.zrange(key, '0', '-1')) await client.zadd(key, 'XX', 0, work);
+    }
+    await server.resume.run();
+    if (server.failures.length > 0) throw new Error(server.failures.join());
+  }
+}
+
+/** From now on the server's clock is ahead. */
+export function passTime({ store }: Server, ms: number): void {
+  const timeAt = store.timeAt.bind(store);
+  store.timeAt = (address, time) => timeAt(address, time) + ms;
+}
+
 /** The events as ClickHouse shows them: each id once. A repeat must be the same to the byte. @param visitor only this one's */
 export async function shownEvents(redis: Redis, prefix: string, visitor?: Visitor): Promise<Row[]> {
-  const events = (await rowsById(redis, prefix)).filter(
-    ({ origin }) => !['merge', 'adoption'].includes(String(origin)),
-  );
+  const events = (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
   if (visitor === undefined) return events;
   const { customerId, sessionId } = visitor.ids;
   return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
@@ -276,8 +358,8 @@ export async function buy(server: Server, who = GUEST) {
 }
 
 export async function deliver(server: Server, who: Identity, lines: readonly BoughtLine[]) {
-  const { profileId } = await server.visitors.find(who, false);
-  const { answer } = await server.visitors.peek(who, false, (location) =>
+  const { profileId } = await server.visitors.find(who);
+  const { answer } = await server.visitors.peek(who, (location) =>
     server.purchases.find(location, lines, Date.now()),
   );
   if (typeof answer === 'string') throw new Error('a redirect that was not followed');
@@ -289,9 +371,7 @@ export async function deliver(server: Server, who: Identity, lines: readonly Bou
 }
 
 export async function listOf(server: Server, who = GUEST) {
-  const { profileId, answer } = await server.visitors.peek(who, true, (location) =>
-    server.items.list(location),
-  );
+  const { profileId, answer } = await server.visitors.peek(who, (location) => server.items.list(location));
   return { profileId, items: answer };
 }
 

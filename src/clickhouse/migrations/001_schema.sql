@@ -1,9 +1,9 @@
 -- The schema. Placeholders stand for the differences on a cluster (../cluster.ts). Each start creates the views of ../views.
 
--- One row per event. The flusher inserts here; analysts query the view `events`. Six kinds of rows are inserted like events,
--- but aren't events: merges of profiles (origin `merge`), openings of shared wishlists under the profile of the list's owner
--- (`open`), product alerts (`alert`), products as the shop sent them (`product`), guests whose profile became a customer's
--- (`adoption`), and states of order lines (`order`), whose payload feeds purchases_stored.
+-- One row per event. The flusher inserts here; analysts query the view `events`. Five kinds of rows are inserted like
+-- events, but aren't events: merges of guests into customers (origin `merge`), openings of shared wishlists under the profile
+-- of the list's owner (`open`), product alerts (`alert`), products as the shop sent them (`product`), and states of order lines
+-- (`order`), whose payload feeds purchases_stored.
 --
 -- Each row counts once, although the flusher inserts rows again after a crash: rows with the same sort key (time and
 -- event_id) replace each other, and `events` reads with FINAL.
@@ -78,7 +78,7 @@ COMMENT 'Rows of the view visits; query that one';
 -- The merges among the rows of events_stored: each merged profile and its new one. If views read them from events_stored,
 -- 1 million merges among 10 million rows took five times as long as the rest of the query.
 --
--- A merge may be inserted twice: the latest row of a profile has its present profile.
+-- A merge may be inserted twice. If a session is merged again, after its customer was erased, the latest row counts.
 --
 -- `old` and `present` are the two ids as numbers; hashing 1 million merges in each query took 0.15 s of CPU. Two of 10 million
 -- merged profiles have the same number with a probability of 3 in a million. Then the later merge counts for both.
@@ -265,7 +265,7 @@ SELECT
     ifNull(events_stored.quantity, 1) AS quantity,
     price
 FROM {database}.events_stored{local} AS events_stored
-WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert', 'product', 'adoption', 'order');
+WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert', 'product', 'order');
 
 -- The lines of orders. Each webhook of an order inserts its lines with a version, and a line's newest version counts. So a
 -- state that is inserted twice, or after a newer one, changes nothing. Analysts query the view `purchases`, which has the lines

@@ -2,18 +2,18 @@
 CREATE OR REPLACE VIEW {database}.guests_converted {on_cluster} AS
 SELECT
     toDate(became.at, {time_zone}) AS day,
-    countIf(became.origin = 'adoption') AS converted,
-    countIf(became.origin = 'merge') AS merged,
+    countIf(became.is_new) AS converted,
+    countIf(NOT became.is_new) AS merged,
     countIf(wished.first_at != 0 AND wished.first_at <= became.at) AS wished_before
 FROM
 (
     SELECT
         sipHash64(profile_id) AS visitor,
-        origin,
+        JSONExtractBool(payload, 'isNew') AS is_new,
         min(occurred_at) AS at
     FROM {database}.events_stored
-    WHERE origin IN ('adoption', 'merge')
-    GROUP BY profile_id, origin
+    WHERE origin = 'merge'
+    GROUP BY profile_id, is_new
     HAVING at >= toDateTime64({from:Date}, 3, {time_zone}) AND at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
 ) AS became
 LEFT ANY JOIN

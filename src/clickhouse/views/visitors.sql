@@ -1,23 +1,12 @@
 -- Events, visits and purchases under the present profile of their visitor.
 
 -- Profiles that were merged into another
--- If other profiles were merged into a profile before it is merged itself, they get a new row with its target. So a profile's latest
--- row has the visitor's present profile.
 CREATE OR REPLACE VIEW {database}.profile_merges {on_cluster} AS
 SELECT
     old_id,
     new_id,
     merged_at
 FROM {database}.profile_merges_stored FINAL;
-
--- Guests whose profile became a new customer's
-CREATE OR REPLACE VIEW {database}.profile_adoptions {on_cluster} AS
-SELECT
-    profile_id,
-    min(occurred_at) AS adopted_at
-FROM {database}.events_stored
-WHERE origin = 'adoption'
-GROUP BY profile_id;
 
 -- events under the visitor's present profile
 CREATE OR REPLACE VIEW {database}.events_by_visitor {on_cluster} AS

@@ -35,7 +35,7 @@ function openProducts(
   const shopCurrency = config.SHOP_CURRENCY || null;
   const products = new Products({
     ...{ store, wishlists, subscribers, shopCurrency, ...reported, scanMs: timing.productScanMs },
-    locate: (profileId) => identity.redirects.locate(profileId),
+    presentOf: (profileId) => identity.locator.presentOf(profileId),
     // A product has no profile, so its row goes to the stream of the first bucket.
     record: (product, version) =>
       appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { ServiceError } from '../../errors.js';
-import { isRedirect, type Location, linkedLocation, MAX_HOPS } from '../../redis/location.js';
+import { isRedirect, ownLocation } from '../../redis/location.js';
 import type { Store } from '../../redis/store.js';
 import { prepareEvent } from '../../wishlist/changes.js';
 import { OTHER_ITEM, type WishlistBatch } from '../../wishlist/wishlist-batch.js';
@@ -24,7 +24,7 @@ import type { Subscribers } from './subscribers.js';
 /** Pause after a page of subscribers, as a multiple of the time that it took, so that visits have priority. */
 const PAUSE = 6;
 const LONGEST_PAUSE_MS = 50;
-const ROUNDS = MAX_HOPS;
+const ROUNDS = 16;
 
 export interface Change {
   readonly product: Product;
@@ -37,7 +37,7 @@ export interface NotifierSpec {
   readonly wishlists: WishlistBatch;
   readonly subscribers: Subscribers;
   /** Follows merges. */
-  readonly locate: (profileId: string) => Promise<Location | undefined>;
+  readonly presentOf: (profileId: string) => Promise<string>;
   readonly shopCurrency: string | null;
   /** Called after each alert. */
   readonly onAlert: (type: AlertType) => void;
@@ -81,21 +81,22 @@ export class Notifier {
 
   async #notifyOne(noted: string, changed: ChangedItem, change: Change): Promise<void> {
     const { field } = changed;
-    const { store, locate, subscribers, onSubscriber } = this.spec;
+    const { store, presentOf, subscribers, onSubscriber } = this.spec;
     let profileId = noted;
     for (let round = 0; round < ROUNDS; round++) {
       await onSubscriber?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
-      if (stored !== null) {
-        if (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change)) return;
+      // The items of a session that is being merged are still there, but can't be changed.
+      if (stored !== null && (await this.#notifyItem({ ...readWish(stored), profileId }, changed, change)))
+        return;
+      const present = await presentOf(profileId);
+      if (present === profileId) {
+        if (stored === null) return subscribers.forget([field], profileId);
         continue;
       }
-      const location = await locate(profileId);
-      if (location === undefined || location.profileId === profileId)
-        return subscribers.forget([field], profileId);
-      await subscribers.add(field, location.profileId);
+      await subscribers.add(field, present);
       await subscribers.remove([field], profileId);
-      profileId = location.profileId;
+      profileId = present;
     }
     throw new ServiceError('unavailable');
   }
@@ -113,14 +114,12 @@ export class Notifier {
     const steps = stepsOf(wish, now, version, since);
     if (steps.length === 0) return true;
     const { store, wishlists } = this.spec;
-    const [owner = null, generation = null] = await store.call((client) =>
-      client.hmget(store.keys.profile(profileId), 'owner', 'generation'),
-    );
-    const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
+    const name = await store.call((client) => client.hget(store.keys.profile(profileId), 'name'));
+    const customerId = name?.startsWith('c:') ? name.slice(2) : wish.customerId;
     for (const { secondLine, type } of steps) {
       const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
       const asked = { kind: 'notify', field, item, secondLine, event } as const;
-      const answer = await wishlists.make(linkedLocation(profileId, generation ?? ''), asked);
+      const answer = await wishlists.make(ownLocation(profileId), asked);
       if (answer === OTHER_ITEM || isRedirect(answer)) return false;
       if (type !== undefined) this.spec.onAlert(type);
       item = `${creationLine}\n${secondLine}\n${content}`;

@@ -12,17 +12,13 @@ import { StartupError } from '../../errors.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
 import { SCHEMA, versionOf } from '../../redis/deployment.js';
 import type { Keys } from '../../redis/keys.js';
-import type { FileSum } from './checked-file.js';
 import { dumpRedis, type OnProgress } from './dump-redis.js';
 import { dumpTable } from './dump-tables.js';
 import { type BackupFile, type Manifest, writeManifest } from './manifest.js';
 import { answerOf, TABLES } from './tables.js';
 
-const REDIS_FILES = ['redis.gz', 'redis-merged.gz'] as const;
-export const redisPaths = (folder: string): [string, string] => [
-  join(folder, REDIS_FILES[0]),
-  join(folder, REDIS_FILES[1]),
-];
+const REDIS_FILE = 'redis.gz';
+export const redisPath = (folder: string) => join(folder, REDIS_FILE);
 export const fileOf = (table: string) => `${table}.tsv.gz`;
 
 export interface Databases {
@@ -60,8 +56,8 @@ export async function backUp(
   const { settings } = await resolveSettings(clickhouse, database, unsettled);
   const beganAt = new Date().toISOString();
 
-  const dump = await dumpRedis(redis, keys, { prefix, paths: redisPaths(folder) }, onProgress);
-  const files: BackupFile[] = REDIS_FILES.map((name, i) => ({ name, ...(dump.files[i] as FileSum) }));
+  const dump = await dumpRedis(redis, keys, { prefix, path: redisPath(folder) }, onProgress);
+  const files: BackupFile[] = [{ name: REDIS_FILE, ...dump.file }];
   const rows: Record<string, number> = {};
   for (const table of TABLES) {
     const name = fileOf(table);

@@ -1,76 +1,58 @@
 // Dumps all keys while the service runs, by SCAN and DUMP: a managed Redis has no PSYNC.
 //
-//   each profile, atomically ──▶ again: profiles that a merge changed (merged-dump.ts) ──▶ all other keys
+//   sessions ──▶ customers ──▶ all other keys
 //
-// Each profile is consistent in itself. Across slots, the data looks as if a failover had lost the last minutes of some
-// slots; `serve` repairs that. Share codes and indexes are written before their profile, so a dump that reads them
-// afterwards lacks none.
+// Each profile is consistent in itself. A session is dumped before its customer, so what a merge has moved in between is
+// in both, never in neither: restore-redis.ts takes it from the session. Share codes and indexes are written before their
+// profile, so a dump that reads them afterwards lacks none.
 
 import { dirname } from 'node:path';
 import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
 import { mastersOf, type RedisClient, slotsOf } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
+import { isCustomers } from '../../redis/location.js';
 import { isNoScript, loadScript } from '../../redis/scripts.js';
 import { together } from '../../together.js';
 import { Spool, type SpoolPart } from '../import/spool.js';
 import { type CheckedFile, createChecked, type FileSum } from './checked-file.js';
-import { kindOf } from './key-kinds.js';
-import { readDump, writeDumpOf, writeRecord } from './key-records.js';
-import { MergedDump } from './merged-dump.js';
+import { type KeyKind, kindOf } from './key-kinds.js';
+import { writeRecord } from './key-records.js';
 
 const DUMP_KEYS = loadScript('extras/backup/dumpKeys');
 const SCAN_COUNT = 1_000;
 const MAX_CONCURRENT = 64;
-const PAGE_SIZE = 250;
 
 export type OnProgress = (what: string, count: number) => void;
 
 export interface DumpedKeys {
-  readonly files: readonly [all: FileSum, again: FileSum];
-  /** Of each kind, as many as a restore finds. */
+  readonly file: FileSum;
   readonly keys: Readonly<Record<string, number>>;
   readonly masters: number;
 }
 
-/**
- * @param paths files to create, which `readDump` takes in this order
- * @throws StartupError if cluster slots moved; errors of Redis and the disk
- */
+/** @param path of the file to create @throws StartupError if cluster slots moved; errors of Redis and the disk */
 export async function dumpRedis(
   client: RedisClient,
   keys: Keys,
-  { prefix, paths }: { readonly prefix: string; readonly paths: readonly [all: string, again: string] },
+  { prefix, path }: { readonly prefix: string; readonly path: string },
   onProgress: OnProgress,
 ): Promise<DumpedKeys> {
   const slots = await slotsOf(client);
-  const [all, again] = [createChecked(paths[0]), createChecked(paths[1])];
-  const dump = new Dump({ client, keys, prefix: `${prefix}:`, file: all, onProgress });
-  const spools = [new Spool(dirname(paths[0])), new Spool(dirname(paths[0]))] as const;
-  let files: DumpedKeys['files'];
+  const file = createChecked(path);
+  const dump = new Dump({ client, keys, prefix: `${prefix}:`, file, folder: dirname(path), onProgress });
+  let sum: FileSum;
   try {
-    const began = await earliestTime(client);
-    const wasPending = await dump.profiles(spools[0]);
-    await dump.merged(again, began, wasPending);
-    await dump.others(spools[1]);
+    await dump.profiles((profileId) => !isCustomers(profileId));
+    await dump.profiles(isCustomers);
+    await dump.others();
   } finally {
-    files = [await all.close(), await again.close()];
-    for (const spool of spools) await spool.close();
+    sum = await file.close();
   }
   // SCAN may miss a key while its slot moves.
   if ((await slotsOf(client)) !== slots)
     throw new StartupError('Slots of the Redis Cluster moved during the backup: make another one.');
-  return { files, keys: await countKeys(paths, `${prefix}:`), masters: mastersOf(client).length };
-}
-
-/** Counts in the files, because a profile that was dumped again may have fewer keys than before. */
-async function countKeys(paths: readonly [string, string], prefix: string): Promise<Record<string, number>> {
-  const counts = new Map<string, number>();
-  for await (const { key } of readDump(paths, prefix)) {
-    const kind = kindOf(key.slice(prefix.length))?.kind as string;
-    counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  }
-  return Object.fromEntries([...counts].sort());
+  return { file: sum, keys: Object.fromEntries([...dump.counts].sort()), masters: mastersOf(client).length };
 }
 
 interface DumpParts {
@@ -78,78 +60,56 @@ interface DumpParts {
   readonly keys: Keys;
   readonly prefix: string;
   readonly file: CheckedFile;
+  readonly folder: string;
   readonly onProgress: OnProgress;
 }
 
 class Dump {
+  readonly counts = new Map<string, number>();
   readonly #limit = pLimit(MAX_CONCURRENT);
   #count = 0;
 
   constructor(private readonly parts: DumpParts) {}
 
-  /** Dumps each profile. @returns sources of the merges that were pending before the first profile was read */
-  async profiles(spool: Spool): Promise<Set<string>> {
-    const pending = new Set<string>();
-    for await (const key of this.#names()) {
-      const { kind, profileId } = this.#kindOf(key) ?? {};
-      if (profileId !== undefined) await spool.add(profileId, key);
-      else if (kind === 'pending') pending.add(key);
-    }
-    const sources = new Set<string>();
-    for (const key of pending) await this.#addMerging(key, sources);
-    for await (const part of spool.parts()) {
-      const byProfile = new Map<string, string[]>();
-      for (const key of await namesIn(part)) {
-        const profileId = this.#kindOf(key)?.profileId as string;
-        const found = byProfile.get(profileId);
-        if (found) found.push(key);
-        else byProfile.set(profileId, [key]);
-      }
-      await this.#each(byProfile, async ([profileId, found]) => {
-        const all = [...new Set([...found, ...this.parts.keys.allOf(profileId)])];
-        await this.#write(this.parts.file, all, await this.#read(all));
-      });
-    }
-    return sources;
-  }
-
-  async #addMerging(key: string, sources: Set<string>): Promise<void> {
-    for await (const found of this.parts.client.zscanStream(key, { count: PAGE_SIZE }))
-      for (const operation of found as string[]) {
-        const [task, source] = operation.split(' ');
-        if (task === 'merge') sources.add(source as string);
-      }
-  }
-
-  async merged(file: CheckedFile, began: number, wasPending: ReadonlySet<string>): Promise<void> {
-    const dump = {
-      read: (names: readonly string[]) => this.#read(names),
-      write: async (profileId: string, names: readonly string[], values: readonly unknown[]) => {
-        await writeDumpOf(file, profileId);
-        await this.#write(file, names, values);
+  /** The names are scanned anew each time, because a login may have made a customer. */
+  async profiles(isWanted: (profileId: string) => boolean): Promise<void> {
+    const { keys } = this.parts;
+    await this.#spooled(
+      ({ profileId }) => (profileId !== undefined && isWanted(profileId) ? profileId : undefined),
+      async (names) => {
+        const profiles = new Set<string>();
+        for (const key of names) profiles.add(this.#kindOf(key)?.profileId as string);
+        await this.#each(profiles, async (profileId) => {
+          const all = [...keys.allOf(profileId), keys.erasedAt(profileId)];
+          await this.#write(all, await this.#read(all));
+        });
       },
-    };
-    const merged = new MergedDump(this.parts.client, this.parts.keys, dump, { began, wasPending });
-    for (const source of wasPending) await merged.source(source);
-    for await (const found of this.#pages('{*}:p:*')) {
-      const targets = await Promise.all(found.map((key) => this.parts.client.hget(key, 'target')));
-      for (const [i, key] of found.entries()) {
-        const [source, target] = [this.#kindOf(key)?.profileId, targets[i]];
-        if (source && target && merged.isRecent(source, target)) await merged.source(source);
-      }
-    }
-    await merged.targets();
+    );
   }
 
-  async others(spool: Spool): Promise<void> {
-    for await (const key of this.#names()) {
-      const kind = this.#kindOf(key);
-      if (kind !== undefined && kind.profileId === undefined) await spool.add(key, key);
+  async others(): Promise<void> {
+    await this.#spooled(
+      ({ profileId, name }) => (profileId === undefined ? name : undefined),
+      (names) => this.#each(names, async (key) => this.#write([key], await this.#read([key]))),
+    );
+  }
+
+  /** @param partOf the part of the spool that a key's name goes to; undefined to leave it out */
+  async #spooled(
+    partOf: (key: KeyKind & { readonly name: string }) => string | undefined,
+    dump: (names: ReadonlySet<string>) => Promise<void>,
+  ): Promise<void> {
+    const spool = new Spool(this.parts.folder);
+    try {
+      for await (const name of this.#names()) {
+        const kind = this.#kindOf(name);
+        const part = kind && partOf({ ...kind, name });
+        if (part !== undefined) await spool.add(part, name);
+      }
+      for await (const part of spool.parts()) await dump(await namesIn(part));
+    } finally {
+      await spool.close();
     }
-    for await (const part of spool.parts())
-      await this.#each(await namesIn(part), async (key) =>
-        this.#write(this.parts.file, [key], await this.#read([key])),
-      );
   }
 
   async *#names(): AsyncGenerator<string> {
@@ -194,20 +154,16 @@ class Dump {
     }
   }
 
-  async #write(file: CheckedFile, names: readonly string[], values: readonly unknown[]): Promise<void> {
+  async #write(names: readonly string[], values: readonly unknown[]): Promise<void> {
     for (const [i, key] of names.entries()) {
       const [endsAt, payload] = [Number(values[2 * i]), values[2 * i + 1] as Buffer | null];
       if (payload === null) continue; // deleted
-      await writeRecord(file, { key, endsAt, payload });
+      await writeRecord(this.parts.file, { key, endsAt, payload });
+      const kind = this.#kindOf(key)?.kind as string;
+      this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
       this.parts.onProgress('Redis, keys', ++this.#count);
     }
   }
-}
-
-/** @returns milliseconds since 1970, by the slowest master's clock */
-async function earliestTime(client: RedisClient): Promise<number> {
-  const times = await Promise.all(mastersOf(client).map((node) => node.time()));
-  return Math.min(...times.map(([seconds]) => Number(seconds) * 1_000));
 }
 
 /** SCAN may return a key twice. */

@@ -7,7 +7,7 @@ export interface KeyKind {
   readonly profileId: string | undefined;
 }
 
-const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:(j?[${PROFILE_KINDS.join('')}]|x|zg):([^:]+)`);
+const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:([${PROFILE_KINDS.join('')}jxe]):([^:]+)`);
 const TAGGED = /^\{(\w+)(?::[^}]*)?\}(?::([a-z]+(?::(?:state|dead))?))?/;
 /** Replies to running processes. A backup leaves them out, because after a restore no process waits for them. */
 const SENDER_CHANNEL = /^\{[^}]+\}:channel:/;

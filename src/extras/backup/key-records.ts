@@ -1,9 +1,7 @@
-// The two files of Redis keys. The second one has the profiles that were dumped again. A record with the profile's id
-// and without a payload precedes each of its dumps.
+// The file of Redis keys.
 
 import { StartupError } from '../../errors.js';
 import { type CheckedFile, readChecked } from './checked-file.js';
-import { kindOf } from './key-kinds.js';
 
 export interface KeyRecord {
   readonly key: string;
@@ -23,33 +21,8 @@ export async function writeRecord(file: CheckedFile, { key, endsAt, payload }: K
   await file.write(Buffer.concat([head, name, payload]));
 }
 
-export function writeDumpOf(file: CheckedFile, profileId: string): Promise<void> {
-  return writeRecord(file, { key: profileId, endsAt: -1, payload: Buffer.alloc(0) });
-}
-
-/** Yields each key once, as in the last dump of its profile. @param prefix includes the colon */
-export async function* readDump(
-  [all, again]: readonly [string, string],
-  prefix: string,
-): AsyncGenerator<KeyRecord> {
-  const lastDumps = new Map<string, number>();
-  let dumps = 0;
-  for await (const { key, payload } of readRecords(again))
-    if (payload.length === 0) lastDumps.set(key, ++dumps);
-  for await (const record of readRecords(all)) {
-    const profileId = kindOf(record.key.slice(prefix.length))?.profileId;
-    if (profileId === undefined || !lastDumps.has(profileId)) yield record;
-  }
-  dumps = 0;
-  let isLast = false;
-  for await (const record of readRecords(again)) {
-    if (record.payload.length === 0) isLast = lastDumps.get(record.key) === ++dumps;
-    else if (isLast) yield record;
-  }
-}
-
 /** @throws StartupError if the last record is incomplete; errors of the disk */
-async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
+export async function* readRecords(path: string): AsyncGenerator<KeyRecord> {
   let parts: Buffer[] = [];
   let size = 0;
   let wanted = HEAD_BYTES;

@@ -26,7 +26,7 @@ export interface Manifest {
     readonly version: string;
     readonly masters: number;
     readonly schema: number;
-    /** Keys of each kind. */
+    /** Dumped keys of each kind. */
     readonly keys: Readonly<Record<string, number>>;
   };
   readonly clickhouse: {

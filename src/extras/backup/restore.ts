@@ -7,10 +7,10 @@ import { keepSettings } from '../../clickhouse/kept-settings.js';
 import { migrate } from '../../clickhouse/migrate.js';
 import { StartupError } from '../../errors.js';
 import { SCHEMA } from '../../redis/deployment.js';
-import { type Databases, fileOf, newestMigration, redisPaths } from './backup.js';
+import { type Databases, fileOf, newestMigration, redisPath } from './backup.js';
 import type { OnProgress } from './dump-redis.js';
 import { checkFiles, type Manifest, readManifest } from './manifest.js';
-import { hasKeys, restoreRedis, verifyRedis } from './restore-redis.js';
+import { hasKeys, restoreRedis } from './restore-redis.js';
 import { restoreTable } from './restore-tables.js';
 import { answerOf, anyTable, countRows, FED_AS_WELL, TABLES } from './tables.js';
 
@@ -40,9 +40,9 @@ export async function restore(databases: Databases, spec: RestoreSpec): Promise<
   await checkFiles(folder, manifest, (name) => onProgress(`Checking ${name}`, 0));
   if (only !== 'redis') await restoreTables(databases, manifest, spec);
   if (only === 'clickhouse') return { manifest, keys: 0, ended: 0 };
-  const ofKeys = { client: redis, prefix, paths: redisPaths(folder), onProgress };
-  await restoreRedis({ ...ofKeys, keys: databases.keys });
-  return { manifest, ...(await verifyRedis(ofKeys)) };
+  const { keys } = databases;
+  const found = await restoreRedis({ client: redis, keys, prefix, path: redisPath(folder), onProgress });
+  return { manifest, ...found };
 }
 
 async function restoreTables(

@@ -203,7 +203,7 @@ class Importer {
         ? await visitors.change(identity, false, (location) =>
             items.import(location, identity, { content, at, isStockKnown }),
           )
-        : await visitors.peek(identity, false, (location) =>
+        : await visitors.peek(identity, (location) =>
             items.import(location, identity, { content, at, isStockKnown, tried }),
           );
     return answer.outcome;

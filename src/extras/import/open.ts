@@ -21,7 +21,7 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
     const store = await openKnownStore(config, 'wishmeter import', log, { urls });
     onClose(() => store.close());
     const subscribers = openSubscribers({ store, config, onClose });
-    const { visitors, redirects } = openIdentityOnly(store, config, onClose, subscribers);
+    const { visitors, locator } = openIdentityOnly(store, config, onClose, subscribers);
     const wishlists = new WishlistBatch(store, {
       highWater: config.STREAM_HIGH_WATER,
       guestsS: await store.guestRetentionS(),
@@ -29,8 +29,14 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
       maxBytes: config.MAX_ITEMS_BYTES,
     });
     onClose(() => wishlists.close());
-    const locate = (profileId: string) => redirects.locate(profileId);
-    const { items } = openWishlist({ store, batch: wishlists, locate, shareUrl: '', itemIndex: subscribers });
+    const presentOf = (profileId: string) => locator.presentOf(profileId);
+    const { items } = openWishlist({
+      store,
+      batch: wishlists,
+      presentOf,
+      shareUrl: '',
+      itemIndex: subscribers,
+    });
     return { store, visitors, items };
   });
 }

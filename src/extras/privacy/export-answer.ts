@@ -11,9 +11,9 @@ import {
   time,
   word,
 } from '../../field-schemas.js';
-import { belongingsOf } from '../../profiles/belongings.js';
 import { EVENT_TYPES } from '../../validation/schemas.js';
 import { ALERT_TYPES } from '../alerts/alert.js';
+import { EXPORTED_ANSWERS } from './exported.js';
 
 const namesAnswer = { type: 'array', items: text } as const;
 
@@ -63,9 +63,7 @@ const alertColumns = {
 const visitorAnswer = answerOf({
   profileId: text,
   identities: answerOf({ customerIds: namesAnswer, sessionIds: namesAnswer }),
-  ...Object.fromEntries(
-    belongingsOf(undefined).flatMap(({ exported }) => (exported ? [[exported.as, exported.answer]] : [])),
-  ),
+  ...EXPORTED_ANSWERS,
   shares: namesAnswer,
   events: rowsAnswer('events', eventColumns),
   visitLog: rowsAnswer('visits', visitColumns),

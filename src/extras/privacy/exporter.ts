@@ -1,22 +1,21 @@
-// Exports a visitor's data from Redis, and the ClickHouse rows of the visitor's profiles and identities. It streams
-// JSON, since the rows may not fit into memory. It sends nothing before ClickHouse has answered for the first table: if
-// ClickHouse is away, the answer is an error.
+// Exports a visitor's data from Redis, and the ClickHouse rows of its profiles. It streams JSON, since the rows may not fit
+// into memory. It sends nothing before ClickHouse has answered for the first table: if ClickHouse is away, the answer is an
+// error.
 
-import { isIdentityName } from '../../clickhouse/erased-rows.js';
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
 import { ServiceError } from '../../errors.js';
 import { findErasures } from '../../flush/erasures.js';
-import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
-import type { Belonging } from '../../profiles/belongings.js';
-import type { Emails, Indexed } from '../../profiles/emails.js';
-import type { Links } from '../../profiles/links.js';
-import { isProfile } from '../../profiles/merge.js';
+import { EVERY_PROFILE, identityName, isCustomerName } from '../../identity-rules.js';
+import type { Emails } from '../../profiles/emails.js';
+import type { Locator } from '../../profiles/locator.js';
+import { isSession, parseMember } from '../../profiles/members.js';
 import type { NamedVisitor } from '../../profiles/named-visitor.js';
-import type { Redirects } from '../../profiles/redirects.js';
 import { readHash } from '../../redis/hash.js';
-import { guestLocation, type Location, linkedLocation, MAX_HOPS } from '../../redis/location.js';
 import type { Store } from '../../redis/store.js';
 import { type Export, inArray, startingWith, type Visitor, withOthers } from './export-text.js';
+import { readExported } from './exported.js';
+
+const ROUNDS = 16;
 
 export type ReadRows = (
   table: RowTable,
@@ -30,20 +29,19 @@ interface Run {
   readonly profiles: Set<string>;
 }
 
+/** An identity that the request names. */
 interface Given {
   readonly name: string;
+  /** The visitor's profile; the rows of an unknown identity's own profile are in the export, too. */
+  readonly profileId: string;
   readonly exists: boolean;
-  /** If the identity has no link, its home (see links.ts). The export has the rows of this profile, too. */
-  readonly own: string | undefined;
 }
 
 export interface ExporterParts {
   readonly store: Store;
-  readonly links: Links;
-  readonly redirects: Redirects;
+  readonly locator: Locator;
   readonly emails: Emails;
   readonly readRows: ReadRows;
-  readonly belongings: readonly Belonging[];
 }
 
 export class Exporter {
@@ -88,14 +86,11 @@ export class Exporter {
 
   /** @param names the first one determines the visitor */
   async *#ofNames(names: readonly string[], run: Run): AsyncGenerator<Visitor> {
-    const given = await this.#look(names, run);
-    const [first] = given;
-    if (first === undefined || !given.some(({ exists }) => exists)) return;
-    for (let round = 0; round < MAX_HOPS; round++) {
-      const { link, home } = await this.parts.redirects.stateOf(first.name);
-      const location =
-        link === undefined ? guestLocation(home) : linkedLocation(link.profileId, link.generation);
-      const found = await this.#exportAt(location, given, run);
+    for (let round = 0; round < ROUNDS; round++) {
+      const given = await this.#find(names, run);
+      const [first] = given;
+      if (first === undefined || !given.some(({ exists }) => exists)) return;
+      const found = await this.#export(first.profileId, given, run);
       if (found !== undefined) return void (yield found);
     }
     throw new ServiceError('unavailable');
@@ -103,64 +98,49 @@ export class Exporter {
 
   /** @param names identities whose rows the first visitor's export has, too */
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
-    const given = await this.#look(names, run);
-    for (const [at, each] of (await this.parts.emails.findGiven(digest)).entries()) {
-      const found = await this.#exportProfile(each, at === 0 ? given : [], run);
-      if (found !== undefined) yield found;
+    const given = await this.#find(names, run);
+    for (const [at, indexed] of (await this.parts.emails.findOwners(digest)).entries()) {
+      for (let round = 0; ; round++) {
+        const profileId = await this.parts.emails.ownerOf(digest, indexed);
+        if (profileId === undefined || run.profiles.has(profileId)) break;
+        const found = await this.#export(profileId, at === 0 ? given : [], run);
+        if (found !== undefined) {
+          yield found;
+          break;
+        }
+        if (round === ROUNDS) throw new ServiceError('unavailable');
+      }
     }
   }
 
-  /** Follows merges. @returns undefined if the profile doesn't exist or is already exported */
-  async #exportProfile(
-    { profileId, creator }: Indexed,
-    others: readonly Given[],
-    run: Run,
-  ): Promise<Visitor | undefined> {
-    for (let round = 0; round < MAX_HOPS; round++) {
-      const location = await this.parts.redirects.locate(profileId);
-      if (location === undefined || run.profiles.has(location.profileId)) return undefined;
-      const isGuest = location.generation === '' && creator !== '';
-      const guest = isGuest ? [{ name: creator, exists: true, own: location.profileId }] : [];
-      const found = await this.#exportAt(location, [...guest, ...others], run);
-      if (found !== undefined) return found;
-    }
-    throw new ServiceError('unavailable');
-  }
-
-  /** @param given identities whose rows the export has, too @returns undefined if the profile has moved */
-  async #exportAt(location: Location, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
-    const { keys } = this.parts.store;
-    const { profileId } = location;
-    const members = [...(await readHash(this.parts.store, keys.members(profileId))).keys()];
-    const facts = await readHash(this.parts.store, keys.profile(profileId));
-    const leading = await this.#leadingTo(
-      profileId,
-      new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
-    );
-    const exported: Record<string, object> = {};
-    for (const { exported: one } of this.parts.belongings) {
-      const value = await one?.read(this.parts.store, location);
-      if (typeof value === 'string') return undefined;
-      if (one !== undefined && value !== undefined) exported[one.as] = value;
-    }
-    const codes = members.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
-    const code = facts.get('share');
-    if (code !== undefined) codes.unshift(code);
-    const known = new Set([...given.filter(({ exists }) => exists).map(({ name }) => name), ...leading]);
+  /** @param given identities whose rows the export has, too @returns undefined if a session has got a link */
+  async #export(profileId: string, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
+    const { store } = this.parts;
+    const members = await readHash(store, store.keys.members(profileId));
+    const facts = await readHash(store, store.keys.profile(profileId));
+    const exported = await readExported(store, profileId);
+    if (exported === undefined) return undefined;
+    const notes = [...members].filter(([member]) => isSession(member));
+    const linked = notes
+      .filter(([, note]) => !note.startsWith('-'))
+      .map(([, note]) => parseMember(note).sessionName);
+    const known = given.filter((one) => one.exists && one.profileId === profileId).map(({ name }) => name);
+    const names = new Set([...known, ...linked, facts.get('name') ?? '']);
     // Ids of more than 62 bytes are left out, because Redis has only their digests.
     const idsOf = (prefix: string) =>
-      [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+      [...names].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+    const codes = [...members.keys()].flatMap((one) => (one.startsWith('share:') ? [one.slice(6)] : []));
     const ofRedis = {
       profileId,
       identities: { customerIds: idsOf('c:'), sessionIds: idsOf('s:') },
       ...exported,
-      shares: [...new Set(codes)],
+      shares: [...new Set([facts.get('share') ?? [], codes].flat())],
     };
     run.profiles.add(profileId);
-    const own = given.flatMap((one) => one.own ?? []);
-    const profiles = new Set([profileId, ...members.filter(isProfile), ...own]);
-    const names = new Set([...given.map(({ name }) => name), ...leading]);
-    const owners = await this.#ownersOf([...profiles], [...names]);
+    const merged = notes.filter(([, note]) => parseMember(note).merged !== '').map(([session]) => session);
+    const profiles = new Set([profileId, ...merged, ...given.map((one) => one.profileId)]);
+    const customers = new Set([...names, ...given.map(({ name }) => name)].filter(isCustomerName));
+    const owners = await this.#ownersOf([...profiles], [...customers]);
     const first = await this.#begin('events', owners, run.signal);
     return this.#textOf(ofRedis, first, owners, run.signal);
   }
@@ -204,36 +184,35 @@ export class Exporter {
     }
   }
 
-  async #look(names: readonly string[], run: Run): Promise<Given[]> {
+  async #find(names: readonly string[], run: Run): Promise<Given[]> {
+    const { locator } = this.parts;
     const given: Given[] = [];
     for (const name of names) {
-      const { link, exists, home } = await this.parts.redirects.stateOf(name);
-      const own = link === undefined ? home : undefined;
-      given.push({ name, exists: exists || (await this.#hasRows(name, own, run)), own });
+      const state = await locator.stateOf(name);
+      // The rows of a retired session are a customer's.
+      if (state === 'retired') continue;
+      const profileId = typeof state === 'object' ? state.customer : locator.profileOf(name);
+      given.push({
+        name,
+        profileId,
+        exists: state !== 'unknown' || (await this.#hasRows(name, profileId, run)),
+      });
     }
     return given;
   }
 
-  /** True if ClickHouse has rows of the identity, which Redis may lack: after its profile has expired, for instance. */
-  async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
-    const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
+  /** True if ClickHouse has rows of the visitor, which Redis may lack: after a guest has expired, for instance. */
+  async #hasRows(name: string, profileId: string, { signal }: Run): Promise<boolean> {
+    const owners = await this.#ownersOf([profileId], [name].filter(isCustomerName));
     for (const table of ROW_TABLES)
       for await (const texts of (await this.#begin(table, owners, signal)) ?? [])
         if (texts.length > 0) return true;
     return false;
   }
 
-  /** @returns names whose link leads to the profile: a session may have become another customer's */
-  async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
-    const leading: string[] = [];
-    for (const name of names)
-      if ((await this.parts.links.read(name)).link?.profileId === profileId) leading.push(name);
-    return leading;
-  }
-
   /** Adds queued erasures, so that the export leaves out rows that ClickHouse hasn't deleted yet. */
-  async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
-    const erased = await findErasures(this.parts.store, [EVERY_PROFILE, ...profiles, ...names]);
-    return { profiles, names, erased };
+  async #ownersOf(profiles: readonly string[], customers: readonly string[]): Promise<Owners> {
+    const erased = await findErasures(this.parts.store, [EVERY_PROFILE, ...profiles, ...customers]);
+    return { profiles, customers, erased };
   }
 }

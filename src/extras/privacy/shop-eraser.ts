@@ -1,24 +1,24 @@
 // Erases every visitor of the shop in idempotent steps of a few milliseconds: queues the erasure of all rows, scans and
 // deletes keys twice, since SCAN may miss data that moves, and queues the erasure again. Visitors who arrive in between
-// may be erased, too. Concurrent operations find that the profile's generation is missing.
+// may be erased, too.
 
 import type { Redis } from 'ioredis';
 import pLimit from 'p-limit';
 import { EVERY_PROFILE } from '../../identity-rules.js';
+import { ERASED_AT_S } from '../../profiles/erased-at.js';
 import type { Pending } from '../../profiles/pending.js';
 import { queueRows } from '../../profiles/queued-rows.js';
 import { mastersOf } from '../../redis/client.js';
 import { PROFILE_KINDS } from '../../redis/keys.js';
 import type { Store } from '../../redis/store.js';
-import { removeKeys } from '../../redis/write.js';
+import { removeKeys, writeAtMaxmemory } from '../../redis/write.js';
 import { together } from '../../together.js';
 
 const PAGE = 200;
 const MAX_CONCURRENT = 16;
 /** Matches a visitor's keys; see src/redis/keys.ts. */
-const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:j?[${PROFILE_KINDS.join('')}]:([^:]+)$`);
-const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg):/;
-const OF_VISITORS = /^\{(?:request|email|share|wish):/;
+const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:[${PROFILE_KINDS.join('')}jx]:([^:]+)$`);
+const OF_VISITORS = /^\{(?:k|email|share|wish):/;
 
 /** Called before each page; throws to end the run. */
 export type OnStep = () => Promise<void> | void;
@@ -31,6 +31,8 @@ export class ShopEraser {
 
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await queueRows(this.store, [EVERY_PROFILE]);
+    const { shopErasedAt } = this.store.keys;
+    await writeAtMaxmemory(this.store, shopErasedAt, ['SET', Date.now(), 'EX', ERASED_AT_S]);
     for (let i = 0; i < 2; i++) await this.#eraseFound(onStep);
     await this.pending.clear();
     await queueRows(this.store, [EVERY_PROFILE]);
@@ -67,7 +69,7 @@ export class ShopEraser {
     for (const key of spelled) {
       const [, bucket, rest] = OF_PROFILE.exec(key) ?? [];
       if (bucket !== undefined) profiles.add(`${bucket}.${rest}`);
-      else if (OF_VISITORS.test(key) || OF_GENERATION.test(key)) steps.push([prefix + key]);
+      else if (OF_VISITORS.test(key)) steps.push([prefix + key]);
     }
     for (const profileId of profiles) steps.push(keys.allOf(profileId));
     const limit = pLimit(MAX_CONCURRENT);

@@ -3,7 +3,7 @@
 import type { Logger } from 'pino';
 import { erasedUnder, isErasedRow } from '../../clickhouse/erased-rows.js';
 import { findErasures } from '../../flush/erasures.js';
-import type { Redirects } from '../../profiles/redirects.js';
+import type { Locator } from '../../profiles/locator.js';
 import type { Store } from '../../redis/store.js';
 import { bodyOf, type Line, parseLine } from './message.js';
 import { type Outcome, post } from './post.js';
@@ -24,7 +24,7 @@ const FAILING_MS = 5 * 24 * H;
 
 export interface AttemptSpec {
   readonly store: Store;
-  readonly redirects: Pick<Redirects, 'locate'>;
+  readonly locator: Pick<Locator, 'presentOf'>;
   readonly receivers: Receivers;
   readonly log: Logger;
   readonly retriesMs?: readonly number[] | undefined;
@@ -59,13 +59,12 @@ export async function attempt(
 
 /** @returns undefined if the visitor was erased */
 async function send(spec: AttemptSpec, receiver: Receiver, line: Line): Promise<Outcome | undefined> {
-  const { store, redirects, receivers, answerMs } = spec;
-  const [erasures, location] = await Promise.all([
+  const { store, locator, receivers, answerMs } = spec;
+  const [erasures, profileId] = await Promise.all([
     findErasures(store, erasedUnder(line)),
-    redirects.locate(line.profile_id),
+    locator.presentOf(line.profile_id),
   ]);
   if (isErasedRow(line, line.occurred_at, 'server', erasures)) return undefined;
-  const profileId = location?.profileId ?? line.profile_id;
   const personal = receiver.includePersonal ? await personalOf(store, profileId) : {};
   const body = bodyOf(line, profileId, personal);
   const target = { addresses: receivers.addresses, url: receiver.url };

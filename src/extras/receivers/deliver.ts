@@ -23,8 +23,8 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
     );
     onClose(() => store.close());
     const subscribers = openSubscribers({ store, config, onClose });
-    const { redirects } = openIdentityOnly(store, config, onClose, subscribers);
-    const deliverer = startDeliverer({ store, redirects, receivers: new Receivers(store, config, log), log });
+    const { locator } = openIdentityOnly(store, config, onClose, subscribers);
+    const deliverer = startDeliverer({ store, locator, receivers: new Receivers(store, config, log), log });
     onClose(() => deliverer.close());
     return {};
   });

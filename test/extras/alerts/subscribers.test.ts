@@ -36,14 +36,17 @@ eachRedis(t, async (t, redis) => {
   const told = async (app: TestApp) =>
     (await alertsOf(redis, app)).map((row) => [row['profile_id'], row['customer_id'], row['session_id']]);
 
-  t.test('a guest who logs in keeps the entry, and the alert names the customer', async (t) => {
-    const { app, ids, guest } = await start();
-    const { profileId } = await add(app, guest);
-    await app.shop.login(ids);
-    t.same(await wishersOf(redis, app), [profileId]);
-    t.same(await putAt(app, '1', '70.00'), [1, 0]);
-    t.same(await told(app), [[profileId, ids.customerId, ids.sessionId]]);
-  });
+  t.test(
+    "a guest's entry becomes the customer's at the first login, and the alert names the customer",
+    async (t) => {
+      const { app, ids, guest } = await start();
+      await add(app, guest);
+      const { profileId } = await app.shop.login(ids);
+      t.same(await wishersOf(redis, app), [profileId]);
+      t.same(await putAt(app, '1', '70.00'), [1, 0]);
+      t.same(await told(app), [[profileId, ids.customerId, ids.sessionId]]);
+    },
+  );
 
   t.test('a merge moves the entries, and what was told goes along', async (t) => {
     const { app, ids, guest, customer } = await start();

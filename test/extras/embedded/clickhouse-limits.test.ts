@@ -92,7 +92,7 @@ async function othersGoOn(t: Test): Promise<void> {
   const reader = new VisitorRowReader(() => shop.clickhouseUrl, 'shop');
   t.teardown(() => reader.close());
   const exported = async () => {
-    const owners = { profiles: [profileId], names: [], erased: new Map() };
+    const owners = { profiles: [profileId], customers: [], erased: new Map() };
     let rows = 0;
     for await (const texts of (await reader.read('events', owners, never)) ?? []) rows += texts.length;
     return rows;

@@ -69,7 +69,7 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
   };
   const who = { profileId: '1.cA', identity: { ...WHO, customerId: '7', sessionId: 's-1' } };
   const lines = [
-    encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
+    encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.sA', { into: '1.cA', isNew: false }),
     encodeOrderLine(1_795_000_002_000, who, head, line),
     encodeOrderLine(1_795_000_002_000, who, { ...head, orderId: '10' }, undefined),
   ];

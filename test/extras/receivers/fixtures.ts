@@ -71,8 +71,9 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
     resolve,
   );
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
-  const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
-  const { redirects } = openIdentityOnly(store, settings, (close) => t.teardown(close));
+  const limits = { MAX_PRODUCTS: 100, MAX_ITEMS: 100, MAX_ITEMS_BYTES: 1_000_000 };
+  const settings = { ...limits, PRODUCT_ALERTS: 'off' } as const;
+  const { locator } = openIdentityOnly(store, settings, (close) => t.teardown(close));
   return {
     store,
     receivers,
@@ -110,7 +111,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
     },
     deliverer(changes: Partial<AttemptSpec> = {}) {
       const deliverer = startDeliverer({
-        ...{ store, redirects, receivers, log },
+        ...{ store, locator, receivers, log },
         ...{ retriesMs: [50, 50, 50], ...changes },
       });
       t.teardown(() => void deliverer.close());

@@ -3,6 +3,7 @@
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
 import { changeReceiver, createReceiver, signedHeaders } from '../../../src/extras/receivers/receiver.js';
+import { inFlightText, parseRecord } from '../../../src/redis/request-record.js';
 import { type AppSettings, startApp, TRUSTED } from '../../harness/app.js';
 import { startTestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
@@ -120,7 +121,9 @@ t.test('an idempotency key makes a receiver once, also if the server ends before
   const first = await make();
   t.same((await make()).json, first.json);
   const [record = ''] = await store.client.keys(store.keys.request('*').replace(/[{}]/g, '?'));
-  t.equal(await store.client.hdel(record, 'answer'), 1);
+  const { fingerprint, customer } = parseRecord((await store.client.get(record)) ?? '');
+  const inFlight = { id: first.json.id, at: Date.now(), fingerprint, customer, locations: '' };
+  await store.client.set(record, inFlightText(inFlight), 'KEEPTTL');
   t.match(await make(), { status: 200, json: first.json });
   t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
 });

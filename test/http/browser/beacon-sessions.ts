@@ -90,6 +90,38 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
     t.not(await sessionOf(page), next, 'so a logout ends it');
   });
 
+  await t.test('a session that is retired is replaced once, and the visit that met it counts', async (t) => {
+    const visitor = await start(t);
+    const page = await shownTo(visitor, '');
+    const tab = await visitor.open(shoe);
+    const sessionId = await sessionOf(page);
+    t.equal(await count(page), 2);
+    for (const customerId of ['50', '51']) await app.shop.login({ customerId, sessionId });
+    await app.shop.erase({ customerId: '51' });
+    const before = (await visitor.sent()).length;
+    t.equal(await page.evaluate("wishmeter.visit('shoe')"), 1);
+    const next = await sessionOf(page);
+    t.not(next, sessionId);
+    t.equal(await page.evaluate(STORED), next);
+    t.same(
+      (await visitor.sent()).slice(before).map(({ status, body }) => [status, body.identity.sessionId]),
+      [
+        [403, sessionId],
+        [200, next],
+      ],
+    );
+    t.equal(await tab.evaluate("wishmeter.visit('shoe')"), 2, 'another tab goes on with the new one');
+    t.equal(await countOf(app, next, 'shoe'), 2);
+
+    await page.route('**/product/visit?*', (route) =>
+      route.fulfill({ status: 403, json: { error: 'x', code: 'session_retired' } }),
+    );
+    const sent = (await visitor.sent()).length;
+    await page.evaluate("wishmeter.visit('shoe')");
+    t.equal((await visitor.sent()).length, sent + 1, 'it is not tried again and again');
+    await page.unrouteAll();
+  });
+
   await t.test('a page that does not say who is logged in leaves the session alone', async (t) => {
     const visitor = await start(t);
     const page = await shownTo(visitor, '40');

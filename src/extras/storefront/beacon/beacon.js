@@ -59,6 +59,8 @@
   let renewed = false;
   // The stored session if localStorage is forbidden or full.
   let memory = '';
+  // The session that the service has refused, because its customer was erased: it is replaced, once per page.
+  let retired;
   let given = consent === undefined;
   const waiting = [];
   const underway = new Map();
@@ -121,7 +123,7 @@
     const now = present === undefined ? owner : present.trim();
     present = undefined;
     renewed = false;
-    const next = ((!owner || owner === now) && id) || randomId();
+    const next = (id !== retired && (!owner || owner === now) && id) || randomId();
     const value = now ? `${next} ${now}` : next;
     if (value !== before) store(value);
     return next;
@@ -146,6 +148,10 @@
       throw error;
     });
     const json = await answer.json();
+    if (!retired && json.code === 'session_retired') {
+      retired = sessionId;
+      return post(path, name, value, headers);
+    }
     if (!answer.ok) say(`${answer.status} ${json.error}`);
     return json;
   };

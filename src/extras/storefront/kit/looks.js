@@ -22,7 +22,7 @@ const STYLE = `
 :host([hidden]){display:none}
 button,input{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px}
 button{cursor:pointer}
-svg{width:24px;height:24px;fill:none;stroke:currentcolor;stroke-width:1.75;transition:fill .15s}
+svg{width:24px;height:24px;fill:none;stroke:currentcolor;stroke-width:1.8;transition:fill .15s}
 :host(wishlist-heart){min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}
 [aria-pressed]{display:flex;place-content:center;align-items:center;gap:var(--g);width:100%;height:100%;min-height:0;padding:0;border-color:#0000}
 [aria-pressed=true] svg{fill:var(--c);stroke:var(--c)}
@@ -35,7 +35,7 @@ li{display:grid;grid-template:auto auto 1fr/80px 1fr;align-items:start;gap:4px 1
 .i{width:80px;height:80px;object-fit:cover;border-radius:var(--r);grid-row:span 3;background:var(--l)}
 a{color:inherit;font-weight:600;overflow-wrap:anywhere}
 .a{display:flex;flex-wrap:wrap;align-items:center;gap:var(--g)}
-.t{position:fixed;z-index:9999;inset:auto 16px 16px;margin:auto;width:fit-content;flex-wrap:nowrap;padding:8px 16px;border:1px solid;border-radius:var(--r);background:CanvasText;color:Canvas}
+.t{position:fixed;z-index:999;inset:auto 16px 16px;margin:auto;width:fit-content;flex-wrap:nowrap;padding:8px 16px;border:1px solid;border-radius:var(--r);background:CanvasText;color:Canvas}
 input{flex:1;min-width:0}
 @media(forced-colors:active){:host{--c:Highlight}}`;
 
@@ -67,7 +67,7 @@ let live;
 function announce(message) {
   if (!live) {
     live = make('div', { role: 'status' });
-    live.style.cssText = 'position:fixed;top:0;clip-path:inset(50%)';
+    live.style.cssText = 'position:fixed;clip-path:inset(50%)';
     document.body.append(live);
   }
   live.textContent = '';

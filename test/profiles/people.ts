@@ -1,0 +1,199 @@
+// A session and customers in each state of the contract's table of identities, and what they have.
+
+import { identityOf } from '../harness/samples.js';
+import { add, login, products, type Server, share } from '../wishlist/fixtures.js';
+
+let names = 0;
+
+/** A session and three customers. Ids may have spaces, and line separators that `.` of a pattern does not match. */
+export function newNames() {
+  const n = names++;
+  const ids = { s: `s${n} \u2028\u2029 x`, c: `c${n}\u2028 x`, d: `d${n}`, e: `e${n}` };
+  const { s, c, d, e } = ids;
+  return {
+    ...ids,
+    session: identityOf({ sessionId: s }),
+    customer: identityOf({ customerId: c }),
+    another: identityOf({ customerId: d }),
+    toThis: { customerId: c, sessionId: s },
+    toAnother: { customerId: d, sessionId: s },
+    toThird: { customerId: e, sessionId: s },
+  };
+}
+
+export type Names = ReturnType<typeof newNames>;
+type Who = Names['session'];
+
+/** Each visits a product of its own once, and saves it. */
+const OWN = ['s', 'c', 'd'] as const;
+export type Own = (typeof OWN)[number];
+
+function whoIs(names: Names, own: Own): Who {
+  return { s: names.session, c: names.customer, d: names.another }[own];
+}
+
+export async function shop(server: Server, names: Names, own: Own): Promise<void> {
+  const who = whoIs(names, own);
+  await server.visitors.enter('visit', who, true, own);
+  await add(server, who, own);
+}
+
+/** What a visitor has, by whose it was. Counts and items agree. */
+export async function see(server: Server, who: Who): Promise<string> {
+  const { counts } = await server.visitors.readAll(who, OWN);
+  const items = await products(server, who);
+  const counted = OWN.flatMap((own, i) => Array<string>(counts[i] as number).fill(own)).sort();
+  if (`${items.sort()}` !== `${counted}`) throw new Error(`counts of ${counted}, but items of ${items}`);
+  return counted.join('');
+}
+
+/** Keeps an address and a share code, too. @returns what no key may have once the visitor is erased */
+export async function shopMuch(server: Server, names: Names, own: Own): Promise<readonly string[]> {
+  await shop(server, names, own);
+  const who = whoIs(names, own);
+  const email = `${own}-${names.d}@people.example`;
+  await server.profiles.keep({ ...who, email }, true, true);
+  return [email, server.emails.digest(email), await share(server, who)];
+}
+
+export async function sessionLink(server: Server, { s }: Names) {
+  const state = await server.locator.stateOf(`s:${s}`);
+  return typeof state === 'object' ? state : undefined;
+}
+
+/** Ends a login as soon as the session's data are frozen. */
+async function beginMerge(ending: Server, names: Names, ids: Names['toThis']): Promise<void> {
+  for (let step = 1; (await sessionLink(ending, names)) === undefined; step++) {
+    ending.crashAfter(step, true);
+    await login(ending, ids).catch(() => {});
+    ending.recover();
+  }
+  if ((await sessionLink(ending, names))?.state !== 'merging') throw new Error('the merge has ended');
+}
+
+export interface State {
+  readonly name: string;
+  prepare?(server: Server, names: Names, ending: Server): Promise<unknown>;
+  /** What becomes the customer's. */
+  readonly gains?: 's';
+  /** What another customer has of the session. */
+  readonly others?: 's';
+}
+
+/** The contract's table of identities. */
+export const STATES: readonly State[] = [
+  { name: 'unknown' },
+  { name: 'guest', prepare: (server, names) => shop(server, names, 's'), gains: 's' },
+  { name: 'linked to this customer', prepare: (server, { toThis }) => login(server, toThis) },
+  {
+    name: 'merged into this customer',
+    prepare: async (server, names) => {
+      await shop(server, names, 's');
+      await login(server, names.toThis);
+    },
+    gains: 's',
+  },
+  { name: 'linked to another', prepare: (server, { toAnother }) => login(server, toAnother) },
+  {
+    name: 'merged into another',
+    prepare: async (server, names) => {
+      await shop(server, names, 's');
+      await login(server, names.toAnother);
+    },
+    others: 's',
+  },
+  {
+    name: 'retired',
+    prepare: async (server, names) => {
+      await shop(server, names, 's');
+      for (const ids of [names.toAnother, names.toThird]) await login(server, ids);
+      await server.eraser.erase(`c:${names.e}`);
+    },
+    others: 's',
+  },
+  {
+    name: 'being merged into this customer',
+    prepare: async (server, names, ending) => {
+      await shop(server, names, 's');
+      await beginMerge(ending, names, names.toThis);
+    },
+    gains: 's',
+  },
+  {
+    name: 'being merged into another',
+    prepare: async (server, names, ending) => {
+      await shop(server, names, 's');
+      await beginMerge(ending, names, names.toAnother);
+    },
+    others: 's',
+  },
+];
+
+/** Who is erased, and what there is then. */
+export interface Erasure {
+  readonly name: string;
+  /** @returns what no key may have once the visitor is erased */
+  prepare(server: Server, names: Names, ending: Server): Promise<readonly string[]>;
+  readonly erases: 'c' | 's';
+  /** Whose rows are erased. */
+  readonly rows: readonly Own[];
+  /** What another customer still has. */
+  readonly others: string;
+  /** The session's state afterwards. */
+  readonly session: 'unknown' | 'linked' | 'retired';
+}
+
+const shopBoth = async (server: Server, names: Names) =>
+  [await shopMuch(server, names, 's'), await shopMuch(server, names, 'c')].flat();
+
+export const ERASURES: readonly Erasure[] = [
+  {
+    name: 'a guest',
+    prepare: (server, names) => shopMuch(server, names, 's'),
+    ...{ erases: 's', rows: ['s'], others: 'd', session: 'unknown' },
+  },
+  {
+    name: 'a customer with a linked session',
+    prepare: async (server, names) => {
+      await login(server, names.toThis);
+      return shopMuch(server, names, 'c');
+    },
+    ...{ erases: 'c', rows: ['c'], others: 'd', session: 'unknown' },
+  },
+  {
+    name: 'a customer with a merged session',
+    prepare: async (server, names) => {
+      const traces = await shopBoth(server, names);
+      await login(server, names.toThis);
+      return traces;
+    },
+    ...{ erases: 'c', rows: ['c', 's'], others: 'd', session: 'unknown' },
+  },
+  {
+    name: 'a customer whom a session is being merged into',
+    prepare: async (server, names, ending) => {
+      const traces = await shopBoth(server, names);
+      await beginMerge(ending, names, names.toThis);
+      return traces;
+    },
+    ...{ erases: 'c', rows: ['c', 's'], others: 'd', session: 'unknown' },
+  },
+  {
+    name: 'a customer whose merged session has moved to another',
+    prepare: async (server, names) => {
+      const traces = await shopBoth(server, names);
+      for (const ids of [names.toThis, names.toAnother]) await login(server, ids);
+      return traces;
+    },
+    ...{ erases: 'c', rows: ['c', 's'], others: 'd', session: 'linked' },
+  },
+  {
+    name: 'a customer with a session that was merged into another',
+    prepare: async (server, names) => {
+      await shop(server, names, 's');
+      for (const ids of [names.toAnother, names.toThis]) await login(server, ids);
+      return shopMuch(server, names, 'c');
+    },
+    ...{ erases: 'c', rows: ['c'], others: 'ds', session: 'retired' },
+  },
+];
