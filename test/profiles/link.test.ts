@@ -313,6 +313,9 @@ eachRedis(t, async (t, redis) => {
         await write(fresh);
         t.equal(await daysLeft(), 31, what);
       }
+      const unaware = await startServer(t, redis, prefix, { guestsS });
+      await unaware.visitors.enter('visit', guest, true, 'x');
+      t.equal(await client.ttl(keys.counts(server.locator.profileOf('s:merged'))), -1, 'no write ends it');
       await shortly();
       await client.del(key);
       t.equal(await another.locator.stateOf('s:s'), 'unknown');
