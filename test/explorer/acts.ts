@@ -1,17 +1,18 @@
-// What visitors do in a scenario, as data. Customers and sessions have one-letter names, and are new people in each schedule.
+// What visitors do in a scenario, in words: `visit S b`. Letters up to M are customers, the others sessions; `AS` is session S, at
+// customer A. They are new people in each schedule.
 
-export interface Who {
-  readonly customer?: string;
-  readonly session?: string;
+/** `keyed`: a visit under a key. `look`: what is this identity? `open`: whose wishlist does a share code open? */
+type Verb = 'link' | 'visit' | 'keyed' | 'reset' | 'read' | 'event' | 'list' | 'add' | 'share' | Rare;
+type Rare = 'erase' | 'mail' | 'eraseMail' | 'look' | 'open';
+
+export interface Act {
+  readonly do: Verb;
+  readonly words: string;
+  readonly customer: string | undefined;
+  readonly session: string | undefined;
+  /** A product's handle or id, an idempotency key, or a share code. */
+  readonly what: string;
 }
-
-export type Act =
-  | { readonly do: 'link'; readonly who: Required<Who> }
-  | { readonly do: 'visit'; readonly who: Who; readonly handle: string; readonly key?: string }
-  | { readonly do: 'reset' | 'read'; readonly who: Who; readonly handle: string }
-  | { readonly do: 'event' | 'list' | 'share' | 'erase' | 'mail' | 'eraseMail' | 'look'; readonly who: Who }
-  | { readonly do: 'add'; readonly who: Who; readonly product: string }
-  | { readonly do: 'open'; readonly who: Who; readonly code: string };
 
 /** Letters for profiles. */
 export interface Answer {
@@ -27,47 +28,27 @@ export interface Answer {
 
 export const RETIRED = 'retired';
 
-const who = (text: string): Who => {
-  const [customer, session] = [/[A-M]/.exec(text)?.[0], /[N-Z]/.exec(text)?.[0]];
-  return { ...(customer ? { customer } : {}), ...(session ? { session } : {}) };
-};
+/** @param text acts, separated by commas */
+export function actsOf(text: string): Act[] {
+  return text === '' ? [] : text.split(', ').map(actOf);
+}
 
-/** Letters up to M are customers, the others sessions: `AS` is session S, at customer A. */
-export const link = (text: string): Act => ({ do: 'link', who: who(text) as Required<Who> });
-export const visit = (text: string, handle = 'a'): Act => ({ do: 'visit', who: who(text), handle });
-export const keyedVisit = (text: string): Act => ({ ...visit(text), key: 'k' }) as Act;
-export const reset = (text: string, handle = 'a'): Act => ({ do: 'reset', who: who(text), handle });
-export const read = (text: string, handle = 'a'): Act => ({ do: 'read', who: who(text), handle });
-export const event = (text: string): Act => ({ do: 'event', who: who(text) });
-export const erase = (text: string): Act => ({ do: 'erase', who: who(text) });
-/** A known visitor gives an e-mail address, named by the visitor's letter. Only before the concurrent operations. */
-export const mail = (text: string): Act => ({ do: 'mail', who: who(text) });
-export const eraseMail = (text: string): Act => ({ do: 'eraseMail', who: who(text) });
-export const list = (text: string): Act => ({ do: 'list', who: who(text) });
-export const share = (text: string): Act => ({ do: 'share', who: who(text) });
-/** Asks whose wishlist a share code opens. */
-export const open = (code: string): Act => ({ do: 'open', who: {}, code });
-/** Asks what an identity is. */
-export const look = (text: string): Act => ({ do: 'look', who: who(text) });
-export const add = (text: string, product: string): Act => ({ do: 'add', who: who(text), product });
+export function actOf(words: string): Act {
+  const [verb, who = '', what = 'a'] = words.split(' ');
+  const [customer, session] = [/[A-M]/.exec(who)?.[0], /[N-Z]/.exec(who)?.[0]];
+  return { do: verb as Act['do'], words, customer, session, what };
+}
 
-export function words(act: Act): string {
-  const { customer, session } = act.who;
-  const args: (string | undefined)[] = [customer, session];
-  if ('handle' in act) args.push(act.handle);
-  if ('product' in act) args.push(act.product);
-  if ('key' in act) args.push(`key ${act.key}`);
-  if ('code' in act) args.push(act.code);
-  return `${act.do}(${args.filter((arg) => arg !== undefined).join(', ')})`;
+export function isErasure(act: Act): boolean {
+  return act.do === 'erase' || act.do === 'eraseMail';
+}
+
+/** A session, and its customer according to a trusted caller. */
+export function pairOf({ customer, session }: Act) {
+  return customer === undefined || session === undefined ? undefined : { customer, session };
 }
 
 export function isSame(one: Answer, other: Answer | undefined): boolean {
-  const { profileId, count, items, code, state } = one;
-  return (
-    profileId === other?.profileId &&
-    count === other.count &&
-    items?.join() === other.items?.join() &&
-    code === other.code &&
-    state === other.state
-  );
+  const fields = (of?: Answer) => JSON.stringify([of?.profileId, of?.count, of?.items, of?.code, of?.state]);
+  return fields(one) === fields(other);
 }

@@ -1,243 +1,161 @@
 // Checks after a schedule, by a server with empty caches: some order of the acts explains all answers and the end, before and after
 // what was left half done is completed; links and notes agree then; and nothing is left when everybody is erased.
 
-import { type Act, type Answer, erase, isSame, list, look, open, read, words } from './acts.js';
+import { type Act, type Answer, actOf, isSame, RETIRED } from './acts.js';
 import type { Model } from './model.js';
-import { explains, type Performed } from './orders.js';
+import { explains } from './orders.js';
 import type { People } from './people.js';
-import type { Server } from './server.js';
+import type { Play } from './play.js';
+import type { Hashes, Row, Server } from './server.js';
 
-export interface Row {
-  readonly event_id: string;
-  readonly type: string;
-  readonly origin: string;
-  readonly profile_id: string;
-  readonly payload: string;
+interface Checked {
+  /** As it was before the schedule. */
+  readonly start: Model;
+  readonly play: Play;
+  readonly people: People;
+  readonly fresh: Server;
+  /** All share codes. */
+  readonly codes: readonly string[];
 }
 
-export interface Played {
-  readonly performances: readonly Performed[];
-  /** A server has ended. */
-  readonly hasEnded: boolean;
-  precedes(a: string, b: string): boolean;
-}
-
-/** Key -> fields, with letters for people. */
-type Dump = ReadonlyMap<string, Readonly<Record<string, string>>>;
+/** Question -> answer */
+type Sight = ReadonlyMap<string, Answer>;
 
 /** The data of a merged session are kept for ten minutes. */
 const AFTER_MERGE_MS = 11 * 60 * 1_000;
 
-export class Check {
-  readonly faults: string[] = [];
-  readonly #letters: readonly string[];
-  readonly #questions: readonly Act[];
-
-  /** @param start as it was before the schedule @param codes that had been given then */
-  constructor(
-    private readonly start: Model,
-    private readonly played: Played,
-    private readonly people: People,
-    private readonly fresh: Server,
-    private readonly codes: readonly string[],
-  ) {
-    this.#letters = [...people.profiles().keys()];
-    const given = played.performances.flatMap(({ answer }) => answer?.code ?? []);
-    this.codes = [...new Set([...codes, ...given])];
-    this.#questions = [
-      ...this.#letters.flatMap((letter) => [read(letter, 'a'), read(letter, 'b'), list(letter)]),
-      ...this.codes.map(open),
-      ...this.#letters.map(look),
-    ];
-  }
-
-  async run(rowsSince: () => Promise<readonly Row[]>): Promise<readonly string[]> {
-    const { fresh, played, people } = this;
-    const first = await this.#ask();
-    if (this.faults.length > 0) return this.faults;
-    await fresh.resume(0);
-    const rows = await rowsSince();
-    this.#explain(first, rows);
-    // Until then, an erasure that a server has left half done may have freed no session.
-    const end = played.hasEnded ? await this.#ask() : first;
-    if (played.hasEnded) this.#explain(end, rows);
-    else await this.#compare('once all is completed', first);
-    this.#checkEvents(rows);
-    const pending = await fresh.resume(AFTER_MERGE_MS);
-    await this.#compare('ten minutes later', end);
-    this.faults.push(...pending.map((work) => `${people.spell(work)} is pending for ever`));
-    this.#checkAgreement(await this.#dump());
-    if (this.faults.length === 0) await this.#checkErased();
-    return this.faults;
-  }
-
-  async #ask(): Promise<Map<string, Answer>> {
-    const answers = new Map<string, Answer>();
-    const ask = async (act: Act) => {
-      try {
-        const answer = await this.fresh.perform(this.people.real(act), '');
-        answers.set(words(act), this.people.letters(answer));
-      } catch (error) {
-        this.faults.push(`${words(act)} afterwards fails: ${(error as Error).message}`);
-      }
-    };
-    // A session's use completes its merge.
-    const stages = [
-      this.#questions.filter((act) => act.who.session !== undefined && act.do !== 'look'),
-      this.#questions.filter((act) => act.who.session === undefined && act.do !== 'look'),
-      this.#questions.filter((act) => act.do === 'look'),
-    ];
-    for (const stage of stages) await Promise.all(stage.map(ask));
-    return answers;
-  }
-
-  async #compare(when: string, first: ReadonlyMap<string, Answer>): Promise<void> {
-    for (const [asked, answer] of await this.#ask())
+/** @returns faults */
+export async function check(checked: Checked): Promise<string[]> {
+  const { play, people, fresh, codes } = checked;
+  const { letters } = people;
+  const faults: string[] = [];
+  const perform = async (act: Act) =>
+    [act.words, people.spellAnswer(await fresh.perform(people.real(act), ''))] as const;
+  const ask = (questions: readonly string[]) => Promise.all(questions.map(actOf).map(perform));
+  const read = (of: readonly string[]) =>
+    of.flatMap((letter) => [`read ${letter} a`, `read ${letter} b`, `list ${letter}`]);
+  // A session's use completes its merge, and may change what it is.
+  const see = async (): Promise<Sight> =>
+    new Map([
+      ...(await ask(read(letters.filter((letter) => letter > 'M')))),
+      ...(await ask([
+        ...read(letters.filter((one) => one <= 'M')),
+        ...codes.map((code) => `open - ${code}`),
+      ])),
+      ...(await ask(letters.map((letter) => `look ${letter}`))),
+    ]);
+  const compare = (when: string, first: Sight, then: Sight) => {
+    for (const [asked, answer] of then)
       if (!isSame(answer, first.get(asked)))
-        this.faults.push(
-          `${asked} = ${JSON.stringify(first.get(asked))}, but ${JSON.stringify(answer)} ${when}`,
-        );
-  }
+        faults.push(`${asked} = ${textOf(first.get(asked))}, but ${textOf(answer)} ${when}`);
+  };
 
-  #explain(answers: ReadonlyMap<string, Answer>, rows: readonly Row[]): void {
-    const { start, played } = this;
-    const fits = (end: Model) => this.#shows(end, answers, rows);
-    if (!explains(start, played.performances, (a, b) => played.precedes(a, b), fits))
-      this.faults.push(`no order of the acts explains the answers:\n${this.#describe(answers, rows)}`);
-  }
+  const first = await see();
+  await fresh.resume(0);
+  const rows = await fresh.rowsSince();
+  faults.push(...explain(checked, first, rows));
+  // Until then, an erasure that a server has left half done may have freed no session.
+  const end = play.hasEnded ? await see() : first;
+  if (play.hasEnded) faults.push(...explain(checked, end, rows));
+  else compare('once all is completed', first, await see());
+  faults.push(...checkEvents(checked, rows));
+  const pending = await fresh.resume(AFTER_MERGE_MS);
+  compare('ten minutes later', end, await see());
+  faults.push(...pending.map((work) => `${people.spell(work)} is pending for ever`));
+  faults.push(...checkAgreement(checked, await fresh.keysOf(people, codes)));
+  if (faults.length > 0) return faults;
 
-  #shows(end: Model, answers: ReadonlyMap<string, Answer>, rows: readonly Row[]): boolean {
-    const recorded = mergesIn(rows, this.people);
-    return (
-      this.#questions.every((act) => isSame(end.act(act), answers.get(words(act)))) &&
-      end.merges.every((merge) => this.start.merges.includes(merge) || recorded.has(merge))
-    );
-  }
-
-  #describe(answers: ReadonlyMap<string, Answer>, rows: readonly Row[]): string {
-    const said = (answer?: Answer) => JSON.stringify(answer) ?? 'no answer';
-    const lines = [
-      ...this.played.performances.map(({ id, act, answer }) => `${id} ${words(act)} = ${said(answer)}`),
-      ...[...answers].map(([asked, answer]) => `afterwards ${asked} = ${said(answer)}`),
-      ...[...mergesIn(rows, this.people)].map((merge) => `merge on record: ${merge}`),
-    ];
-    return lines.map((line) => `    ${line}`).join('\n');
-  }
-
-  /** Each acknowledged event is in the stream once, under the answered profile; one that was not acknowledged may be. */
-  #checkEvents(rows: readonly Row[]): void {
-    const events = [...new Map(rows.map((row) => [row.event_id, row])).values()];
-    const found = tally(
-      events.filter(({ origin }) => origin !== 'merge').map((row) => eventOfRow(row, this.people)),
-    );
-    const { performances } = this.played;
-    const least = tally(performances.filter(({ answer }) => answer !== undefined).map(eventOfAct));
-    const open = performances.filter(({ answer }) => answer === undefined).map(({ act }) => act.do as string);
-    for (const event of new Set([...found.keys(), ...least.keys()])) {
-      const [n = 0, from = 0] = [found.get(event), least.get(event)];
-      const may = open.some((kind) => event.startsWith(kind)) ? 1 : 0;
-      if (n < from || n > from + may)
-        this.faults.push(`${n} rows "${event}", and not ${from} to ${from + may}`);
-    }
-  }
-
-  /** Links, targets and notes agree, and nothing else is left of a session that belongs to a customer. */
-  #checkAgreement(dump: Dump): void {
-    const of = (kind: string, letter: string) => dump.get(`{${letter}}:${kind}:P${letter}`);
-    const noteOf = (customer: string, session: string) => of('g', customer)?.[`P${session}`];
-    const sessions = this.#letters.filter((letter) => letter > 'M');
-    for (const letter of this.#letters) {
-      const kinds = ['v', 'p', 'i', 'g', 'j', 'x'].filter((kind) => of(kind, letter) !== undefined).join('');
-      const [link, target] = [of('v', letter)?.[''], of('p', letter)?.['target']];
-      const is = `${letter} has ${kinds || 'no keys'}, link ${link}, target ${target}`;
-      const [customer = '', id = '', state] = link?.split(' ') ?? [];
-      const note = noteOf(customer.slice(1), letter);
-      const expect = (isRight: boolean, what: string) => {
-        if (!isRight) this.faults.push(`${what}: ${is}, note ${JSON.stringify(note)}`);
-      };
-      const isGuest = link === undefined && target === undefined;
-      expect(!/[jx]/.test(kinds), 'something is left of a merge or an erasure');
-      if (isGuest) expect(!/[ig]/.test(kinds) || /[vp]/.test(kinds), 'data without a visitor');
-      else
-        expect(
-          kinds.replace('v', link ? '' : 'v').replace('p', target ? '' : 'p') === '',
-          'data of a linked session',
-        );
-      if (link !== undefined) {
-        const isOwn = target === `${customer} ${id}`;
-        expect(state === 'merged' || (state === 'led' && target === undefined), 'state of a link');
-        expect(note?.startsWith(`${id} `) === true && note.endsWith('\nmerged') === isOwn, 'note of a link');
-      }
-      if (target !== undefined) {
-        const [into = '', mergeId] = target.split(' ');
-        const merged = noteOf(into.slice(1), letter) ?? '';
-        const dash = target === `${customer} ${id}` ? '' : '-';
-        expect(
-          merged.startsWith(`${dash}${mergeId} `) && merged.endsWith('\nmerged'),
-          `note "${merged}" of a merge`,
-        );
-      }
-    }
-    for (const customer of this.#letters.filter((letter) => letter <= 'M'))
-      for (const session of sessions) {
-        const note = noteOf(customer, session);
-        if (note === undefined) continue;
-        const ref = `P${customer} ${note.replace(/^-/, '').split(' ')[0]}`;
-        const leads = note.startsWith('-')
-          ? of('p', session)?.['target'] === ref
-          : of('v', session)?.['']?.startsWith(`${ref} `);
-        // A server may have ended between note and link; the note opens nothing.
-        if (!leads && !(this.played.hasEnded && note.endsWith('\n')))
-          this.faults.push(`${customer}'s note of ${session} ${JSON.stringify(note)} without a link`);
-      }
-  }
-
-  /** After all people are erased no key of any of them is left, but when a customer was erased, and keys of requests. */
-  async #checkErased(): Promise<void> {
-    for (const letter of this.#letters) await this.fresh.perform(this.people.real(erase(letter)), '');
-    await this.fresh.resume(0);
-    for (const key of (await this.#dump()).keys())
-      if (!/\}:[ek]:/.test(key)) this.faults.push(`${key} is left when everybody is erased`);
-  }
-
-  async #dump(): Promise<Dump> {
-    const { people, fresh } = this;
-    const spell = (text: string) => people.spell(text);
-    const found = await fresh.keysOf(
-      this.#letters.map((letter) => people.real(look(letter)).who),
-      this.codes,
-    );
-    const fields = (one: object) => Object.fromEntries(Object.entries(one).map((pair) => pair.map(spell)));
-    return new Map([...found].map(([key, value]) => [spell(key), fields(value)]));
-  }
+  // Then no key of anybody is left, but when somebody was erased, and keys of requests.
+  for (const letter of letters) await ask([`erase ${letter}`]);
+  await fresh.resume(0);
+  const left = [...(await fresh.keysOf(people, codes)).keys()].filter((key) => !/\}:[ek]:/.test(key));
+  return left.map((key) => `${key} is left when everybody is erased`);
 }
 
-function mergesIn(rows: readonly Row[], people: People): Set<string> {
-  const merges = rows.filter(({ origin }) => origin === 'merge');
-  return new Set(
-    merges.map(({ profile_id, payload }) => {
+function explain({ start, play, people }: Checked, sight: Sight, rows: readonly Row[]): string[] {
+  const merges = rows
+    .filter(({ origin }) => origin === 'merge')
+    .map(({ profile_id, payload }) => {
       const { into } = JSON.parse(payload) as { into: string };
       return `${people.letterOf(profile_id)}>${people.letterOf(into)}`;
-    }),
-  );
+    });
+  const recorded = [...start.merges, ...merges];
+  const fits = (end: Model) =>
+    [...sight].every(([asked, answer]) => isSame(end.act(actOf(asked)), answer)) &&
+    end.merges.every((merge) => recorded.includes(merge));
+  if (explains(start, play.performances, (a, b) => play.precedes(a, b), fits)) return [];
+  const lines = [
+    ...play.performances.map(({ id, act, answer }) => `${id} ${act.words} = ${textOf(answer)}`),
+    ...[...sight].map(([asked, answer]) => `afterwards ${asked} = ${textOf(answer)}`),
+    ...merges.map((merge) => `merge on record: ${merge}`),
+  ];
+  return [['no order of the acts explains the answers:', ...lines].join('\n    ')];
 }
 
-function eventOfRow({ type, origin, profile_id, payload }: Row, people: People): string {
-  const { tag, productId } = JSON.parse(payload) as { tag?: string; productId?: string };
-  const what = origin === 'item' ? `${type} ${productId}` : origin === 'event' ? `event ${tag}` : type;
-  return `${what} of ${people.letterOf(profile_id)}`;
+/** Each acknowledged event is in the stream once, under the answered profile; one that was not acknowledged may be. */
+function checkEvents({ play, people }: Checked, rows: readonly Row[]): string[] {
+  const events = new Map(rows.map((row) => [row.event_id, row]));
+  const acts = [...events.values()].filter(({ origin }) => origin !== 'merge');
+  const found = acts.map(({ type, profile_id, payload }) => {
+    const { tag, productId = '' } = JSON.parse(payload) as { tag?: string; productId?: string };
+    return `${type} ${tag ?? productId} of ${people.letterOf(profile_id)}`;
+  });
+  const made = play.performances.flatMap(({ id, act, answer }) => {
+    const event = { event: `add ${id}`, share: 'share ', add: `add ${act.what}` }[act.do as string];
+    if (event === undefined || answer?.profileId === RETIRED) return [];
+    return [{ row: `${event} of ${answer?.profileId ?? ''}`, answer }];
+  });
+  const answered = made.flatMap(({ row, answer }) => (answer === undefined ? [] : row));
+  return [...new Set([...found, ...answered])].flatMap((row) => {
+    const n = found.filter((one) => one === row).length;
+    const least = answered.filter((one) => one === row).length;
+    const most = least + made.filter((one) => one.answer === undefined && row.startsWith(one.row)).length;
+    return n < least || n > most ? `${n} rows "${row}", and not ${least} to ${most}` : [];
+  });
 }
 
-function eventOfAct({ id, act, answer }: Performed): string | undefined {
-  const of = `of ${answer?.profileId}`;
-  if (answer?.profileId === 'retired') return undefined;
-  if (act.do === 'event') return `event ${id} ${of}`;
-  if (act.do === 'share') return `share ${of}`;
-  return act.do === 'add' ? `add ${act.product} ${of}` : undefined;
+/** Links, targets and notes agree, and nothing else is left of a session that belongs to a customer. */
+function checkAgreement({ people, play }: Checked, dump: Hashes): string[] {
+  const faults: string[] = [];
+  const of = (kind: string, letter: string) => dump.get(`{${letter}}:${kind}:P${letter}`);
+  for (const letter of people.letters) {
+    const kinds = ['v', 'p', 'i', 'g', 'j', 'x'].filter((kind) => of(kind, letter) !== undefined).join('');
+    const [link = '', target = ''] = [of('v', letter)?.[''], of('p', letter)?.['target']];
+    const noteOf = (text: string) => of('g', text.charAt(1))?.[`P${letter}`] ?? '';
+    const notes = textOf([noteOf(link), noteOf(target)]);
+    const expect = (isRight: boolean, what: string) => {
+      if (!isRight)
+        faults.push(`${letter}: ${what}: keys ${kinds}, link ${link}, target ${target}, notes ${notes}`);
+    };
+    expect(!/[jx]/.test(kinds), 'something is left of a merge or an erasure');
+    if (link + target === '') expect(!/[ig]/.test(kinds) || /[vp]/.test(kinds), 'data without a visitor');
+    else expect(kinds === (link && 'v') + (target && 'p'), 'data of its own beside a link');
+    const [customer, id, state] = link.split(' ');
+    const isOwn = target === `${customer} ${id}`;
+    if (link !== '') {
+      expect(state === 'merged' || (state === 'led' && target === ''), 'state of the link');
+      const isMerged = noteOf(link).endsWith('\nmerged');
+      expect(noteOf(link).startsWith(`${id} `) && isMerged === isOwn, 'note of the link');
+    }
+    const start = `${isOwn ? '' : '-'}${target.split(' ')[1]} `;
+    if (target !== '')
+      expect(noteOf(target).startsWith(start) && noteOf(target).endsWith('\nmerged'), 'note of the merge');
+    for (const [member, note] of Object.entries(of('g', letter) ?? {})) {
+      const session = /^P([N-Z])$/.exec(member)?.[1];
+      if (session === undefined) continue;
+      const ref = `P${letter} ${note.replace(/^-/, '').split(' ')[0]}`;
+      const leads = note.startsWith('-') ? of('p', session)?.['target'] : of('v', session)?.[''];
+      // A server may have ended between note and link; the note opens nothing.
+      const isLeft = play.hasEnded && note.endsWith('\n');
+      expect(
+        `${leads} `.startsWith(`${ref} `) || isLeft,
+        `note ${textOf(note)} of ${session} without a link`,
+      );
+    }
+  }
+  return faults;
 }
 
-function tally(words: readonly (string | undefined)[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const word of words) if (word !== undefined) counts.set(word, (counts.get(word) ?? 0) + 1);
-  return counts;
+function textOf(value: unknown): string {
+  return JSON.stringify(value) ?? 'no answer';
 }

@@ -7,8 +7,9 @@ import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 import { Cluster, type Command, Redis } from 'ioredis';
 import { ServiceError } from '../../src/errors.js';
-import { loadScript, type Script, withFlags } from '../../src/redis/scripts.js';
+import { loadScript, withFlags } from '../../src/redis/scripts.js';
 import { scriptNames } from '../harness/lua.js';
+import type { Step } from './search.js';
 
 export interface Call {
   /** `<actor>.<n>`, n counted in the order of the operation's calls. */
@@ -19,82 +20,69 @@ export interface Call {
   /** All of its arguments: a script touches keys that it doesn't declare. */
   readonly text: string;
   readonly writes: boolean;
-  /** Whether the operation had paused on a timer: it looks again whether others have gone on. */
+  /** The operation had paused on a timer: it looks again whether others have gone on. */
   readonly looksAgain: boolean;
+  /** Number of steps when it came. */
+  cameAt?: number;
+  step?: Step;
   /** Lets it go; resolves to what Redis answered, before its operation hears of it. */
   run(): Promise<unknown>;
   answer(): void;
 }
 
-type Outcome = { readonly value: unknown } | { readonly error: Error };
-
 /** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
 const TURNS = 6;
 const STUCK_MS = 120_000;
-
 /** More than an operation waits for another one that may be under way, less than any time-out. */
 const PATIENCE_MS = 1_000;
 
 const running = new AsyncLocalStorage<Operation | undefined>();
+/** Milliseconds by which the clock is ahead. */
+export const shifted = new AsyncLocalStorage<number>();
 
 class Timer {
+  isStopped = false;
+  unref = () => this;
+
   constructor(
-    private readonly others: Set<Timer>,
     readonly due: number,
     readonly fire: () => void,
   ) {}
-
-  stop(): void {
-    this.others.delete(this);
-  }
-
-  unref(): this {
-    return this;
-  }
 }
 
 export class Operation {
-  readonly waiting: Call[] = [];
-  outcome: Outcome | undefined;
-  #calls = 0;
-  /** Whether a server has ended that it may wait for: it need not wait for as long as for a living one. */
+  waiting: Call[] = [];
+  error: Error | undefined;
+  isDone = false;
+  isDead = false;
+  /** A server has ended that it may wait for: it need not wait for as long as for a living one. */
   isHurried = false;
-  readonly #timers = new Set<Timer>();
-  #now = performance.now();
-  #isDead = false;
+  now = performance.now();
+  #calls = 0;
+  #timers: Timer[] = [];
   #hasPaused = false;
 
   constructor(
     readonly actor: string,
     act: () => Promise<unknown>,
   ) {
-    running.run(this, act).then(
-      (value) => {
-        this.outcome = { value };
-      },
-      (error: Error) => {
-        this.outcome = { error };
-      },
-    );
-  }
-
-  get isDead(): boolean {
-    return this.#isDead;
+    void running.run(this, async () => {
+      await act().catch((error: Error) => {
+        this.error = error;
+      });
+      this.isDone = true;
+    });
   }
 
   /** Its server ends: no call is sent and no reply is heard any more. */
   die(): void {
-    this.#isDead = true;
-    for (const call of this.waiting.splice(0)) call.answer();
-  }
-
-  get now(): number {
-    return this.#now;
+    this.isDead = true;
+    for (const call of this.waiting) call.answer();
   }
 
   startTimer(ms: number, fire: () => void): Timer {
-    const timer = new Timer(this.#timers, this.#now + ms, fire);
-    this.#timers.add(timer);
+    const timer = new Timer(this.now + ms, fire);
+    this.#timers.push(timer);
     return timer;
   }
 
@@ -103,22 +91,23 @@ export class Operation {
     const began = performance.now();
     for (;;) {
       for (let turn = 0; turn < TURNS; turn++) await new Promise(setImmediate);
-      if (this.waiting.length > 0 || this.outcome !== undefined) return;
+      if (this.waiting.length > 0 || this.isDone) return;
       if (performance.now() - began > STUCK_MS) throw new Error(`operation ${this.actor} is stuck`);
-      const [first] = [...this.#timers].sort((one, other) => one.due - other.due);
+      this.#timers = this.#timers.filter(({ isStopped }) => !isStopped).sort((a, b) => a.due - b.due);
+      const first = this.#timers.shift();
       if (first === undefined) continue;
-      if (this.isHurried && !this.#hasPaused) this.#now += PATIENCE_MS;
+      if (this.isHurried && !this.#hasPaused) this.now += PATIENCE_MS;
       this.#hasPaused = true;
-      this.#now = Math.max(this.#now, first.due);
-      this.#timers.delete(first);
+      this.now = Math.max(this.now, first.due);
       running.run(this, first.fire);
     }
   }
 
-  submit(command: Command, send: (command: Command) => Promise<unknown>): Promise<unknown> {
-    if (this.#isDead) return Promise.reject(new ServiceError('unavailable'));
+  submit(command: Command, send: () => Promise<unknown>): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      let reply: Outcome = { error: new ServiceError('unavailable') };
+      const refuse = () => reject(new ServiceError('unavailable'));
+      if (this.isDead) return refuse();
+      let hear = refuse;
       const call: Call = {
         id: `${this.actor}.${this.#calls++}`,
         actor: this.actor,
@@ -128,21 +117,15 @@ export class Operation {
         writes: isWrite(command),
         looksAgain: this.#hasPaused,
         run: async () => {
-          reply = await running
-            .run(undefined, () => send(command))
-            .then(
-              (value) => ({ value }),
-              (error: Error) => ({ error }),
-            );
-          return 'error' in reply ? reply.error.message : reply.value;
+          const reply = running.run(undefined, send);
+          hear = () => reply.then(resolve, reject);
+          return reply.catch((error: Error) => error.message);
         },
         answer: () => {
           this.#hasPaused = false;
-          const at = this.waiting.indexOf(call);
-          if (at >= 0) this.waiting.splice(at, 1);
-          if ('error' in reply || this.#isDead)
-            reject('error' in reply ? reply.error : new ServiceError('unavailable'));
-          else resolve(reply.value);
+          this.waiting = this.waiting.filter((one) => one !== call);
+          if (this.isDead) refuse();
+          else hear();
         },
       };
       this.waiting.push(call);
@@ -151,22 +134,18 @@ export class Operation {
 }
 
 /** Also in the form that runs at `maxmemory`. */
-export const SCRIPTS: readonly Script[] = scriptNames()
+export const SCRIPTS = scriptNames()
   .map((name) => loadScript(name))
-  .flatMap((script) =>
-    script.source.startsWith('#!') ? [script] : [script, withFlags(script, 'allow-oom')],
-  );
+  .flatMap((one) => (one.source.startsWith('#!') ? [one] : [one, withFlags(one, 'allow-oom')]));
 const NAMES = new Map(SCRIPTS.map(({ sha, name }) => [sha, name]));
+const READS = /^(h?get|hmget|hgetall|hexists|exists|hscan|hlen|zrange|zrangebyscore|readItems|checkItems)$/;
 
 function nameOf({ name, args: [sha] }: Command): string {
   return NAMES.get(String(sha)) ?? name;
 }
 
-const READS = /^(h?get|hgetall|hm?exists|exists|hscan|hlen|zrange|zrangebyscore|readItems|checkItems)$/;
-
 function isWrite(command: Command): boolean {
-  const name = nameOf(command);
-  const args = command.args.flat().map(String);
+  const [name, args] = [nameOf(command), command.args.flat().map(String)];
   if (name === 'countVisits') return args.some((arg) => /^(visit|kept|count|reset|resolve)$/.test(arg));
   return name === 'startMerge' ? args.at(-1) === '1' : !READS.test(name);
 }
@@ -175,22 +154,11 @@ function isWrite(command: Command): boolean {
 const { now } = performance;
 performance.now = () => running.getStore()?.now ?? now.call(performance) + (shifted.getStore() ?? 0);
 
-const shifted = new AsyncLocalStorage<number>();
-
-/** Does something by a clock that is ahead. */
-export function later<T>(ms: number, act: () => Promise<T>): Promise<T> {
-  return shifted.run(ms, act);
-}
-
 const real = { setTimeout, clearTimeout, sleep: timers.setTimeout };
-globalThis.setTimeout = ((fire: () => void, ms = 0, ...rest: unknown[]) => {
-  const operation = running.getStore();
-  return operation === undefined
-    ? (real.setTimeout as (...args: unknown[]) => unknown)(fire, ms, ...rest)
-    : operation.startTimer(ms, fire);
-}) as never;
+globalThis.setTimeout = ((fire: () => void, ms = 0, ...rest: []) =>
+  running.getStore()?.startTimer(ms, fire) ?? real.setTimeout(fire, ms, ...rest)) as never;
 globalThis.clearTimeout = ((timer: NodeJS.Timeout | Timer | undefined) => {
-  if (timer instanceof Timer) timer.stop();
+  if (timer instanceof Timer) timer.isStopped = true;
   else real.clearTimeout(timer);
 }) as never;
 timers.setTimeout = ((ms: number, value: undefined, options: object) => {
@@ -207,6 +175,6 @@ for (const { prototype } of [Redis, Cluster] as const) {
     const operation = running.getStore();
     if (operation === undefined) return sendCommand.call(this, command, ...rest);
     if (rest[0] !== undefined) throw new Error('the explorer does not know pipelines');
-    return operation.submit(command, (one) => sendCommand.call(this, one) as Promise<unknown>);
+    return operation.submit(command, () => sendCommand.call(this, command) as Promise<unknown>);
   } as never;
 }

@@ -15,11 +15,6 @@ export interface Step {
   isLast: boolean;
 }
 
-interface Branch {
-  readonly path: readonly string[];
-  readonly preemptions: number;
-}
-
 /** A state of the operations, after the same calls. */
 interface Node {
   /** Calls that are run from here, in the order in which that was found. */
@@ -28,63 +23,55 @@ interface Node {
   readonly sleeping: ReadonlySet<string>;
 }
 
+interface Choice {
+  readonly node: Node;
+  readonly enabled: readonly Step[];
+  /** Before this choice. */
+  readonly path: readonly string[];
+  readonly preemptions: number;
+  /** The last actor, if it could go on. */
+  readonly own: Step | undefined;
+}
+
 export class Search {
-  readonly #waiting: Branch[][] = [];
+  /** Beginnings of orders, by the number of preemptions. */
+  readonly #waiting: (readonly string[])[][] = [[[]]];
   readonly #nodes = new Map<string, Node>();
 
-  constructor(private readonly maxPreemptions = Number.POSITIVE_INFINITY) {
-    this.#add({ path: [], preemptions: 0 });
-  }
-
   next(): Order | undefined {
-    const branch = this.#waiting.find((some) => some?.length > 0)?.shift();
-    return branch && new Order(branch.path, this.#nodes);
+    const path = this.#waiting.find((some) => some?.length > 0)?.shift();
+    return path && new Order(path, this.#nodes);
   }
 
   /** @param order that has been run to its end */
   learn({ steps, choices }: Order): void {
-    const last: ReadonlyMap<string, number>[] = [];
+    const happenedBefore: ReadonlyMap<string, number>[] = [];
     for (const [j, step] of steps.entries()) {
       // By actor, the last step that happens before this one.
       const before = new Map<string, number>();
       for (let i = j - 1; i >= 0; i--) {
         const other = steps[i] as Step;
-        if (i <= (before.get(other.actor) ?? -1)) continue;
-        if (other.actor !== step.actor && !isDependent(other, step)) continue;
-        if (other.actor !== step.actor) this.#reverse(choices, i, step.actor);
+        const isOwn = other.actor === step.actor;
+        if (i <= (before.get(other.actor) ?? -1) || !(isOwn || isDependent(other, step))) continue;
+        if (!isOwn) this.#reverse(choices[i] as Choice, step.actor);
         before.set(other.actor, i);
-        for (const [actor, at] of last[i] as ReadonlyMap<string, number>)
+        for (const [actor, at] of happenedBefore[i] as ReadonlyMap<string, number>)
           before.set(actor, Math.max(at, before.get(actor) ?? -1));
       }
-      last.push(before);
+      happenedBefore.push(before);
     }
   }
 
-  #reverse(choices: readonly Choice[], at: number, actor: string): void {
-    const { enabled, preemptions, path, lastActor } = choices[at] as Choice;
-    const node = this.#nodes.get(path.join()) as Node;
-    const own = enabled.filter((call) => call.actor === actor);
-    for (const call of own.length > 0 ? own : enabled) {
+  #reverse({ node, enabled, path, preemptions, own }: Choice, actor: string): void {
+    const calls = enabled.filter((call) => call.actor === actor);
+    for (const call of calls.length > 0 ? calls : enabled) {
       if (node.tried.includes(call.id) || node.sleeping.has(call.id)) continue;
       node.tried.push(call.id);
-      const preempts = call.actor !== lastActor && enabled.some((one) => one.actor === lastActor);
-      this.#add({ path: [...path, call.id], preemptions: preemptions + (preempts ? 1 : 0) });
+      const sum = preemptions + (own === undefined || own === call ? 0 : 1);
+      this.#waiting[sum] ??= [];
+      this.#waiting[sum]?.push([...path, call.id]);
     }
   }
-
-  #add(branch: Branch): void {
-    if (branch.preemptions > this.maxPreemptions) return;
-    this.#waiting[branch.preemptions] ??= [];
-    this.#waiting[branch.preemptions]?.push(branch);
-  }
-}
-
-interface Choice {
-  readonly path: readonly string[];
-  readonly enabled: readonly Step[];
-  /** Before this choice. */
-  readonly preemptions: number;
-  readonly lastActor: string | undefined;
 }
 
 export class Order {
@@ -103,35 +90,23 @@ export class Order {
    * @returns undefined if all that can follow is equivalent to another order
    */
   choose(waiting: readonly Step[]): Step | undefined {
-    const actors = [...new Set(waiting.map(({ actor }) => actor))];
-    const enabled = actors.map((actor) => waiting.find((call) => call.actor === actor) as Step);
+    const enabled = waiting.filter((call) => waiting.find(({ actor }) => actor === call.actor) === call);
     const path = this.steps.map(({ id }) => id);
-    const lastActor = this.steps.at(-1)?.actor;
-    const node = this.#nodeAt(path.join());
-    const awake = enabled.filter(({ id }) => !node.sleeping.has(id));
-    const planned = this.planned[path.length];
-    const chosen =
-      planned === undefined
-        ? (awake.find(({ actor }) => actor === lastActor) ?? awake[0])
-        : enabled.find(({ id }) => id === planned);
+    const node = this.nodes.get(path.join()) ?? { tried: [], sleeping: this.#sleeping };
+    this.nodes.set(path.join(), node);
+    const own = enabled.find(({ actor }) => actor === this.steps.at(-1)?.actor);
+    const planned = enabled.find(({ id }) => id === this.planned[path.length]);
+    const awake = [...(own ? [own] : []), ...enabled].filter(({ id }) => !node.sleeping.has(id));
+    const chosen = planned ?? awake[0];
     if (chosen === undefined) return undefined;
     if (!node.tried.includes(chosen.id)) node.tried.push(chosen.id);
-    this.choices.push({ path, enabled, preemptions: this.#preemptions, lastActor });
-    const own = enabled.find(({ actor }) => actor === lastActor);
+    this.choices.push({ node, enabled, path, preemptions: this.#preemptions, own });
     if (own !== undefined && own !== chosen) this.#preemptions++;
     const earlier = node.tried.slice(0, node.tried.indexOf(chosen.id));
     const asleep = enabled.filter(({ id }) => node.sleeping.has(id) || earlier.includes(id));
     this.#sleeping = new Set(asleep.filter((one) => !mayDepend(one, chosen)).map(({ id }) => id));
     this.steps.push(chosen);
     return chosen;
-  }
-
-  #nodeAt(path: string): Node {
-    const known = this.nodes.get(path);
-    if (known !== undefined) return known;
-    const node = { tried: [], sleeping: this.#sleeping };
-    this.nodes.set(path, node);
-    return node;
   }
 }
 
