@@ -1,8 +1,8 @@
 // Each letter of a scenario is a new person in each schedule, in no server's cache. What Redis holds is shown by letters.
 
+import { identityName } from '../../src/identity-rules.js';
 import { bucketOf } from '../../src/redis/keys.js';
 import type { Act, Answer } from './acts.js';
-import { addressOf, nameOf, type Server } from './server.js';
 
 export class People {
   readonly #ids = new Map<string, string>();
@@ -12,7 +12,7 @@ export class People {
   /** @param number of the first id to try */
   constructor(
     readonly letters: readonly string[],
-    server: Server,
+    server: { profileOf(name: string): string; digestOf(address: string): string },
     private readonly prefix: string,
     number: () => number,
   ) {
@@ -66,4 +66,12 @@ export class People {
       ([, tag]) => tag as string,
     );
   }
+}
+
+function nameOf(letter: string, id: string): string {
+  return identityName(letter <= 'M' ? 'c' : 's', id);
+}
+
+export function addressOf(id: string): string {
+  return `${id}@explorer.example`.toLowerCase();
 }

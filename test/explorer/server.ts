@@ -11,7 +11,7 @@ import { contentOf, identityOf } from '../harness/samples.js';
 import { openParts } from '../harness/server.js';
 import { type Act, type Answer, actOf, RETIRED } from './acts.js';
 import { shifted } from './gate.js';
-import type { People } from './people.js';
+import { addressOf, type People } from './people.js';
 
 /** Key -> fields */
 export type Hashes = ReadonlyMap<string, Readonly<Record<string, string>>>;
@@ -22,17 +22,9 @@ export type Row = Readonly<Record<'event_id' | 'type' | 'origin' | 'profile_id' 
 
 type Asked = Readonly<{ act: Act; who: Identity; name: string; tag: string }>;
 
-export function nameOf(letter: string, id: string): string {
-  return identityName(letter <= 'M' ? 'c' : 's', id);
-}
-
 /** The customer's, or else the session's. */
 function firstName({ customer, session = '' }: Act): string {
   return customer === undefined ? identityName('s', session) : identityName('c', customer);
-}
-
-export function addressOf(id: string): string {
-  return `${id}@explorer.example`.toLowerCase();
 }
 
 export async function startServer(urls: readonly string[], keyPrefix: string) {
