@@ -32,8 +32,7 @@ export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly s
   const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
   return Object.entries(await dumpRedis(redis, prefix))
     .filter(([key, value]) => !Array.isArray(value) && !isPassing.test(key))
-    .map(([key, value]) => [key, isRequest.test(key) ? '' : value])
-    .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
+    .map(([key, value]) => (isRequest.test(key) ? key : `${key} ${JSON.stringify(value)}`))
     .concat((await allKeys(redis, prefix)).filter((key) => !isPassing.test(key)))
     .filter((held) => needles.some((text) => held.includes(text)));
 }

@@ -217,6 +217,21 @@ eachRedis(t, async (t, redis) => {
     t.match(await linesOf(app, order), [{ profile_id }, { profile_id }]);
   });
 
+  t.test('an order that names a retired session is its customer’s, or left out with 200', async (t) => {
+    const { session, byCustomer: first } = newPair();
+    const { byCustomer: other } = newPair();
+    await app.shop.visit({ sessionId: session });
+    for (const one of [first, other]) await app.shop.login({ ...one, sessionId: session });
+    await erase(other);
+    const { who, order } = await newBuyer();
+    const named = { ...order, note_attributes: sessionNote(session) };
+    t.match(await deliver(app, named), { status: 200, json: { recorded: 1 } });
+    t.match(await linesOf(app, order), [{ profile_id: await profileOf(who), session_id: undefined }]);
+    const alone = { ...named, id: Number(named.id) + 500_000, customer: null };
+    t.match(await deliver(app, alone), { status: 200, json: { recorded: 0, reason: 'erased' } });
+    t.same(await linesOf(app, alone), []);
+  });
+
   t.test(
     'a body that is no order leaves at most a note; it is 400 for a server, and if it is no JSON',
     async (t) => {
