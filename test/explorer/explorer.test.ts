@@ -10,7 +10,7 @@ import { World } from './world.js';
 
 const FULL = process.env['FAULTS'] === 'full';
 const MAX_CONCURRENT_WORKERS = 8;
-/** Orders of a scenario, and of one in which a server ends after a given step. */
+/** Orders of a scenario of two acts, and of one in which a server ends after a given step. */
 const MAX_ORDERS = FULL ? Number.POSITIVE_INFINITY : Number(process.env['ORDERS'] ?? 6);
 const MAX_ORDERS_TO_END = FULL ? Number.POSITIVE_INFINITY : 1;
 /** Stops a run that hangs, and is no limit for one that is slow. */
@@ -30,15 +30,14 @@ interface Found {
 async function explore(world: World, scenario: Scenario, endAfter?: number): Promise<Found> {
   const search = new Search();
   const found: Found = { orders: 0, isComplete: true, hasEnded: false };
-  const most = endAfter === undefined ? MAX_ORDERS : MAX_ORDERS_TO_END;
+  const most = endAfter === undefined ? (scenario.isLong ? 8 : 1) * MAX_ORDERS : MAX_ORDERS_TO_END;
   for (let order = search.next(); order !== undefined; order = search.next()) {
     if (found.orders >= most) return { ...found, isComplete: false };
     const outcome = await world.run(scenario, order, endAfter);
     found.hasEnded ||= outcome.hasEnded;
     if (outcome.faults.length > 0) return { ...found, failure: describe(scenario, outcome) };
-    if (!outcome.isNew) continue;
-    found.orders++;
-    search.learn(order);
+    if (outcome.isNew) found.orders++;
+    if (outcome.isNew) search.learn(order);
   }
   return found;
 }

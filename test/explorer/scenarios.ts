@@ -9,9 +9,11 @@ export interface Scenario {
   readonly programs: readonly (readonly Act[])[];
   /** The server of the first program ends after each of its steps. No other server repeats it. */
   readonly ends: boolean;
+  /** What it promises shows in few of its orders. */
+  readonly isLong: boolean;
 }
 
-const [CUSTOMER, GUEST] = ['visit A, add A 2', 'visit S, add S 1'];
+const [CUSTOMER, GUEST, BOTH] = ['visit A, add A 2', 'visit S, add S 1', 'visit S, visit A'];
 const MERGED = `${CUSTOMER}, ${GUEST}, link AS`;
 const MOVED = `${MERGED}, link BS`;
 
@@ -41,23 +43,22 @@ const LEFT = [...LOGINS, 'add S 3', 'share S', 'visit AS b'];
 const NEXT = [...LOGINS, 'visit S b', 'list A', 'add S 4', 'share S'];
 
 function scenario(name: string, given: string, ...programs: string[]): Scenario {
-  return { name, given: actsOf(given), programs: programs.map(actsOf), ends: false };
+  return { name, given: actsOf(given), programs: programs.map(actsOf), ends: false, isLong: true };
 }
 
 function ofStates(pairs: readonly (readonly [string, string])[], ends: boolean): Scenario[] {
   return Object.entries(STATES).flatMap(([state, given]) =>
     pairs.map(([one, other]) => {
       const name = `${state}: ${one}${ends ? ' is left' : ''}, ${other}`;
-      return { ...scenario(name, given, one, other), ends };
+      return { ...scenario(name, given, one, other), ends, isLong: false };
     }),
   );
 }
 
-const BOTH = 'visit S, visit A';
-
 export const SCENARIOS: readonly Scenario[] = [
   scenario('login during an erasure', `${CUSTOMER}, ${GUEST}`, 'link AS', 'erase A, visit S, read S'),
   scenario('login after an erasure', CUSTOMER, 'link BS', 'erase B, link BS, visit S'),
+  scenario('erasure ends after a login', `${CUSTOMER}, link AS`, 'link AS', 'erase A'),
   scenario('links in a circle', MOVED, 'link AS, link BS', 'link AS, visit S'),
   scenario('visits in a circle', 'visit AS, visit BS', 'visit AS', 'visit BS, visit AS'),
   scenario('logins of two sessions', 'visit S, visit T', 'link AS', 'link AT'),
