@@ -94,6 +94,42 @@ async function asked(t: Test, { store }: Server, act: () => Promise<unknown>, ke
   return commands.filter((command) => command.includes(key) && !/^eval/i.test(command[0] as string));
 }
 
+t.test(
+  'an order makes its visitor known only if it came after the last erasure of that visitor',
+  async (t) => {
+    const server = await startServer(t, redis, 'ordered');
+    const { profiles, eraser, emails, visitors } = server;
+    const email = 'late@people.example';
+    for (const [name, own] of [
+      ['c:late', identityOf({ customerId: 'late' })],
+      ['s:late', identityOf({ sessionId: 'late' })],
+    ] as const)
+      for (const who of [own, { ...own, email }]) {
+        const known = () => emails.findOwners(emails.digest(email));
+        await profiles.keep(who, true, true);
+        const came = Date.now();
+        await eraser.erase(name);
+        t.equal(await profiles.keepOfOrder(who, came), false, name);
+        t.same([(await visitors.find(own)).exists, await known()], [false, []], name);
+        await until('the clock goes on', () => Date.now() > came + 1);
+        t.equal(await profiles.keepOfOrder(who, Date.now()), true, name);
+        const { exists, profileId } = await visitors.find(own);
+        t.same([exists, await known()], [true, who.email === null ? [] : [profileId]], name);
+        await eraser.erase(name);
+      }
+
+    const came = Date.now();
+    await eraser.erase('c:late');
+    await login(server, { customerId: 'late', sessionId: 'linked' });
+    const linked = identityOf({ sessionId: 'linked' });
+    t.equal(
+      await profiles.keepOfOrder(linked, came),
+      true,
+      'a session that was not erased is not its customer',
+    );
+  },
+);
+
 t.test('thousands of data requests are redacted in linear time', async (t) => {
   const { server, worker, take, dataRequests } = await open(t, 'linear');
   for (let n = 0; n < DATA_REQUESTS; n++)
