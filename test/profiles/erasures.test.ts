@@ -105,7 +105,7 @@ t.test(
       ['s:late', identityOf({ sessionId: 'late' })],
     ] as const)
       for (const who of [own, { ...own, email }]) {
-        const known = () => emails.findOwners(emails.digest(email));
+        const known = () => emails.find(emails.digest(email));
         await profiles.keep(who, true, true);
         const came = Date.now();
         await eraser.erase(name);
