@@ -116,10 +116,7 @@ export class Eraser {
     const work = eraseWork(profileId, id);
     await pending.begin(profileId, work);
     const fields = itemIndex && [...(await readHash(store, keys.items(profileId))).keys()];
-    const touched = [
-      ...[keys.counts(profileId), keys.profile(profileId), keys.items(profileId), keys.members(profileId)],
-      ...[keys.frozenCounts(profileId), keys.setAside(profileId), keys.erasedAt(profileId)],
-    ];
+    const touched = [...keys.allOf(profileId), keys.erasedAt(profileId)];
     const reply = await store.change(ERASE, touched, [
       member,
       isCustomerName(name) ? name : '',

@@ -9,7 +9,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import { ERASED_AT_S } from './erased-at.js';
-import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
+import { type Frozen, freeze, MERGED, mergedKeys, type Page, pageAfter } from './frozen.js';
 import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
 import type { Members } from './members.js';
 import { leaveWork, mergeWork, type Pending } from './pending.js';
@@ -112,19 +112,22 @@ export class Merger {
 
   /** Removes what the customer had or was getting from the session. */
   async unlink(session: string, link: LinkRef): Promise<void> {
-    if (this.parts.itemIndex !== undefined) {
-      const frozen = await freeze(this.parts.store, session, link, false);
+    const { store, pending, itemIndex } = this.parts;
+    if (itemIndex !== undefined) {
+      const frozen = await freeze(store, session, link, false);
       if (frozen !== undefined) await this.#forgetItems(session, frozen);
     }
-    const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
-    await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
-    await this.parts.pending.forget(mergeWork(session, link));
+    const { keys } = store;
+    const touched = [...mergedKeys(keys, session), keys.erasedAt(session)];
+    await store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
+    await pending.forget(mergeWork(session, link));
   }
 
   /** Ends the time in which the merge can be repeated. */
   async clear(session: string, link: LinkRef): Promise<void> {
-    await this.parts.store.change(END, this.#keysOf(session), [targetText(link), 0]);
-    await this.parts.pending.forget(mergeWork(session, link));
+    const { store, pending } = this.parts;
+    await store.change(END, mergedKeys(store.keys, session), [targetText(link), 0]);
+    await pending.forget(mergeWork(session, link));
   }
 
   #finish(session: string, link: LinkRef): Promise<Outcome> {
@@ -166,7 +169,7 @@ export class Merger {
     await append(customer, encodeMerge(row, time, session, { into: customer, isNew }));
     await this.#forgetItems(session, frozen);
     // Longer than KEPT_MS: when that has passed, Resume looks at the customer once more.
-    await store.change(END, this.#keysOf(session), [targetText(link), 2 * KEPT_MS]);
+    await store.change(END, mergedKeys(store.keys, session), [targetText(link), 2 * KEPT_MS]);
     return 'merged';
   }
 
@@ -203,17 +206,6 @@ export class Merger {
   async #forgetItems(session: string, { entries }: Frozen): Promise<void> {
     const items = entries.filter(({ kind }) => kind === 'item').map(({ pair }) => pair);
     await this.parts.itemIndex?.remove(namesOf(items), session);
-  }
-
-  #keysOf(session: string): string[] {
-    const { keys } = this.parts.store;
-    return [
-      keys.counts(session),
-      keys.profile(session),
-      keys.items(session),
-      keys.members(session),
-      keys.frozenCounts(session),
-    ];
   }
 }
 

@@ -61,6 +61,7 @@ export function createKeys(prefix: string) {
     erasedAt: ofProfile('e'),
     /** string: when the whole shop was erased last, ms since 1970 */
     shopErasedAt: `${prefix}:erased`,
+    /** In the order of lua/profiles/eraseProfile.lua. */
     allOf: (profileId: string) => ofProfiles.map((keyOf) => keyOf(profileId)),
     /** sorted set per node: merges and erasures to complete -> when they are due, ms since 1970; see pending.ts */
     pending: ofStream('pending'),
