@@ -164,7 +164,7 @@ export class Eraser {
   /** Unlinks a session whose customer was erased; `completeSetAside` has others of its sessions. */
   async release(session: string, { customer, id }: LinkRef): Promise<void> {
     const { store } = this.parts;
-    const now = store.timeAt(undefined, performance.now());
+    const { now } = store;
     const key = store.keys.setAside(customer);
     const [note, at] = await store.call((client) => client.hmget(key, session, 'at'));
     const until = at == null ? now : Number(at) + GRACE_MS;

@@ -9,6 +9,8 @@
 //
 // A retired session has no link, but its rows are the rows of a customer whom it was merged into; so it can't be a guest.
 
+import type { Store } from '../redis/store.js';
+
 export type LinkState = 'led' | 'merging' | 'merged';
 
 /** What fences, notes and pending work name. */
@@ -39,6 +41,15 @@ export function decideLogin(customer: string, session: SessionState): LoginStep 
 export function parseLink(text: string): Link {
   const [customer, id, state] = text.split(' ') as [string, string, LinkState];
   return { customer, id, state };
+}
+
+export async function readLink(store: Store, session: string): Promise<Link | undefined> {
+  const text = await store.call((client) => client.hget(store.keys.counts(session), ''));
+  return text === null ? undefined : parseLink(text);
+}
+
+export function isSame(link: Link | undefined, wanted: LinkRef): link is Link {
+  return link?.customer === wanted.customer && link.id === wanted.id;
 }
 
 /** The link without its state. */

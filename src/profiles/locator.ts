@@ -14,7 +14,7 @@ import {
 } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import type { LinkKind, VisitBatch } from '../visits/visit-batch.js';
-import { type Link, parseLink, type SessionState, sessionStateIn } from './link.js';
+import { type Link, parseLink, readLink, type SessionState, sessionStateIn } from './link.js';
 import type { Merger } from './merge.js';
 import type { ProfileIds } from './profile-id.js';
 
@@ -145,8 +145,8 @@ export class Locator {
     const target = await this.store.call((client) => client.hget(keys.profile(profileId), 'target'));
     if (target === null) return profileId;
     // Read after the target, because a merge sets both.
-    const link = await this.store.call((client) => client.hget(keys.counts(profileId), ''));
-    if (link?.endsWith(' merging')) await this.merger.finish(profileId, '', parseLink(link));
+    const link = await readLink(this.store, profileId);
+    if (link?.state === 'merging') await this.merger.finish(profileId, '', link);
     return target.split(' ', 1)[0] as string;
   }
 

@@ -82,8 +82,7 @@ export class Login {
     const { store, locator, members } = this.parts;
     const member = await members.add(who);
     if (member === 'full' || member === 'erased') return 'full';
-    const now = store.timeAt(undefined, performance.now());
-    const isRecent = now - linkedAt({ customer: who.customer, id: member.linkId }) < KEPT_MS;
+    const isRecent = store.now - linkedAt({ customer: who.customer, id: member.linkId }) < KEPT_MS;
     if (state !== 'guest' || (member.merged === '' && isRecent)) return member;
     // Either the merge has begun just now, or a failover has lost the session's link, or the note is of a link that has ended.
     // A merge must not have a link id so old that Resume would give it up.

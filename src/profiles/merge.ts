@@ -10,7 +10,7 @@ import type { Store } from '../redis/store.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, mergedKeys, type Page, pageAfter } from './frozen.js';
-import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
+import { isSame, type Link, type LinkRef, linkedAt, readLink, targetText } from './link.js';
 import type { Members } from './members.js';
 import { leaveWork, mergeWork, type Pending } from './pending.js';
 
@@ -82,9 +82,9 @@ export class Merger {
 
   /** For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member. */
   async settle(session: string, sessionName: string, link: LinkRef): Promise<Settled> {
-    const { members, pending } = this.parts;
-    const present = await this.#linkOf(session);
-    if (!isOf(present, link)) return 'elsewhere';
+    const { store, members, pending } = this.parts;
+    const present = await readLink(store, session);
+    if (!isSame(present, link)) return 'elsewhere';
     const { customer, id: linkId } = link;
     const found = await members.find(customer, session);
     let member: Awaited<ReturnType<Members['add']>> | undefined = found;
@@ -102,8 +102,8 @@ export class Merger {
       await this.parts.release(session, link);
       settled = 'erased';
     } else if (typeof member === 'object' && member.linkId === linkId) {
-      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
-      if (isOf(await this.#linkOf(session), link)) settled = 'linked';
+      if (present.state !== 'led' && member.merged !== MERGED) await this.#finish(session, link);
+      if (isSame(await readLink(store, session), link)) settled = 'linked';
       else await members.leave(link, session);
     }
     if (work !== undefined) await pending.end(session, work);
@@ -135,11 +135,6 @@ export class Merger {
       const frozen = await freeze(this.parts.store, session, link, false);
       return frozen === undefined ? 'elsewhere' : this.#apply(session, link, frozen);
     });
-  }
-
-  async #linkOf(session: string): Promise<string> {
-    const key = this.parts.store.keys.counts(session);
-    return (await this.parts.store.call((client) => client.hget(key, ''))) ?? '';
   }
 
   #share(session: string, work: () => Promise<Outcome>): Promise<Outcome> {
@@ -207,10 +202,6 @@ export class Merger {
     const items = entries.filter(({ kind }) => kind === 'item').map(({ pair }) => pair);
     await this.parts.itemIndex?.remove(namesOf(items), session);
   }
-}
-
-function isOf(link: string, wanted: LinkRef): boolean {
-  return link.startsWith(`${targetText(wanted)} `);
 }
 
 function namesOf(pairs: readonly (readonly [name: string, value: string])[]): string[] {

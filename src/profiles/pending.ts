@@ -46,7 +46,7 @@ export class Pending {
       const key = this.store.keys.pending(stream);
       for (;;) {
         const due = await this.store.call((client) =>
-          client.zrangebyscore(key, '-inf', this.#now(), 'LIMIT', 0, PAGE),
+          client.zrangebyscore(key, '-inf', this.store.now, 'LIMIT', 0, PAGE),
         );
         for (const work of due) {
           await this.#list(stream, work, DUE_MS, 'XX');
@@ -63,16 +63,12 @@ export class Pending {
   }
 
   async #list(stream: number, work: string, ms: number, how: 'NX' | 'XX'): Promise<void> {
-    const due = Math.floor(this.#now() + ms);
+    const due = Math.floor(this.store.now + ms);
     await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZADD', how, due, work]);
   }
 
   async #end(stream: number, work: string): Promise<void> {
     await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZREM', work]);
-  }
-
-  #now(): number {
-    return this.store.timeAt(undefined, performance.now());
   }
 
   #streamOf(profileId: string): number {
