@@ -61,7 +61,7 @@ export function linkText(link: Link): string {
   return `${targetText(link)} ${link.state}`;
 }
 
-export function linkedAt({ id }: LinkRef): number {
+export function linkedAt({ id }: Pick<LinkRef, 'id'>): number {
   return Number.parseInt(id, 10);
 }
 

@@ -11,7 +11,7 @@ import type { ItemIndex } from '../wishlist/item-index.js';
 import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, mergedKeys, type Page, pageAfter } from './frozen.js';
 import { isSame, type Link, type LinkRef, linkedAt, readLink, targetText } from './link.js';
-import type { Members } from './members.js';
+import type { Member, Members } from './members.js';
 import { leaveWork, mergeWork, type Pending } from './pending.js';
 
 const APPLY = loadScript<[merged: string, products: number, items: number, state: string] | null>(
@@ -86,22 +86,22 @@ export class Merger {
     const present = await readLink(store, session);
     if (!isSame(present, link)) return 'elsewhere';
     const { customer, id: linkId } = link;
-    const found = await members.find(customer, session);
-    let member: Awaited<ReturnType<Members['add']>> | undefined = found;
+    let member: Member | 'erased' | undefined = await members.find(customer, session);
     let work: string | undefined;
-    if (found?.linkId !== linkId || found.text.startsWith('-')) {
+    if (member?.linkId !== linkId || member.text.startsWith('-')) {
       // If this process ends, the customer may know the session although it has moved.
       work = leaveWork(session, link);
       await pending.begin(session, work);
       // Another login may have noted its id since, although this link came first.
-      const replaces = found?.text ?? '';
-      member = await members.add({ customer, customerName: '', session, sessionName, linkId, replaces });
+      const replaces = member?.text ?? '';
+      const addition = { customer, customerName: '', session, sessionName };
+      member = await members.restore(addition, linkId, replaces);
     }
     let settled: Settled = 'elsewhere';
     if (member === 'erased') {
       await this.parts.release(session, link);
       settled = 'erased';
-    } else if (typeof member === 'object' && member.linkId === linkId) {
+    } else if (member.linkId === linkId) {
       if (present.state !== 'led' && member.merged !== MERGED) await this.#finish(session, link);
       if (isSame(await readLink(store, session), link)) settled = 'linked';
       else await members.leave(link, session);
