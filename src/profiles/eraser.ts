@@ -115,7 +115,7 @@ export class Eraser {
     const id = randomBytes(6).toString('base64url');
     const work = eraseWork(profileId, id);
     await pending.begin(profileId, work);
-    const fields = itemIndex && [...(await readHash(store, keys.items(profileId))).keys()];
+    const fields = itemIndex === undefined ? [] : [...(await readHash(store, keys.items(profileId))).keys()];
     const touched = [...keys.allOf(profileId), keys.erasedAt(profileId)];
     const reply = await store.change(ERASE, touched, [
       member,
@@ -128,7 +128,7 @@ export class Eraser {
       await pending.end(profileId, work);
       return undefined;
     }
-    if (reply === 1 && fields !== undefined) await itemIndex?.remove(fields, profileId);
+    if (reply === 1) await itemIndex?.remove(fields, profileId);
     await this.completeSetAside(profileId);
     if (reply === 0) await pending.end(profileId, work); // nothing was set aside if the required member was missing
     if (reply === 1) onErased?.();
@@ -152,11 +152,8 @@ export class Eraser {
     );
     await queueRows(store, [profileId, ...(name === '' ? [] : [name])], until);
     const gone = new Set([profileId, ...sessions.map(([session]) => session)]);
-    for (const member of members.keys()) {
-      const [kind, value = ''] = member.split(':', 2);
-      if (kind === 'share') await removeKeys(store, [keys.share(value)]);
-      else if (kind === 'email') await emails.forgetGone(value, gone);
-    }
+    for (const code of valuesOf('share', members)) await removeKeys(store, [keys.share(code)]);
+    for (const digest of valuesOf('email', members)) await emails.forgetGone(digest, gone);
     await changeField(store, { key, field: 'at', before: at, after: '', removesHash: true });
     await pending.forget(eraseWork(profileId, members.get('id') ?? ''));
   }
@@ -182,15 +179,17 @@ export class Eraser {
     const isTarget = target === targetText(link);
     // Its rows and what leads to it come first, because an unlinked session may be another visitor's.
     if (merged !== '' || isTarget) await queueRows(store, [session], until);
-    const digests: string[] = [];
-    if (isTarget)
-      for (const member of (await readHash(store, keys.members(session))).keys())
-        if (member.startsWith(memberOf(''))) digests.push(member.slice(memberOf('').length));
+    const digests = isTarget ? valuesOf('email', await readHash(store, keys.members(session))) : [];
     for (const digest of digests) await emails.remove(digest, session);
     if (isTarget && share != null) await removeKeys(store, [keys.share(share)]);
     await merger.unlink(session, link);
     for (const digest of digests) await emails.restore(digest, session);
   }
+}
+
+function valuesOf(kind: 'share' | 'email', members: ReadonlyMap<string, string>): string[] {
+  const prefix = `${kind}:`;
+  return [...members.keys()].flatMap((one) => (one.startsWith(prefix) ? [one.slice(prefix.length)] : []));
 }
 
 export function eraseWork(profileId: string, id: string): string {
