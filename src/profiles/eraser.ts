@@ -96,7 +96,7 @@ export class Eraser {
   }
 
   /**
-   * @param member that the profile must have, because its id may be another visitor's by now
+   * @param member that the profile must have, because another visitor may have got its id
    * @returns true if the profile existed; undefined if the session has got a link, or is retired
    */
   async eraseProfile(
@@ -135,7 +135,7 @@ export class Eraser {
     return reply === 1;
   }
 
-  /** Idempotent. A late call does no harm to a later erasure, because that has another time. */
+  /** Idempotent. A late call doesn't affect a later erasure, which has another time. */
   async completeSetAside(profileId: string): Promise<void> {
     const { store, pending, emails } = this.parts;
     const { keys } = store;
@@ -158,7 +158,7 @@ export class Eraser {
     await pending.forget(eraseWork(profileId, members.get('id') ?? ''));
   }
 
-  /** Unlinks a session whose customer was erased; `completeSetAside` has others of its sessions. */
+  /** Unlinks one session whose customer was erased; `completeSetAside` unlinks all that it finds. */
   async release(session: string, { customer, id }: LinkRef): Promise<void> {
     const { store } = this.parts;
     const { now } = store;
@@ -177,7 +177,7 @@ export class Eraser {
       client.hmget(keys.profile(session), 'target', 'share'),
     );
     const isTarget = target === targetText(link);
-    // Its rows and what leads to it come first, because an unlinked session may be another visitor's.
+    // First its rows and the entries that lead to it: once unlinked, its id may be another visitor's.
     if (merged !== '' || isTarget) await queueRows(store, [session], until);
     const digests = isTarget ? valuesOf('email', await readHash(store, keys.members(session))) : [];
     for (const digest of digests) await emails.remove(digest, session);

@@ -3,11 +3,11 @@
 //   session                              login of a customer
 //   unknown, or retired                  lead: the session gets a link
 //   guest                                merge: what the session has becomes the customer's
-//   being merged, into any customer      finish: that merge is completed, and the session is looked at again
+//   being merged, into any customer      finish: that merge is completed, and the login starts over
 //   linked to this customer              nothing
 //   linked to another                    move: the session gets a link to this customer; nothing is merged
 //
-// A retired session has no link, but its rows are the rows of a customer whom it was merged into; so it can't be a guest.
+// A retired session has no link, but was merged: its rows are a customer's, so it can't be a guest.
 
 import type { Store } from '../redis/store.js';
 

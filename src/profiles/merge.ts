@@ -1,6 +1,5 @@
-// Merges a guest into a customer, who is usually in another slot; docs/architecture.md has the steps. Each step is one
-// idempotent script. Whoever meets a merge that is under way completes it; what was applied is never applied again, because
-// the member's note says how far it came.
+// Merges a guest into a customer, usually in another slot; docs/architecture.md has the steps. Each step is one idempotent
+// script. Any process may complete a merge. No page is applied twice, because the member's note keeps the position.
 
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
@@ -20,9 +19,9 @@ const APPLY = loadScript<[merged: string, products: number, items: number, state
 const END = loadScript<number>('profiles/endMerge');
 const UNLINK = loadScript<number>('profiles/unlinkSession');
 
-/** How long the frozen data stay after the merge: a failover may lose what the customer got, ms. */
+/** How long the frozen data stay after the merge, ms: a failover may lose the customer's copy. */
 export const KEPT_MS = 10 * 60 * 1_000;
-/** Time-outs that a request waits for its merge, which then continues without it. */
+/** Time-outs that a request waits for its merge; the merge continues after that. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;
@@ -53,7 +52,7 @@ export interface MergerParts {
   readonly release: (session: string, link: LinkRef) => Promise<void>;
 }
 
-/** `elsewhere`: the session has no such link. `memberless`: the customer has no such session. */
+/** `elsewhere`: the session has another link or none. `memberless`: the customer lacks the session. */
 type Outcome = 'merged' | 'elsewhere' | 'memberless';
 
 /** `erased`: the link was older than an erasure of its customer. */
@@ -73,7 +72,7 @@ export class Merger {
     return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
   }
 
-  /** Completes a merge. @returns false if the session has to be looked at again */
+  /** Completes a merge. @returns false if the caller must read the session's state again */
   async finish(session: string, sessionName: string, link: Link): Promise<boolean> {
     const outcome = await this.#finish(session, link);
     if (outcome === 'memberless') await this.settle(session, sessionName, link);
@@ -123,7 +122,7 @@ export class Merger {
     await pending.forget(mergeWork(session, link));
   }
 
-  /** Ends the time in which the merge can be repeated. */
+  /** Removes the frozen data. Until then the merge can be repeated. */
   async clear(session: string, link: LinkRef): Promise<void> {
     const { store, pending } = this.parts;
     await store.change(END, mergedKeys(store.keys, session), [targetText(link), 0]);
@@ -163,7 +162,7 @@ export class Merger {
     // A retry appends the row under the same id.
     await append(customer, encodeMerge(row, time, session, { into: customer, isNew }));
     await this.#forgetItems(session, frozen);
-    // Longer than KEPT_MS: when that has passed, Resume looks at the customer once more.
+    // Longer than KEPT_MS, because Resume then checks the customer once more.
     await store.change(END, mergedKeys(store.keys, session), [targetText(link), 2 * KEPT_MS]);
     return 'merged';
   }

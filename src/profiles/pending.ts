@@ -4,9 +4,9 @@
 //   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
 //   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
-// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work list
-// `leave` each for itself, and share `merge`, which only ends with the frozen data: the first one to end doesn't know how far the
-// others have come.
+// Each is listed at the node of its first profile, so that a failover loses both or neither. If several processes do the same
+// work, each lists a `leave` of its own, because the first to end doesn't know whether the others have ended. They share
+// `merge`, which stays listed as long as the frozen data.
 
 import { randomBytes } from 'node:crypto';
 import { bucketOf } from '../redis/keys.js';

@@ -57,7 +57,7 @@ export function createKeys(prefix: string) {
     frozenCounts: ofProfile('j'),
     /** hash: members of an erased profile, until nothing leads to it */
     setAside: ofProfile('x'),
-    /** string: `<no later than this are links that the last erasure took> <when that was>`, ms since 1970 */
+    /** string: `<links up to this time are erased> <time of the last erasure>`, ms since 1970 */
     erasedAt: ofProfile('e'),
     /** string: when the whole shop was erased last, ms since 1970 */
     shopErasedAt: `${prefix}:erased`,
