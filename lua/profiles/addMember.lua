@@ -2,16 +2,15 @@
 -- Makes a session a member of a customer, before the session gets its link: an erasure of the customer finds every
 -- session. The note of a member is `<link id> <new|known> <session's name>`, a line feed, and how far the session's data
 -- have been merged (see applyMerge.lua). `new`: the customer was unknown. A note that begins with `-` is of a session that
--- was merged and then moved to another customer. If it comes back, it has the same link id again, and once the link is
--- written the note is replaced by the same one without `-`: until then it must open nothing to servers that remember the link.
+-- was merged and then moved to another customer. If the session comes back, it gets the same link id. The `-` is removed
+-- only after the link is written: until then, servers that remember the old link must be refused.
 -- KEYS[1..4] customer's profile, members, counts, time of the last erasure
 -- ARGV[1] deadline
 -- ARGV[2..4] session's profile id, its name, the customer's name; a name is empty if it is unknown after a failover
 -- ARGV[5] random part of a new link id
--- ARGV[6] link id that the session has: a failover may have lost the customer's note of it; or empty
--- ARGV[7] note to replace, because a failover lost the session's link, or the link is of another login, or the session has
---   come back; or empty
--- ARGV[8] maximum of members, for a session that has no link yet
+-- ARGV[6] the session's link id, if a failover may have lost the note; empty for a new link
+-- ARGV[7] note to replace, because the session's link was lost, belongs to another login, or is back; or empty
+-- ARGV[8] maximum of members, for a new link
 -- Returns the note; `!` if the customer was erased after it had ARGV[6]; TOO_MANY -6.
 -- Errors: EXPIRED -1.
 

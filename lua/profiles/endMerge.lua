@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Ends a merge that the customer has completely. First the frozen data stay for some minutes from `mergedAt` on, in case a
--- failover loses what the customer got; later they are removed.
+-- Ends a merge whose data the customer has completely. The first call keeps the frozen data for some minutes after
+-- `mergedAt`, because a failover may lose the customer's copy. The last call removes them.
 -- KEYS[1..5] session's counts, profile, items, members, frozen counts
 -- ARGV[1] deadline
 -- ARGV[2] link without its state: `<customer's profile> <link id>`
--- ARGV[3] TTL of the frozen data, ms, if nobody removes them; 0 removes them
+-- ARGV[3] TTL of the frozen data, ms; 0 removes them
 -- Returns 1; 0 if the session's target is another.
 -- Errors: EXPIRED -1.
 

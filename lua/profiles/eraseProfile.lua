@@ -3,8 +3,8 @@
 -- erasure's `id`, until nothing leads to the profile.
 -- KEYS[1..7] counts, profile, items, members, frozen counts, members set aside, time of the last erasure
 -- ARGV[1] deadline
--- ARGV[2] member that the profile must have, because its id may be another visitor's by now; or empty
--- ARGV[3] the customer's name, if the caller knows it
+-- ARGV[2] member that the profile must have, because another visitor may have got its id; or empty
+-- ARGV[3] the customer's name, or empty
 -- ARGV[4] the time by the clocks of `serve`, ms since 1970
 -- ARGV[5] TTL of the time, seconds   ARGV[6] id of the erasure, as in the list of pending work
 -- Returns 1 if the profile existed, 0 if not; `-` if an earlier erasure has members set aside; or an answer of

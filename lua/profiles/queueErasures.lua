@@ -6,16 +6,12 @@
 -- Returns 1.
 -- Errors: EXPIRED -1.
 
-local now = redis.call('TIME')
-local ms = now[1] * 1000 + math.floor(now[2] / 1000)
-if ms > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 for i = 4, #ARGV do
   -- A step of an earlier erasure may come late.
   local sent, at = string.match(redis.call('HGET', KEYS[1], ARGV[i]) or '0 0', '^(%d+) (%d+)$')
-  sent, at = math.max(tonumber(ARGV[2]), tonumber(sent)), math.max(ms - ARGV[3], tonumber(at))
+  sent, at = math.max(tonumber(ARGV[2]), tonumber(sent)), math.max(now - ARGV[3], tonumber(at))
   redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f %.0f', sent, at))
 end
 return 1

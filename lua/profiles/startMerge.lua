@@ -6,8 +6,8 @@
 -- ARGV[3] TTL of the frozen data, ms
 -- ARGV[4] fields per page
 -- ARGV[5] 1 to begin the merge if the session is a guest; otherwise empty
--- Returns {facts, members, cursor of the counts, page of them, cursor of the items, page of them}; empty unless the session
---   is or was being merged under this link.
+-- Returns {facts, members, first page of the counts, first page of the items}, the pages as HSCAN replies; empty unless the
+--   session is or was being merged under this link.
 -- Errors: EXPIRED -1.
 
 -- @include deadline
@@ -29,8 +29,9 @@ end
 if target ~= ARGV[2] or string.sub(link or '', 1, #target + 1) ~= target .. ' ' then
   return {}
 end
-local counts = redis.call('HSCAN', KEYS[5], 0, 'COUNT', ARGV[4])
-local items = redis.call('HSCAN', KEYS[3], 0, 'COUNT', ARGV[4])
 return {
-  redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[4]), counts[1], counts[2], items[1], items[2],
+  redis.call('HGETALL', KEYS[2]),
+  redis.call('HGETALL', KEYS[4]),
+  redis.call('HSCAN', KEYS[5], 0, 'COUNT', ARGV[4]),
+  redis.call('HSCAN', KEYS[3], 0, 'COUNT', ARGV[4]),
 }

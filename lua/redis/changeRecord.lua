@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Compare-and-set of a string, which keeps its TTL. It runs at maxmemory, because it ends what is done.
+-- Compare-and-set of a string, which keeps its TTL. Runs at maxmemory, because the request's operation is done.
 -- KEYS[1] string
 -- ARGV[1] deadline
 -- ARGV[2] expected beginning

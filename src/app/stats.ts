@@ -34,7 +34,7 @@ export function openStats({ store, config, metrics, plugs, siblings }: Sources) 
   const readBacklog = async (keys: StreamKeys, stream: number): Promise<Backlog> => {
     const touched = [keys.events(stream), keys.eventsState(stream), keys.eventsDead(stream)];
     const [events, bytes, oldest, deadLetters] = await store.run(BACKLOG, touched, []);
-    const now = store.timeAt(undefined, performance.now());
+    const now = store.now;
     return { events, bytes, oldestMs: oldest === 0 ? 0 : Math.max(now - oldest, 0), deadLetters };
   };
   const backlogsOf = async (keys: StreamKeys) => {

@@ -1,6 +1,6 @@
-// The consumer group of one stream. All flushers read as one consumer, because an entry is held by whoever touches it.
-// A touch gives the entry a random delivery count. Entries whose count has not changed between two looks were abandoned,
-// and any flusher takes them over. Looks are timed by the flusher's own clock: Redis's may jump. If two flushers hold
+// The consumer group of one stream. All flushers read as one consumer: a flusher holds its entries by touching them.
+// A touch gives the entry a random delivery count. Entries whose count has not changed between two scans were abandoned,
+// and any flusher takes them over. Scans are timed by the flusher's own clock: Redis's may jump. If two flushers hold
 // an entry, both insert the same rows.
 
 import { randomInt } from 'node:crypto';
@@ -15,7 +15,7 @@ const CREATE = loadScript<0 | 1>('flush/createGroup');
 
 const GROUP = 'flush';
 const CONSUMER = 'flush';
-/** Milliseconds between two looks. Those who hold an entry touch it three times in between. */
+/** Milliseconds between two scans. A flusher touches its entries three times in between. */
 const ABANDONED_MS = 15_000;
 /** Redis takes 4 ms to delete so many entries. */
 const ACKED_PER_CALL = 500;
@@ -45,14 +45,14 @@ export class StreamGroup {
   /** Two batches at a time: one is inserted while the next is read. */
   readonly #memory: readonly Buffer[];
   #batches = 0;
-  /** Entries that this flusher holds. One that turns out to be acknowledged leaves it. */
+  /** Entries that this flusher holds. A touch drops acknowledged ones. */
   readonly #held = new Set<string>();
   #touching: NodeJS.Timeout | undefined;
   #touchedAt = 0;
-  /** Pending entries and their delivery counts at the last look. */
+  /** Pending entries and their delivery counts at the last scan. */
   #seen: ReadonlyMap<string, number> = new Map();
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  /** Entries that the last look found abandoned, and that no batch has yet. */
+  #scannedAt = Number.NEGATIVE_INFINITY;
+  /** Entries that the last scan found abandoned, and that no batch has yet. */
   #abandoned: string[] = [];
 
   constructor(spec: GroupSpec) {
@@ -64,7 +64,7 @@ export class StreamGroup {
 
   /** Reads abandoned entries if there are any, else new ones. The batch is held until its `release`. */
   async read(): Promise<HeldBatch | undefined> {
-    if (performance.now() - this.#lookedAt >= this.#abandonedMs) await this.#look();
+    if (performance.now() - this.#scannedAt >= this.#abandonedMs) await this.#scan();
     return (await this.#collect(true)) ?? (await this.#collect(false));
   }
 
@@ -140,7 +140,7 @@ export class StreamGroup {
     this.#touchedAt = began;
   }
 
-  async #look(): Promise<void> {
+  async #scan(): Promise<void> {
     const seen = new Map<string, number>();
     const abandoned: string[] = [];
     for (let from = '-'; ; ) {
@@ -155,7 +155,7 @@ export class StreamGroup {
     }
     this.#seen = seen;
     this.#abandoned = abandoned;
-    this.#lookedAt = performance.now();
+    this.#scannedAt = performance.now();
   }
 
   async #claim(count: number): Promise<StreamEntry[]> {

@@ -59,7 +59,7 @@ export class RowEraser {
   /**
    * Executes the erasures that are due.
    *
-   * @returns those that are forgotten, by name @throws the first error, after all other parts were tried
+   * @returns the names of forgotten erasures @throws the first error, after all other parts were tried
    */
   async run(signal = new AbortController().signal): Promise<string[]> {
     const { redis, keys, inFlightMs = IN_FLIGHT_MS, lateMs = LATE_MS } = this.spec;

@@ -15,7 +15,7 @@ import type { FlushMetrics } from './metrics.js';
 /** All lines of a flushed batch, and the lines that ClickHouse refused, which an operator may retry later. */
 export type HandedOver = readonly [lines: Buffer, refused: readonly Refused[]];
 
-/** Called when Redis or ClickHouse begins to fail. @returns what is called when it works again */
+/** Called when Redis or ClickHouse begins to fail. @returns a function to call when it works again */
 export type OnOutage = (why: string) => () => void;
 
 export interface FlushedStream {
@@ -54,7 +54,7 @@ export async function flushStream(stream: FlushedStream, { drain, abort }: EndSi
     const isDraining = drain.aborted;
     const batch = await next;
     if (batch?.isFull) next = read();
-    if (batch !== undefined) await bring(stream, batch, abort);
+    if (batch !== undefined) await flushBatch(stream, batch, abort);
     if (abort.aborted || (isDraining && !batch?.isFull)) break;
     if (batch?.isFull) continue;
     await pause(intervalMs - (performance.now() - began), drain);
@@ -64,14 +64,14 @@ export async function flushStream(stream: FlushedStream, { drain, abort }: EndSi
 }
 
 /** Never throws: a batch that fails for good stays pending. */
-async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSignal): Promise<void> {
+async function flushBatch(stream: FlushedStream, batch: HeldBatch, signal: AbortSignal): Promise<void> {
   const { group, metrics, log, handOver } = stream;
   const untilDone = <T>(act: () => Promise<T>) => retry(stream, act, signal);
   try {
     const lines = withoutErased(batch.lines, await stream.erasures());
     const refused = await insertLines(lines, (some, isSingle) =>
       untilDone(async () => {
-        // Visitors of entries that others have brought may have been erased since.
+        // If another flusher has inserted entries of this batch, their visitors may have been erased since.
         if (!(await group.isPending(batch))) throw new NotPendingError();
         return await insert(stream, some, isSingle, signal);
       }),
@@ -91,7 +91,7 @@ async function bring(stream: FlushedStream, batch: HeldBatch, signal: AbortSigna
   } catch (error) {
     if (error instanceof NotPendingError)
       log.warn(
-        'another flusher has brought entries of this batch: it is dropped, and the rest is read again',
+        'another flusher has inserted entries of this batch: it is dropped, and the rest is read again',
       );
     else if (!signal.aborted) log.error({ err: error }, 'a batch failed, and is read again later');
   } finally {

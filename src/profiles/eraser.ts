@@ -96,7 +96,7 @@ export class Eraser {
   }
 
   /**
-   * @param member that the profile must have, because its id may be another visitor's by now
+   * @param member that the profile must have, because another visitor may have got its id
    * @returns true if the profile existed; undefined if the session has got a link, or is retired
    */
   async eraseProfile(
@@ -115,11 +115,8 @@ export class Eraser {
     const id = randomBytes(6).toString('base64url');
     const work = eraseWork(profileId, id);
     await pending.begin(profileId, work);
-    const fields = itemIndex && [...(await readHash(store, keys.items(profileId))).keys()];
-    const touched = [
-      ...[keys.counts(profileId), keys.profile(profileId), keys.items(profileId), keys.members(profileId)],
-      ...[keys.frozenCounts(profileId), keys.setAside(profileId), keys.erasedAt(profileId)],
-    ];
+    const fields = itemIndex === undefined ? [] : [...(await readHash(store, keys.items(profileId))).keys()];
+    const touched = [...keys.allOf(profileId), keys.erasedAt(profileId)];
     const reply = await store.change(ERASE, touched, [
       member,
       isCustomerName(name) ? name : '',
@@ -131,14 +128,14 @@ export class Eraser {
       await pending.end(profileId, work);
       return undefined;
     }
-    if (reply === 1 && fields !== undefined) await itemIndex?.remove(fields, profileId);
+    if (reply === 1) await itemIndex?.remove(fields, profileId);
     await this.completeSetAside(profileId);
     if (reply === 0) await pending.end(profileId, work); // nothing was set aside if the required member was missing
     if (reply === 1) onErased?.();
     return reply === 1;
   }
 
-  /** Idempotent. A late call does no harm to a later erasure, because that has another time. */
+  /** Idempotent. A late call doesn't affect a later erasure, which has another time. */
   async completeSetAside(profileId: string): Promise<void> {
     const { store, pending, emails } = this.parts;
     const { keys } = store;
@@ -155,19 +152,16 @@ export class Eraser {
     );
     await queueRows(store, [profileId, ...(name === '' ? [] : [name])], until);
     const gone = new Set([profileId, ...sessions.map(([session]) => session)]);
-    for (const member of members.keys()) {
-      const [kind, value = ''] = member.split(':', 2);
-      if (kind === 'share') await removeKeys(store, [keys.share(value)]);
-      else if (kind === 'email') await emails.forgetGone(value, gone);
-    }
+    for (const code of valuesOf('share', members)) await removeKeys(store, [keys.share(code)]);
+    for (const digest of valuesOf('email', members)) await emails.forgetGone(digest, gone);
     await changeField(store, { key, field: 'at', before: at, after: '', removesHash: true });
     await pending.forget(eraseWork(profileId, members.get('id') ?? ''));
   }
 
-  /** Unlinks a session whose customer was erased; `completeSetAside` has others of its sessions. */
+  /** Unlinks one session whose customer was erased; `completeSetAside` unlinks all that it finds. */
   async release(session: string, { customer, id }: LinkRef): Promise<void> {
     const { store } = this.parts;
-    const now = store.timeAt(undefined, performance.now());
+    const { now } = store;
     const key = store.keys.setAside(customer);
     const [note, at] = await store.call((client) => client.hmget(key, session, 'at'));
     const until = at == null ? now : Number(at) + GRACE_MS;
@@ -183,17 +177,19 @@ export class Eraser {
       client.hmget(keys.profile(session), 'target', 'share'),
     );
     const isTarget = target === targetText(link);
-    // Its rows and what leads to it come first, because an unlinked session may be another visitor's.
+    // First its rows and the entries that lead to it: once unlinked, its id may be another visitor's.
     if (merged !== '' || isTarget) await queueRows(store, [session], until);
-    const digests: string[] = [];
-    if (isTarget)
-      for (const member of (await readHash(store, keys.members(session))).keys())
-        if (member.startsWith(memberOf(''))) digests.push(member.slice(memberOf('').length));
+    const digests = isTarget ? valuesOf('email', await readHash(store, keys.members(session))) : [];
     for (const digest of digests) await emails.remove(digest, session);
     if (isTarget && share != null) await removeKeys(store, [keys.share(share)]);
     await merger.unlink(session, link);
     for (const digest of digests) await emails.restore(digest, session);
   }
+}
+
+function valuesOf(kind: 'share' | 'email', members: ReadonlyMap<string, string>): string[] {
+  const prefix = `${kind}:`;
+  return [...members.keys()].flatMap((one) => (one.startsWith(prefix) ? [one.slice(prefix.length)] : []));
 }
 
 export function eraseWork(profileId: string, id: string): string {

@@ -2,20 +2,13 @@
 // product, items from the newest to the oldest. A page ends with a name, which the member's note keeps, so that any process
 // can resume after the last page.
 
+import { type HashPage, pairsOf, readHash } from '../redis/hash.js';
+import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type LinkRef, targetText } from './link.js';
 
-type Reply =
-  | []
-  | [
-      facts: string[],
-      members: string[],
-      countCursor: string,
-      counts: string[],
-      itemCursor: string,
-      items: string[],
-    ];
+type Reply = [] | [facts: string[], members: string[], counts: HashPage, items: HashPage];
 
 const START_MERGE = loadScript<Reply>('profiles/startMerge');
 /** How long frozen data are kept if the merge is never completed, ms. */
@@ -52,6 +45,17 @@ export interface Page {
 /** Facts of the session that aren't the customer's. */
 const OWN = new Set(['target', 'mergedAt', 'registered', 'itemBytes', 'name']);
 
+/** A session's keys, in the order of the scripts that freeze, end and undo its merge. */
+export function mergedKeys(keys: Keys, session: string): string[] {
+  return [
+    keys.counts(session),
+    keys.profile(session),
+    keys.items(session),
+    keys.members(session),
+    keys.frozenCounts(session),
+  ];
+}
+
 /** @param begins true to freeze a guest's data @returns undefined unless the session's data are frozen under this link */
 export async function freeze(
   store: Store,
@@ -60,20 +64,17 @@ export async function freeze(
   begins: boolean,
 ): Promise<Frozen | undefined> {
   const { keys } = store;
-  const items = keys.items(session);
-  const counts = keys.frozenCounts(session);
-  const touched = [keys.counts(session), keys.profile(session), items, keys.members(session), counts];
   const args = [targetText(link), FROZEN_MS, PAGE_SIZE, begins ? 1 : ''];
-  const reply = await store.change(START_MERGE, touched, args);
+  const reply = await store.change(START_MERGE, mergedKeys(keys, session), args);
   if (reply.length === 0) return undefined;
-  const [facts, members, countCursor, firstCounts, itemCursor, firstItems] = reply;
-  const allCounts = await restOf(store, counts, countCursor, pairsOf(firstCounts));
-  const allItems = await restOf(store, items, itemCursor, pairsOf(firstItems));
+  const [facts, members, firstCounts, firstItems] = reply;
+  const counts = await readHash(store, keys.frozenCounts(session), firstCounts);
+  const items = await readHash(store, keys.items(session), firstItems);
   const shares = pairsOf(facts).flatMap(([name, value]) => (name === 'share' ? [`share:${value}`] : []));
   return {
     entries: [
-      ...[...allCounts].sort(([a], [b]) => (a < b ? -1 : 1)).map((pair) => entryOf('count', pair[0], pair)),
-      ...[...allItems]
+      ...[...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map((pair) => entryOf('count', pair[0], pair)),
+      ...[...items]
         .map((pair) => entryOf('item', itemPosition(pair[1]), pair))
         .sort((a, b) => (a.position > b.position ? -1 : 1)),
     ],
@@ -84,13 +85,7 @@ export async function freeze(
 
 /** The page after this position. */
 export function pageAfter({ entries, facts, members }: Frozen, position: string): Page {
-  const [kind, last = ''] = splitOnce(position);
-  const rest = entries.filter((entry) => {
-    if (position === '') return true;
-    const [, name = ''] = splitOnce(entry.position);
-    if (kind === 'count') return entry.kind === 'item' || name > last;
-    return entry.kind === 'item' && name < last;
-  });
+  const rest = position === '' ? entries : entries.filter((entry) => isAfter(entry, position));
   const page = rest.slice(0, PAGE_SIZE);
   const isLast = page.length === rest.length;
   const of = (wanted: Entry['kind']) => page.filter((one) => one.kind === wanted).map(({ pair }) => pair);
@@ -104,6 +99,12 @@ export function pageAfter({ entries, facts, members }: Frozen, position: string)
   };
 }
 
+/** Counts ascend, then items descend. */
+function isAfter({ kind, position }: Entry, last: string): boolean {
+  if (last.startsWith('count ')) return kind === 'item' || position > last;
+  return kind === 'item' && position < last;
+}
+
 function entryOf(kind: Entry['kind'], name: string, pair: Pair): Entry {
   return { kind, position: `${kind} ${name}`, pair };
 }
@@ -112,31 +113,4 @@ function entryOf(kind: Entry['kind'], name: string, pair: Pair): Entry {
 function itemPosition(item: string): string {
   const [id = '', addedAt = ''] = item.split(/[ \n]/, 2);
   return `${addedAt} ${id}`;
-}
-
-function splitOnce(text: string): [string, string?] {
-  const at = text.indexOf(' ');
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-async function restOf(
-  store: Store,
-  key: string,
-  cursor: string,
-  first: readonly Pair[],
-): Promise<Map<string, string>> {
-  const found = new Map(first);
-  for (let from = cursor; from !== '0'; ) {
-    const at = from;
-    const [next, fields] = await store.call((client) => client.hscan(key, at, 'COUNT', PAGE_SIZE));
-    for (const [name, value] of pairsOf(fields)) found.set(name, value);
-    from = next;
-  }
-  return found;
-}
-
-function pairsOf(fields: readonly string[]): Pair[] {
-  const pairs: Pair[] = [];
-  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] as string, fields[i + 1] as string]);
-  return pairs;
 }

@@ -3,11 +3,13 @@
 //   session                              login of a customer
 //   unknown, or retired                  lead: the session gets a link
 //   guest                                merge: what the session has becomes the customer's
-//   being merged, into any customer      finish: that merge is completed, and the session is looked at again
+//   being merged, into any customer      finish: that merge is completed, and the login starts over
 //   linked to this customer              nothing
 //   linked to another                    move: the session gets a link to this customer; nothing is merged
 //
-// A retired session has no link, but its rows are the rows of a customer whom it was merged into; so it can't be a guest.
+// A retired session has no link, but was merged: its rows are a customer's, so it can't be a guest.
+
+import type { Store } from '../redis/store.js';
 
 export type LinkState = 'led' | 'merging' | 'merged';
 
@@ -41,6 +43,15 @@ export function parseLink(text: string): Link {
   return { customer, id, state };
 }
 
+export async function readLink(store: Store, session: string): Promise<Link | undefined> {
+  const text = await store.call((client) => client.hget(store.keys.counts(session), ''));
+  return text === null ? undefined : parseLink(text);
+}
+
+export function isSame(link: Link | undefined, wanted: LinkRef): link is Link {
+  return link?.customer === wanted.customer && link.id === wanted.id;
+}
+
 /** The link without its state. */
 export function targetText({ customer, id }: LinkRef): string {
   return `${customer} ${id}`;
@@ -50,7 +61,7 @@ export function linkText(link: Link): string {
   return `${targetText(link)} ${link.state}`;
 }
 
-export function linkedAt({ id }: LinkRef): number {
+export function linkedAt({ id }: Pick<LinkRef, 'id'>): number {
   return Number.parseInt(id, 10);
 }
 

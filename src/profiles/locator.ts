@@ -14,7 +14,7 @@ import {
 } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import type { LinkKind, VisitBatch } from '../visits/visit-batch.js';
-import { type Link, parseLink, type SessionState, sessionStateIn } from './link.js';
+import { type Link, parseLink, readLink, type SessionState, sessionStateIn } from './link.js';
 import type { Merger } from './merge.js';
 import type { ProfileIds } from './profile-id.js';
 
@@ -31,8 +31,8 @@ export interface Located<Answer> {
 const MAX_REDIRECTS = 16;
 /** Links to remember; each takes about 200 bytes. */
 const REMEMBERED = 100_000;
-/** A write that has found a link without a merge extends its life for longer than this, ms. */
-const KEPT_MS = 55 * 60 * 1_000;
+/** A link without a merge outlives the last write that found it by more than this, ms. */
+const LINK_KEPT_MS = 55 * 60 * 1_000;
 
 type Aimed = { -readonly [Field in keyof Location]: Location[Field] };
 
@@ -86,18 +86,17 @@ export class Locator {
   aim(request: Aimed, name: string, writes: boolean): void {
     const own = this.profileIds.of(name);
     const found = this.#remembered.size === 0 ? undefined : this.#remembered.get(own);
-    const isKept = found !== undefined && !(writes && found.keptUntil < performance.now());
-    if (!isKept) {
-      // The link may have ended. If not, the write finds it again.
-      if (found !== undefined) this.#remembered.delete(own);
-      request.profileId = own;
-      request.session = '';
-      request.linkId = '';
-    } else {
+    if (found !== undefined && !(writes && found.keptUntil < performance.now())) {
       request.profileId = found.link.customer;
       request.session = own;
       request.linkId = found.link.id;
+      return;
     }
+    // The link may have expired. If not, the write finds it again, and extends its life.
+    if (found !== undefined) this.#remembered.delete(own);
+    request.profileId = own;
+    request.session = '';
+    request.linkId = '';
   }
 
   send(request: LocatedRequest<unknown>, name: string): void {
@@ -145,12 +144,12 @@ export class Locator {
     const target = await this.store.call((client) => client.hget(keys.profile(profileId), 'target'));
     if (target === null) return profileId;
     // Read after the target, because a merge sets both.
-    const link = await this.store.call((client) => client.hget(keys.counts(profileId), ''));
-    if (link?.endsWith(' merging')) await this.merger.finish(profileId, '', parseLink(link));
+    const link = await readLink(this.store, profileId);
+    if (link?.state === 'merging') await this.merger.finish(profileId, '', link);
     return target.split(' ', 1)[0] as string;
   }
 
-  /** True if this process has extended the life of the session's link within the hour. */
+  /** True if this process has extended the life of the session's link within LINK_KEPT_MS, or the link doesn't expire. */
   isKept(name: string): boolean {
     return (this.#remembered.get(this.profileIds.of(name))?.keptUntil ?? 0) > performance.now();
   }
@@ -176,12 +175,16 @@ export class Locator {
     return { profileId: link.customer, session: own, linkId: link.id };
   }
 
+  /** @param isKept true if a write has found the link, and so extended its life */
   #remember(own: string, link: Link, isKept: boolean): void {
     if (link.state === 'merging' || isCustomers(own)) return;
-    const until = link.state === 'led' ? performance.now() + KEPT_MS : Number.POSITIVE_INFINITY;
+    this.#remembered.set(own, { link, keptUntil: this.#keptUntil(own, link, isKept) });
+  }
+
+  #keptUntil(own: string, link: Link, isKept: boolean): number {
+    if (link.state !== 'led') return Number.POSITIVE_INFINITY;
+    if (isKept) return performance.now() + LINK_KEPT_MS;
     const before = this.#remembered.get(own);
-    const keptUntil =
-      isKept || link.state !== 'led' ? until : before?.link.id === link.id ? before.keptUntil : 0;
-    this.#remembered.set(own, { link, keptUntil });
+    return before?.link.id === link.id ? before.keptUntil : 0;
   }
 }

@@ -14,7 +14,7 @@ import {
   targetText,
 } from './link.js';
 import type { Locator } from './locator.js';
-import type { Member, Members } from './members.js';
+import type { Addition, Member, Members } from './members.js';
 import { KEPT_MS, type Merger, type Room } from './merge.js';
 import { leaveWork, type Pending } from './pending.js';
 
@@ -28,7 +28,7 @@ export interface LoginParts {
   readonly members: Members;
   readonly merger: Merger;
   readonly pending: Pending;
-  /** The customer has as many sessions as it may: the session stays as it is. */
+  /** Called if the customer has too many sessions. The session is not linked. */
   readonly onFull?: (() => void) | undefined;
 }
 
@@ -47,12 +47,7 @@ export class Login {
       const state = await locator.stateOf(sessionName);
       const step = decideLogin(customer, state);
       if (step === 'nothing') {
-        if (locator.isKept(sessionName)) return false;
-        const kept = await locator.stateOf(sessionName, 'extend');
-        const isLinked = decideLogin(customer, kept) === 'nothing';
-        // The link may be older than an erasure of the customer.
-        if (isLinked && (await merger.settle(session, sessionName, kept as Link)) === 'linked') return false;
-        locator.forget(sessionName);
+        if (await this.#keep(customer, session, sessionName)) return false;
         continue;
       }
       room ??= await check?.(customer);
@@ -75,45 +70,59 @@ export class Login {
     throw new ServiceError('unavailable');
   }
 
-  async #join(
-    who: { readonly customer: string; readonly customerName: string; session: string; sessionName: string },
-    state: SessionState,
-  ): Promise<Member | 'full' | 'again'> {
-    const { store, locator, members } = this.parts;
-    const member = await members.add(who);
-    if (member === 'full' || member === 'erased') return 'full';
-    const now = store.timeAt(undefined, performance.now());
-    const isRecent = now - linkedAt({ customer: who.customer, id: member.linkId }) < KEPT_MS;
-    if (state !== 'guest' || (member.merged === '' && isRecent)) return member;
-    // Either the merge has begun just now, or a failover has lost the session's link, or the note is of a link that has ended.
-    // A merge must not have a link id so old that Resume would give it up.
-    if ((await locator.stateOf(who.sessionName)) !== 'guest') return 'again';
-    const renewed = await members.add({ ...who, replaces: member.text });
-    return renewed === 'erased' ? 'again' : renewed;
+  /** Extends the life of the session's link to this customer. @returns false if it has none now */
+  async #keep(customer: string, session: string, sessionName: string): Promise<boolean> {
+    const { locator, merger } = this.parts;
+    if (locator.isKept(sessionName)) return true;
+    const kept = await locator.stateOf(sessionName, 'extend');
+    const isLinked = decideLogin(customer, kept) === 'nothing';
+    // The link may be older than an erasure of the customer.
+    if (isLinked && (await merger.settle(session, sessionName, kept as Link)) === 'linked') return true;
+    locator.forget(sessionName);
+    return false;
   }
 
-  /** @returns false if the session has to be looked at again */
+  async #join(who: Addition, state: SessionState): Promise<Member | 'full' | 'again'> {
+    const { store, locator, members } = this.parts;
+    const member = await members.add(who);
+    if (member === 'full') return 'full';
+    const isRecent = store.now - linkedAt({ id: member.linkId }) < KEPT_MS;
+    if (state !== 'guest' || (member.merged === '' && isRecent)) return member;
+    // The merge has just begun, or a failover lost the session's link, or the link has expired. A merge needs a recent link id:
+    // Resume gives up old ones.
+    if ((await locator.stateOf(who.sessionName)) !== 'guest') return 'again';
+    return members.add(who, member.text);
+  }
+
+  /** @returns false if the caller must read the session's state again */
   async #lead(session: string, sessionName: string, state: SessionState, link: LinkRef): Promise<boolean> {
-    const { store, locator, members, merger, pending } = this.parts;
-    const { keys, guestsS } = store;
-    const before = typeof state === 'object' ? state : undefined;
-    const work = before && leaveWork(session, before);
-    if (before !== undefined && work !== undefined) {
-      await pending.begin(session, work);
-      // Before the link changes: if this process ends, the old link id opens nothing to servers that remember it.
-      await members.leave(before, session);
-    }
-    const touched = [keys.counts(session), keys.profile(session)];
-    const args = [before === undefined ? '' : linkText(before), targetText(link), guestsS];
-    const isDone = (await store.change(SET_LINK, touched, args)) === 1;
-    if (before !== undefined && work !== undefined) {
-      // Again, because a request of the session in between has found the old link, and has settled it.
-      if (isDone) await members.leave(before, session);
-      await pending.end(session, work);
-    }
+    const { locator, merger } = this.parts;
+    const isDone =
+      typeof state === 'object'
+        ? await this.#move(session, state, link)
+        : await this.#setLink(session, '', link);
     if (!isDone) return false;
     locator.forget(sessionName);
     // An erasure of the customer in between has found the session, or is found now.
     return (await merger.settle(session, sessionName, link)) !== 'erased';
+  }
+
+  async #move(session: string, before: Link, link: LinkRef): Promise<boolean> {
+    const { members, pending } = this.parts;
+    const work = leaveWork(session, before);
+    await pending.begin(session, work);
+    // Before the link changes: if this process ends, the old link id opens nothing to servers that remember it.
+    await members.leave(before, session);
+    const isDone = await this.#setLink(session, linkText(before), link);
+    // Again, because a request of the session in between has found the old link, and has settled it.
+    if (isDone) await members.leave(before, session);
+    await pending.end(session, work);
+    return isDone;
+  }
+
+  async #setLink(session: string, before: string, link: LinkRef): Promise<boolean> {
+    const { keys, guestsS } = this.parts.store;
+    const touched = [keys.counts(session), keys.profile(session)];
+    return (await this.parts.store.change(SET_LINK, touched, [before, targetText(link), guestsS])) === 1;
   }
 }

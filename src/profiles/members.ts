@@ -41,18 +41,28 @@ export interface Addition {
   readonly customerName: string;
   readonly session: string;
   readonly sessionName: string;
-  /** The session's link, if a failover may have lost its note. */
-  readonly linkId?: string;
-  /** The note of a link that a failover has lost, or that came too late. */
-  readonly replaces?: string;
 }
 
 export class Members {
   constructor(private readonly store: Store) {}
 
-  /** @returns `erased` if the customer was erased after the session got `linkId`; `full` at MAX_MEMBERS */
-  async add(addition: Addition): Promise<Member | 'erased' | 'full'> {
-    const { customer, customerName, session, sessionName, linkId = '', replaces = '' } = addition;
+  /** @param replaces the note of a link that the session no longer has @returns `full` at MAX_MEMBERS */
+  async add(addition: Addition, replaces = ''): Promise<Member | 'full'> {
+    const reply = await this.#add(addition, '', replaces);
+    return reply === LUA.TOO_MANY ? 'full' : parseMember(reply as string);
+  }
+
+  /**
+   * Notes a link that the session has: a failover may have lost the note.
+   * @param replaces the note of another link @returns `erased` if the customer was erased after the session got the link
+   */
+  async restore(addition: Addition, linkId: string, replaces: string): Promise<Member | 'erased'> {
+    const reply = await this.#add(addition, linkId, replaces);
+    return reply === ERASED ? 'erased' : parseMember(reply as string);
+  }
+
+  async #add(addition: Addition, linkId: string, replaces: string): Promise<string | number> {
+    const { customer, customerName, session, sessionName } = addition;
     const { keys } = this.store;
     const touched = [
       keys.profile(customer),
@@ -62,9 +72,7 @@ export class Members {
     ];
     const random = randomBytes(6).toString('base64url');
     const args = [session, sessionName, customerName, random, linkId, replaces, MAX_MEMBERS];
-    const reply = await this.store.change(ADD_MEMBER, touched, args);
-    if (reply === LUA.TOO_MANY) return 'full';
-    return reply === ERASED ? 'erased' : parseMember(reply as string);
+    return this.store.change(ADD_MEMBER, touched, args);
   }
 
   async find(customer: string, session: string): Promise<Member | undefined> {

@@ -1,6 +1,5 @@
-// Merges a guest into a customer, who is usually in another slot; docs/architecture.md has the steps. Each step is one
-// idempotent script. Whoever meets a merge that is under way completes it; what was applied is never applied again, because
-// the member's note says how far it came.
+// Merges a guest into a customer, usually in another slot; docs/architecture.md has the steps. Each step is one idempotent
+// script. Any process may complete a merge. No page is applied twice, because the member's note keeps the position.
 
 import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
@@ -9,9 +8,9 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import { ERASED_AT_S } from './erased-at.js';
-import { type Frozen, freeze, MERGED, type Page, pageAfter } from './frozen.js';
-import { type Link, type LinkRef, linkedAt, targetText } from './link.js';
-import type { Members } from './members.js';
+import { type Frozen, freeze, MERGED, mergedKeys, type Page, pageAfter } from './frozen.js';
+import { isSame, type Link, type LinkRef, linkedAt, readLink, targetText } from './link.js';
+import type { Member, Members } from './members.js';
 import { leaveWork, mergeWork, type Pending } from './pending.js';
 
 const APPLY = loadScript<[merged: string, products: number, items: number, state: string] | null>(
@@ -20,9 +19,9 @@ const APPLY = loadScript<[merged: string, products: number, items: number, state
 const END = loadScript<number>('profiles/endMerge');
 const UNLINK = loadScript<number>('profiles/unlinkSession');
 
-/** How long the frozen data stay after the merge: a failover may lose what the customer got, ms. */
+/** How long the frozen data stay after the merge, ms: a failover may lose the customer's copy. */
 export const KEPT_MS = 10 * 60 * 1_000;
-/** Time-outs that a request waits for its merge, which then continues without it. */
+/** Time-outs that a request waits for its merge; the merge continues after that. */
 const PATIENCE = 2;
 
 export type Append = (profileId: string, line: string) => Promise<unknown>;
@@ -53,7 +52,7 @@ export interface MergerParts {
   readonly release: (session: string, link: LinkRef) => Promise<void>;
 }
 
-/** `elsewhere`: the session has no such link. `memberless`: the customer has no such session. */
+/** `elsewhere`: the session has another link or none. `memberless`: the customer lacks the session. */
 type Outcome = 'merged' | 'elsewhere' | 'memberless';
 
 /** `erased`: the link was older than an erasure of its customer. */
@@ -73,7 +72,7 @@ export class Merger {
     return (await this.#share(session, () => this.#apply(session, link, frozen, room))) === 'merged';
   }
 
-  /** Completes a merge. @returns false if the session has to be looked at again */
+  /** Completes a merge. @returns false if the caller must read the session's state again */
   async finish(session: string, sessionName: string, link: Link): Promise<boolean> {
     const outcome = await this.#finish(session, link);
     if (outcome === 'memberless') await this.settle(session, sessionName, link);
@@ -82,28 +81,28 @@ export class Merger {
 
   /** For a link whose member may be missing: the session has moved, the customer was erased, or a failover lost the member. */
   async settle(session: string, sessionName: string, link: LinkRef): Promise<Settled> {
-    const { members, pending } = this.parts;
-    const present = await this.#linkOf(session);
-    if (!isOf(present, link)) return 'elsewhere';
+    const { store, members, pending } = this.parts;
+    const present = await readLink(store, session);
+    if (!isSame(present, link)) return 'elsewhere';
     const { customer, id: linkId } = link;
-    const found = await members.find(customer, session);
-    let member: Awaited<ReturnType<Members['add']>> | undefined = found;
+    let member: Member | 'erased' | undefined = await members.find(customer, session);
     let work: string | undefined;
-    if (found?.linkId !== linkId || found.text.startsWith('-')) {
+    if (member?.linkId !== linkId || member.text.startsWith('-')) {
       // If this process ends, the customer may know the session although it has moved.
       work = leaveWork(session, link);
       await pending.begin(session, work);
       // Another login may have noted its id since, although this link came first.
-      const replaces = found?.text ?? '';
-      member = await members.add({ customer, customerName: '', session, sessionName, linkId, replaces });
+      const replaces = member?.text ?? '';
+      const addition = { customer, customerName: '', session, sessionName };
+      member = await members.restore(addition, linkId, replaces);
     }
     let settled: Settled = 'elsewhere';
     if (member === 'erased') {
       await this.parts.release(session, link);
       settled = 'erased';
-    } else if (typeof member === 'object' && member.linkId === linkId) {
-      if (!present.endsWith(' led') && member.merged !== MERGED) await this.#finish(session, link);
-      if (isOf(await this.#linkOf(session), link)) settled = 'linked';
+    } else if (member.linkId === linkId) {
+      if (present.state !== 'led' && member.merged !== MERGED) await this.#finish(session, link);
+      if (isSame(await readLink(store, session), link)) settled = 'linked';
       else await members.leave(link, session);
     }
     if (work !== undefined) await pending.end(session, work);
@@ -112,19 +111,22 @@ export class Merger {
 
   /** Removes what the customer had or was getting from the session. */
   async unlink(session: string, link: LinkRef): Promise<void> {
-    if (this.parts.itemIndex !== undefined) {
-      const frozen = await freeze(this.parts.store, session, link, false);
+    const { store, pending, itemIndex } = this.parts;
+    if (itemIndex !== undefined) {
+      const frozen = await freeze(store, session, link, false);
       if (frozen !== undefined) await this.#forgetItems(session, frozen);
     }
-    const touched = [...this.#keysOf(session), this.parts.store.keys.erasedAt(session)];
-    await this.parts.store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
-    await this.parts.pending.forget(mergeWork(session, link));
+    const { keys } = store;
+    const touched = [...mergedKeys(keys, session), keys.erasedAt(session)];
+    await store.change(UNLINK, touched, [targetText(link), Date.now(), ERASED_AT_S]);
+    await pending.forget(mergeWork(session, link));
   }
 
-  /** Ends the time in which the merge can be repeated. */
+  /** Removes the frozen data. Until then the merge can be repeated. */
   async clear(session: string, link: LinkRef): Promise<void> {
-    await this.parts.store.change(END, this.#keysOf(session), [targetText(link), 0]);
-    await this.parts.pending.forget(mergeWork(session, link));
+    const { store, pending } = this.parts;
+    await store.change(END, mergedKeys(store.keys, session), [targetText(link), 0]);
+    await pending.forget(mergeWork(session, link));
   }
 
   #finish(session: string, link: LinkRef): Promise<Outcome> {
@@ -132,11 +134,6 @@ export class Merger {
       const frozen = await freeze(this.parts.store, session, link, false);
       return frozen === undefined ? 'elsewhere' : this.#apply(session, link, frozen);
     });
-  }
-
-  async #linkOf(session: string): Promise<string> {
-    const key = this.parts.store.keys.counts(session);
-    return (await this.parts.store.call((client) => client.hget(key, ''))) ?? '';
   }
 
   #share(session: string, work: () => Promise<Outcome>): Promise<Outcome> {
@@ -165,8 +162,8 @@ export class Merger {
     // A retry appends the row under the same id.
     await append(customer, encodeMerge(row, time, session, { into: customer, isNew }));
     await this.#forgetItems(session, frozen);
-    // Longer than KEPT_MS: when that has passed, Resume looks at the customer once more.
-    await store.change(END, this.#keysOf(session), [targetText(link), 2 * KEPT_MS]);
+    // Longer than KEPT_MS, because Resume then checks the customer once more.
+    await store.change(END, mergedKeys(store.keys, session), [targetText(link), 2 * KEPT_MS]);
     return 'merged';
   }
 
@@ -204,21 +201,6 @@ export class Merger {
     const items = entries.filter(({ kind }) => kind === 'item').map(({ pair }) => pair);
     await this.parts.itemIndex?.remove(namesOf(items), session);
   }
-
-  #keysOf(session: string): string[] {
-    const { keys } = this.parts.store;
-    return [
-      keys.counts(session),
-      keys.profile(session),
-      keys.items(session),
-      keys.members(session),
-      keys.frozenCounts(session),
-    ];
-  }
-}
-
-function isOf(link: string, wanted: LinkRef): boolean {
-  return link.startsWith(`${targetText(wanted)} `);
 }
 
 function namesOf(pairs: readonly (readonly [name: string, value: string])[]): string[] {

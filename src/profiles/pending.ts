@@ -4,9 +4,9 @@
 //   leave <session's profile> <customer's profile> <link id>   until the customer's note says that the session has moved
 //   erase <profile> <erasure's id>                             until nothing leads to the profile
 //
-// Each is listed at the node of its first profile, so that a failover loses both or neither. Processes that do the same work list
-// `leave` each for itself, and share `merge`, which only ends with the frozen data: the first one to end doesn't know how far the
-// others have come.
+// Each is listed at the node of its first profile, so that a failover loses both or neither. If several processes do the same
+// work, each lists a `leave` of its own, because the first to end doesn't know whether the others have ended. They share
+// `merge`, which stays listed as long as the frozen data.
 
 import { randomBytes } from 'node:crypto';
 import { bucketOf } from '../redis/keys.js';
@@ -46,7 +46,7 @@ export class Pending {
       const key = this.store.keys.pending(stream);
       for (;;) {
         const due = await this.store.call((client) =>
-          client.zrangebyscore(key, '-inf', this.#now(), 'LIMIT', 0, PAGE),
+          client.zrangebyscore(key, '-inf', this.store.now, 'LIMIT', 0, PAGE),
         );
         for (const work of due) {
           await this.#list(stream, work, DUE_MS, 'XX');
@@ -63,16 +63,12 @@ export class Pending {
   }
 
   async #list(stream: number, work: string, ms: number, how: 'NX' | 'XX'): Promise<void> {
-    const due = Math.floor(this.#now() + ms);
+    const due = Math.floor(this.store.now + ms);
     await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZADD', how, due, work]);
   }
 
   async #end(stream: number, work: string): Promise<void> {
     await writeAtMaxmemory(this.store, this.store.keys.pending(stream), ['ZREM', work]);
-  }
-
-  #now(): number {
-    return this.store.timeAt(undefined, performance.now());
   }
 
   #streamOf(profileId: string): number {

@@ -69,7 +69,7 @@ export class Profiles {
       if (value !== null) facts.push(name, value);
     }
     const member = digest === '' ? '' : memberOf(digest);
-    // Whoever finds the profile by its address needs the name.
+    // An export or erasure that finds the profile by its address needs the name.
     const name = namesIn(who).find((one) => this.profileIds.of(one) === profileId);
     if (member !== '' && name !== undefined) facts.push('name', name);
     const touched = [keys.profile(profileId), keys.members(profileId), keys.erasedAt(profileId)];

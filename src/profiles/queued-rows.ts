@@ -13,7 +13,7 @@ const MAX_WAIT_MS = 100;
  * default now
  */
 export async function queueRows(store: Store, what: readonly string[], at?: number): Promise<void> {
-  const now = Math.ceil(store.timeAt(undefined, performance.now()));
+  const now = Math.ceil(store.now);
   const ageMs = Math.max(0, now - (at ?? now));
   // If this server's clock is behind, other servers' rows have later times.
   const until = Math.max(now, Date.now()) - ageMs;
@@ -25,7 +25,7 @@ export async function queueRows(store: Store, what: readonly string[], at?: numb
 
 /** Waits until new rows are later than those queued before, unless this server's clock is behind by MAX_WAIT_MS. */
 export async function untilLaterRows(store: Store): Promise<void> {
-  const now = performance.now();
-  const queued = Math.max(Math.ceil(store.timeAt(undefined, now)), Date.now());
-  while (Date.now() <= queued && performance.now() < now + MAX_WAIT_MS) await sleep(1);
+  const deadline = performance.now() + MAX_WAIT_MS;
+  const queued = Math.max(Math.ceil(store.now), Date.now());
+  while (Date.now() <= queued && performance.now() < deadline) await sleep(1);
 }

@@ -5,7 +5,7 @@ import type { Store } from '../redis/store.js';
 import { repeat } from '../repeat.js';
 import type { Eraser } from './eraser.js';
 import { FROZEN_MS, MERGED } from './frozen.js';
-import { type LinkRef, linkedAt, parseLink, targetText } from './link.js';
+import { isSame, type LinkRef, linkedAt, readLink, targetText } from './link.js';
 import type { Members } from './members.js';
 import { KEPT_MS, type Merger } from './merge.js';
 import type { Pending } from './pending.js';
@@ -41,7 +41,7 @@ export class Resume {
   }
 
   async #complete(work: string): Promise<void> {
-    const { pending, members, eraser } = this.parts;
+    const { store, pending, members, eraser } = this.parts;
     const [kind, profileId = '', customer = '', id = ''] = work.split(' ');
     if (kind === 'erase') {
       await eraser.completeSetAside(profileId);
@@ -49,8 +49,7 @@ export class Resume {
     }
     const link = { customer, id };
     if (kind === 'merge') return this.#completeMerge(work, profileId, link);
-    if (!(await this.#linkOf(profileId)).startsWith(`${targetText(link)} `))
-      await members.leave(link, profileId);
+    if (!isSame(await readLink(store, profileId), link)) await members.leave(link, profileId);
     await pending.forget(work);
   }
 
@@ -60,29 +59,21 @@ export class Resume {
       client.hmget(store.keys.profile(session), 'target', 'mergedAt'),
     );
     if (target !== targetText(link)) return pending.forget(work);
-    const text = await this.#linkOf(session);
-    if (text === `${target} merging`) {
-      if (this.#now() - linkedAt(link) > FROZEN_MS) await merger.unlink(session, link);
-      else await merger.finish(session, '', parseLink(text));
+    const present = await readLink(store, session);
+    const isLinked = isSame(present, link);
+    if (isLinked && present.state === 'merging') {
+      if (store.now - linkedAt(link) > FROZEN_MS) await merger.unlink(session, link);
+      else await merger.finish(session, '', present);
       return;
     }
     const member = await members.find(link.customer, session);
     const isMember = member?.linkId === link.id && member.merged === MERGED;
-    if (!isMember && text.startsWith(`${target} `)) {
+    if (!isMember && isLinked) {
       await merger.settle(session, '', link);
       return;
     }
-    const keptMs = KEPT_MS - (this.#now() - Number(mergedAt));
+    const keptMs = KEPT_MS - (store.now - Number(mergedAt));
     if (keptMs > 0) return pending.postpone(work, keptMs);
     await merger.clear(session, link);
-  }
-
-  async #linkOf(session: string): Promise<string> {
-    const key = this.parts.store.keys.counts(session);
-    return (await this.parts.store.call((client) => client.hget(key, ''))) ?? '';
-  }
-
-  #now(): number {
-    return this.parts.store.timeAt(undefined, performance.now());
   }
 }

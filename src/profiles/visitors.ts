@@ -8,6 +8,7 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
+import { ownLocation } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type Counted, type CountRequest, countAt, countOnce } from './counting.js';
@@ -151,7 +152,7 @@ export class Visitors {
 
   /** Doesn't ask Redis. */
   likelyProfile(who: Identity): string {
-    const location = { profileId: '', session: '', linkId: '' };
+    const location = ownLocation('');
     this.parts.locator.aim(location, nameOf(who), true);
     return location.profileId;
   }

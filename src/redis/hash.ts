@@ -6,17 +6,26 @@ import type { Store } from './store.js';
 const CHANGE = loadScript<number>('redis/changeField');
 const PAGE = 250;
 
-/** Yields at least the fields that exist during the whole read. */
-export async function readHash(store: Store, key: string): Promise<Map<string, string>> {
+/** A reply of HSCAN. */
+export type HashPage = readonly [cursor: string, fields: readonly string[]];
+
+/** Returns at least the fields that exist during the whole read. @param first the first page, if a script has read it */
+export async function readHash(store: Store, key: string, first?: HashPage): Promise<Map<string, string>> {
   const found = new Map<string, string>();
-  let cursor = '0';
-  do {
-    const from = cursor;
-    const [next, fields] = await store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
-    cursor = next;
-    for (let i = 0; i < fields.length; i += 2) found.set(fields[i] as string, fields[i + 1] as string);
-  } while (cursor !== '0');
-  return found;
+  const read = (cursor: string): Promise<HashPage> =>
+    store.call((client) => client.hscan(key, cursor, 'COUNT', PAGE));
+  let [cursor, fields] = first ?? (await read('0'));
+  for (;;) {
+    for (const [name, value] of pairsOf(fields)) found.set(name, value);
+    if (cursor === '0') return found;
+    [cursor, fields] = await read(cursor);
+  }
+}
+
+export function pairsOf(fields: readonly string[]): [name: string, value: string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] as string, fields[i + 1] as string]);
+  return pairs;
 }
 
 export interface FieldChange {

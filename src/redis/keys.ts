@@ -57,10 +57,11 @@ export function createKeys(prefix: string) {
     frozenCounts: ofProfile('j'),
     /** hash: members of an erased profile, until nothing leads to it */
     setAside: ofProfile('x'),
-    /** string: `<no later than this are links that the last erasure took> <when that was>`, ms since 1970 */
+    /** string: `<links up to this time are erased> <time of the last erasure>`, ms since 1970 */
     erasedAt: ofProfile('e'),
     /** string: when the whole shop was erased last, ms since 1970 */
     shopErasedAt: `${prefix}:erased`,
+    /** In the order of lua/profiles/eraseProfile.lua. */
     allOf: (profileId: string) => ofProfiles.map((keyOf) => keyOf(profileId)),
     /** sorted set per node: merges and erasures to complete -> when they are due, ms since 1970; see pending.ts */
     pending: ofStream('pending'),

@@ -2,7 +2,7 @@
 
 export interface Location {
   readonly profileId: string;
-  /** Profile id of the linked session by way of which the operation comes to its customer; otherwise ''. */
+  /** Profile id of the session whose link the operation has followed to its customer; '' if it followed none. */
   readonly session: string;
   /** Id of that session's link, or ''. */
   readonly linkId: string;

@@ -2,7 +2,7 @@
 // acknowledge is refused before it is done.
 //
 // A replica counts if it is online, has acknowledged something in the last seconds, and, once a WAIT was in vain, all
-// that the master had after it. One that falls behind between two looks can't be known.
+// that the master had after it. A replica that falls behind between two checks goes unnoticed.
 
 /** Milliseconds that an answer holds; Redis is asked once a second. */
 const KNOWN_MS = 3_000;

@@ -201,6 +201,11 @@ export class Store {
     return this.#health.timeAt(address, time);
   }
 
+  /** Milliseconds of Redis's clock. */
+  get now(): number {
+    return this.timeAt(undefined, performance.now());
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#health.close();

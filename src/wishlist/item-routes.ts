@@ -203,8 +203,9 @@ export function itemOperations(services: ItemServices): Operation[] {
     const location = () => visitors.likelyProfile(identity);
     return once(requests, request, { operation: 'add', input, location }, async (operation) => {
       if (isPersonal(identity)) {
-        await limit.assertFits(await visitors.profileToChange(identity, caller.mayLink), content);
-        await visitors.login(identity, caller.mayLink, (customer) => limit.assertFits(customer, content));
+        const profileId = await visitors.profileToChange(identity, caller.mayLink);
+        const room = await limit.assertFits(profileId, content);
+        await visitors.login(identity, caller.mayLink, async () => room);
         await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
       }
       return add(request, content, operation);

@@ -76,6 +76,7 @@ export type WishlistAnswer = string | undefined;
 export const DONE = '=';
 export const HAS_CODE = '?';
 export const OTHER_ITEM = '#';
+
 interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly location: Location;
   readonly change: Change;
@@ -157,13 +158,13 @@ function wishlistFormat(
         answers[(list[i] as number) - 1] = typeof answer === 'number' ? errorOf(answer) : answer;
       }
       if (onRecorded !== undefined)
-        for (const [i, { change }] of entries.entries()) tellEvents(change, answers[i], onRecorded);
+        for (const [i, { change }] of entries.entries()) reportEvents(change, answers[i], onRecorded);
       return answers;
     },
   };
 }
 
-function tellEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
+function reportEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
   if (answer instanceof Error || (answer !== undefined && !answer.startsWith(DONE))) return;
   if (change.kind !== 'remove') {
     if (change.event !== undefined) onRecorded(change.event.type, 1);
