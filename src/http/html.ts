@@ -44,10 +44,7 @@ export interface ImageRule {
 }
 
 /** Normalises an image's address. @returns undefined unless it is `https:` at a listed host, without a user */
-export function imageAddress(
-  address: string | null,
-  { url, imageHosts }: ImageRule,
-): string | undefined {
+export function imageAddress(address: string | null, { url, imageHosts }: ImageRule): string | undefined {
   if (address === null || !URL.canParse(address, url)) return undefined;
   const { protocol, host, href, username, password } = new URL(address, url);
   if (protocol !== 'https:' || username !== '' || password !== '') return undefined;
