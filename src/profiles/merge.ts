@@ -89,7 +89,7 @@ export class Merger {
     const found = await members.find(customer, session);
     let member: Awaited<ReturnType<Members['add']>> | undefined = found;
     let work: string | undefined;
-    if (found?.linkId !== linkId || found.text.startsWith('-')) {
+    if (found?.linkId !== linkId || found.hasMoved) {
       // If this process ends, the customer may know the session although it has moved.
       work = leaveWork(session, link);
       await pending.begin(session, work);

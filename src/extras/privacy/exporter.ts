@@ -120,10 +120,10 @@ export class Exporter {
     const facts = await readHash(store, store.keys.profile(profileId));
     const exported = await readExported(store, profileId);
     if (exported === undefined) return undefined;
-    const notes = [...members].filter(([member]) => isSession(member));
-    const linked = notes
-      .filter(([, note]) => !note.startsWith('-'))
-      .map(([, note]) => parseMember(note).sessionName);
+    const sessions = [...members]
+      .filter(([member]) => isSession(member))
+      .map(([session, note]) => ({ session, ...parseMember(note) }));
+    const linked = sessions.filter(({ hasMoved }) => !hasMoved).map(({ sessionName }) => sessionName);
     const known = given.filter((one) => one.exists && one.profileId === profileId).map(({ name }) => name);
     const names = new Set([...known, ...linked, facts.get('name') ?? '']);
     // Ids of more than 62 bytes are left out, because Redis has only their digests.
@@ -137,8 +137,8 @@ export class Exporter {
       shares: [...new Set([facts.get('share') ?? [], codes].flat())],
     };
     run.profiles.add(profileId);
-    const merged = notes.filter(([, note]) => parseMember(note).merged !== '').map(([session]) => session);
-    const profiles = new Set([profileId, ...merged, ...given.map((one) => one.profileId)]);
+    const mergedHere = sessions.filter(({ merged }) => merged !== '').map(({ session }) => session);
+    const profiles = new Set([profileId, ...mergedHere, ...given.map((one) => one.profileId)]);
     const customers = new Set([...names, ...given.map(({ name }) => name)].filter(isCustomerName));
     const owners = await this.#ownersOf([...profiles], [...customers]);
     const first = await this.#begin('events', owners, run.signal);
