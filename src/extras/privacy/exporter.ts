@@ -1,6 +1,6 @@
-// Exports a visitor's data from Redis, and the ClickHouse rows of its profiles. It streams JSON, since the rows may not fit
-// into memory. It sends nothing before ClickHouse has answered for the first table: if ClickHouse is away, the answer is an
-// error.
+// Exports a visitor's data from Redis, and the ClickHouse rows of its profiles. It streams JSON, since the rows may not
+// fit into memory. It sends nothing before ClickHouse has answered for the first table: if ClickHouse is away, the
+// answer is an error.
 
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
 import { ServiceError } from '../../errors.js';
@@ -100,17 +100,25 @@ export class Exporter {
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#find(names, run);
     for (const [at, indexed] of (await this.parts.emails.findOwners(digest)).entries()) {
-      for (let round = 0; ; round++) {
-        const profileId = await this.parts.emails.ownerOf(digest, indexed);
-        if (profileId === undefined || run.profiles.has(profileId)) break;
-        const found = await this.#export(profileId, at === 0 ? given : [], run);
-        if (found !== undefined) {
-          yield found;
-          break;
-        }
-        if (round === ROUNDS) throw new ServiceError('unavailable');
-      }
+      const found = await this.#ofIndexed(digest, indexed, at === 0 ? given : [], run);
+      if (found !== undefined) yield found;
     }
+  }
+
+  /** @returns undefined if the entry of the address is stale, or its visitor is already exported */
+  async #ofIndexed(
+    digest: string,
+    indexed: string,
+    given: readonly Given[],
+    run: Run,
+  ): Promise<Visitor | undefined> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const profileId = await this.parts.emails.ownerOf(digest, indexed);
+      if (profileId === undefined || run.profiles.has(profileId)) return undefined;
+      const found = await this.#export(profileId, given, run);
+      if (found !== undefined) return found;
+    }
+    throw new ServiceError('unavailable');
   }
 
   /** @param given identities whose rows the export has, too @returns undefined if a session has got a link */
