@@ -42,7 +42,7 @@ export class Purchases {
     private readonly itemIndex?: ItemIndex,
   ) {}
 
-  /** @param boughtAt milliseconds since 1970; later items stay, because an old order may be told today */
+  /** @param boughtAt milliseconds since 1970; later items stay, because an old order may arrive today */
   async find(
     location: Location,
     lines: readonly BoughtLine[],

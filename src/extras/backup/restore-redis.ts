@@ -90,7 +90,7 @@ async function matchSessions({ client, keys }: RestoreOfKeys, customer: string):
     const facts = keys.profile(session);
     if ((await client.hget(facts, 'target')) === targetText(link)) continue;
     const counts = keys.counts(session);
-    // As if the merge had frozen the data: whoever completes it removes them.
+    // As if the merge had frozen the data: its completion removes them.
     if ((await client.exists(counts)) === 1) await client.rename(counts, keys.frozenCounts(session));
     pending.push(mergeWork(session, link));
     await client.hset(facts, 'target', targetText(link));
