@@ -3,6 +3,7 @@
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
 import { eventOperations } from '../events/routes.js';
+import { eventTypeOf } from '../events/row.js';
 import { imageAddress } from '../http/html.js';
 import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
@@ -89,8 +90,13 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const openAppends = opened(
     store.batcher(appendFormat(store, Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE))),
   );
+  const orderRows = opened(store.batcher(appendFormat(store, config.STREAM_HIGH_WATER)));
   return {
     ...host,
+    appendOrder: async (profileId, line) => {
+      await orderRows.run({ profileId, line });
+      metrics.recorded(eventTypeOf(line), 1);
+    },
     ...{ appends, wishlists, identity, wishlist },
     requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
@@ -118,6 +124,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
       {
         ...{ visitors, profiles, settings, purchases },
         notes: new OrderNotes(store),
+        append: core.appendOrder,
         lastErasure: (profileId) => lastErasure(store, profileId),
         shopCurrency: config.SHOP_CURRENCY,
         onLeftOut: leftOut(metrics.orderLeftOut, log),

@@ -52,6 +52,8 @@ export interface Host {
 
 export interface Core extends Host {
   readonly appends: Batcher<Append, unknown>;
+  /** @throws ServiceError `overloaded` */
+  readonly appendOrder: (profileId: string, line: string) => Promise<void>;
   readonly wishlists: WishlistBatch;
   readonly requests: RequestStore;
   readonly identity: ProfileParts;

@@ -6,6 +6,7 @@ import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Emails, memberOf, normaliseEmail } from './emails.js';
+import type { Located } from './locator.js';
 import type { ProfileIds } from './profile-id.js';
 import type { Visitors } from './visitors.js';
 
@@ -20,6 +21,12 @@ function hasFacts(who: Identity): boolean {
   return FACTS.some((name) => who[name] !== null);
 }
 
+interface Source {
+  readonly leads: boolean;
+  /** Empty if the facts are of no order. */
+  readonly orderedAt: number | '';
+}
+
 export class Profiles {
   constructor(
     private readonly store: Store,
@@ -31,16 +38,29 @@ export class Profiles {
   /** Creates an unknown visitor. @param leads true to index the address, which a server or an order gave */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.visitors.resolve(who, mayLink);
-    const email = leads ? normaliseEmail(who.email) : undefined;
-    const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.emails.digest(email);
-    const { profileId } = await this.visitors.change(who, mayLink, (location) =>
-      this.#write(location, who, digest),
-    );
-    if (digest !== '') await this.emails.index(digest, profileId);
-    return profileId;
+    return (await this.#store(who, mayLink, { leads, orderedAt: '' })).profileId;
   }
 
-  async #write(location: Location, who: Identity, digest: string): Promise<string | number> {
+  /** Creates an unknown visitor. @returns false if the visitor was erased after the order came, at `orderedAt` in ms */
+  async keepOfOrder(who: Identity, orderedAt: number): Promise<boolean> {
+    return (await this.#store(who, false, { leads: true, orderedAt })).answer === 1;
+  }
+
+  async #store(who: Identity, mayLink: boolean, { leads, orderedAt }: Source): Promise<Located<number>> {
+    const email = leads ? normaliseEmail(who.email) : undefined;
+    const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.emails.digest(email);
+    const stored = await this.visitors.change<number>(who, mayLink, (location) =>
+      this.#write(location, who, { digest, orderedAt }),
+    );
+    if (digest !== '' && stored.answer === 1) await this.emails.index(digest, stored.profileId);
+    return stored;
+  }
+
+  async #write(
+    location: Location,
+    who: Identity,
+    { digest, orderedAt }: { readonly digest: string } & Pick<Source, 'orderedAt'>,
+  ): Promise<string | number> {
     const { keys, guestsS } = this.store;
     const { profileId, session, linkId } = location;
     const facts: string[] = [];
@@ -52,8 +72,9 @@ export class Profiles {
     // Whoever finds the profile by its address needs the name.
     const name = namesIn(who).find((one) => this.profileIds.of(one) === profileId);
     if (member !== '' && name !== undefined) facts.push('name', name);
-    const touched = [keys.profile(profileId), keys.members(profileId)];
+    const touched = [keys.profile(profileId), keys.members(profileId), keys.erasedAt(profileId)];
     const now = new Date().toISOString();
-    return this.store.change(STORE_FACTS, touched, [session, linkId, guestsS, now, member, ...facts]);
+    const args = [session, linkId, guestsS, now, member, orderedAt, ...facts];
+    return this.store.change(STORE_FACTS, touched, args);
   }
 }

@@ -12,7 +12,7 @@ import type { Identity } from '../identity-rules.js';
 import type { Profiles } from '../profiles/profiles.js';
 import { type FoundProfile, separately, type Visitors } from '../profiles/visitors.js';
 import { orderBody } from '../validation/order-schema.js';
-import type { OrderNotes } from './order-notes.js';
+import type { OrderNote, OrderNotes } from './order-notes.js';
 import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
 import type { Purchases, Removal } from './purchases.js';
 import type { SettingsStore } from './settings.js';
@@ -43,6 +43,8 @@ interface Parts {
   readonly settings: SettingsStore;
   readonly purchases: Purchases;
   readonly notes: OrderNotes;
+  /** Appends a row. @throws ServiceError `overloaded` */
+  readonly append: (profileId: string, line: string) => Promise<void>;
   /** @returns milliseconds; 0 if there was none */
   readonly lastErasure: (profileId: string) => Promise<number>;
   /** Of an order that names none; '' if it is not set. */
@@ -57,7 +59,7 @@ interface Named extends FoundProfile {
 
 export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operation {
   const { visitors, profiles, settings, purchases, notes, lastErasure } = parts;
-  const { shopCurrency, onLeftOut, onFaults } = parts;
+  const { append, shopCurrency, onLeftOut, onFaults } = parts;
 
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
     const all = await Promise.all(
@@ -70,34 +72,35 @@ export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operatio
     const buyer = isSessions && note.buyer === 'session' ? session : first;
     const erasures = await Promise.all(all.map(({ own }) => lastErasure(own)));
     // Rows up to an erasure's time are erased, so an order of that millisecond is, too.
-    const named = all.filter(({ isRetired }, i) => !isRetired && (erasures[i] as number) < note.firstAt);
-    if (!named.includes(first) || !named.includes(buyer)) return 'erased';
+    const present = all.filter(({ isRetired }, i) => !isRetired && (erasures[i] as number) < note.firstAt);
+    if (!present.includes(first) || !present.includes(buyer)) return 'erased';
     if (order.state === 'invalid' || order.state === 'unpaid') return order.state;
-    const present = { ...identity, sessionId: named.includes(session as Named) ? identity.sessionId : null };
+    const named: Named[] = [];
+    for (const found of present) if (await know(found.who, found === first, note)) named.push(found);
+    if (!named.includes(first) || !named.includes(buyer)) return 'erased';
+    const known = { ...identity, sessionId: named.includes(session as Named) ? identity.sessionId : null };
     const dated = { ...order, occurredAt: order.occurredAt || note.firstAt };
-    await record(dated, present, buyer.who, now);
+    await record(dated, known, buyer.profileId, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
-      for (const { who, exists } of named) if (exists) await clear(who, buyer.profileId, dated, present);
-    for (const { who } of named) await visitors.resolve(who, false);
-    // Only the first id gets the address: an address opens a profile's data, and the session may be another person's.
-    await profiles.keep(first.who, false, true);
+      for (const { who, exists } of named) if (exists) await clear(who, buyer.profileId, dated, known);
     if (!isBought) return order.state as LeftOut;
     if (!order.isTest) await notes.markDone(order.orderId, note);
     return order.lines.some(({ quantity }) => quantity > 0) ? undefined : 'nothing_left';
   }
 
-  async function record(order: Order, identity: Identity, who: Identity, now: number): Promise<void> {
+  /** Only the first id gets the address: an address opens a profile's data, and the session may be another person's. */
+  function know(who: Identity, isFirst: boolean, { firstAt }: OrderNote): Promise<boolean> {
+    return profiles.keepOfOrder(isFirst ? who : { ...who, email: null }, firstAt);
+  }
+
+  async function record(order: Order, identity: Identity, profileId: string, now: number): Promise<void> {
     const lines = order.lines.length > 0 ? order.lines : [undefined];
     for (let i = 0; i < lines.length; i += PAGE_SIZE)
       await Promise.all(
         lines
           .slice(i, i + PAGE_SIZE)
-          .map((line) =>
-            visitors.record(who, false, (profileId) =>
-              encodeOrderLine(now, { profileId, identity }, order, line),
-            ),
-          ),
+          .map((line) => append(profileId, encodeOrderLine(now, { profileId, identity }, order, line))),
       );
   }
 

@@ -328,6 +328,25 @@ eachRedis(t, async (t, redis) => {
       if (isOn) t.same(await listed(app, byCustomer), []);
     });
 
+  t.test('an order that is delivered again while its customer is erased brings nobody back', async (t) => {
+    const second = await startApp(t, redis, { prefix: app.prefix, env });
+    await switchTo(app, true);
+    for (let round = 0; round < 30; round++) {
+      const { customer, session, byCustomer } = newPair();
+      await add(app, byCustomer, WISHED);
+      const order = shopifyOrder({ customer, session }, [LINE]);
+      t.match((await deliver(app, order)).json, { recorded: 1 });
+      const later = { ...order, updated_at: '2026-03-02T10:30:00+01:00' };
+      const again = Array.from({ length: 8 }, (_, i) =>
+        deliver(i % 2 ? app : second, later, `${round}-${i}`),
+      );
+      t.same(await erase(byCustomer), { erased: true });
+      for (const { status } of await Promise.all(again)) t.equal(status, 200);
+      for (const who of [byCustomer, { email: String(order.email) }])
+        t.same(await erase(who), { erased: false }, `${Object.keys(who)}, round ${round}`);
+    }
+  });
+
   t.test(
     'an order stays erased with its customer or its buyer, and leaves out another erased session',
     async (t) => {
