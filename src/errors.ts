@@ -83,7 +83,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Lists the fault with those that `read` throws. */
+/** Lists `fault` together with the faults that `read` throws. */
 export function withOthers(fault: Issue, read: () => unknown): ServiceError {
   const all = [fault];
   try {

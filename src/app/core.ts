@@ -107,6 +107,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
   const { config, log, store, identity, wishlist, requests, opens, webhooks } = core;
   const { visitors, profiles } = identity;
   const { items, shares, purchases, settings } = wishlist;
+  const imageRule = imageRuleOf(config);
   return [
     ...visitOperations(visitors, requests, metrics.visitByRobot),
     visitListOperation(visitors),
@@ -115,7 +116,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
     ...shareOperations({
       ...{ visitors, profiles, shares, items, opens, requests },
-      imageOf: (address) => imageAddress(address, imageRuleOf(config)),
+      imageOf: (address) => imageAddress(address, imageRule),
     }),
     ...profileOperations({ ...identity, requests }),
     ...settingsOperations(settings, requests),

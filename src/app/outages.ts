@@ -38,7 +38,7 @@ export class Outages {
     this.#saw(`503 ${overload} ${sentence}`, () => ({ code, why: why() })).answers++;
   }
 
-  /** @returns ends it */
+  /** @returns a function to call once when this sign of the outage is over */
   begin(why: string): () => void {
     const outage = this.#saw(why, () => ({ why }));
     outage.open++;

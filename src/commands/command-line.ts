@@ -24,7 +24,7 @@ export interface CommandLine {
   readonly operands?: string;
   readonly settings: readonly SettingName[];
   readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
-  /** What the command does without a database's URL; the texts of SETTINGS say it of `start`. */
+  /** The database of this command if the URL is empty; SETTINGS has that of `start`. */
   readonly ifEmpty?: Readonly<Partial<Record<'REDIS_URL' | 'CLICKHOUSE_URL', string>>>;
   readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
   readonly example: string;
@@ -42,11 +42,12 @@ const OF_BACKUPS = [
   ...COMMON,
 ] as const;
 const REFUSES = 'it does not start';
-const REDIS_OF_START = { REDIS_URL: 'that of the `start` that runs in DATA_DIR' };
-const CLICKHOUSE_OF_START = { CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR' };
+const OF_RUNNING_START = 'that of the `start` that runs in DATA_DIR';
+const REDIS_OF_START = { REDIS_URL: OF_RUNNING_START };
+const CLICKHOUSE_OF_START = { CLICKHOUSE_URL: OF_RUNNING_START };
 const FOR_EXPORTS = {
   ...REDIS_OF_START,
-  CLICKHOUSE_URL: `${CLICKHOUSE_OF_START.CLICKHOUSE_URL}, else exports lack its rows`,
+  CLICKHOUSE_URL: `${OF_RUNNING_START}, else exports lack its rows`,
 };
 const BOTH_OF_START = { ...REDIS_OF_START, ...CLICKHOUSE_OF_START };
 const VISITOR = {
@@ -74,10 +75,7 @@ export const COMMAND_LINES = {
   serve: {
     about: 'runs one HTTP worker',
     settings: [...SERVE_SETTINGS, 'WORKERS', ...COMMON],
-    ifEmpty: {
-      REDIS_URL: REFUSES,
-      CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR, else exports lack its rows',
-    },
+    ifEmpty: { ...FOR_EXPORTS, REDIS_URL: REFUSES },
     example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
   },
   flush: {
@@ -85,7 +83,7 @@ export const COMMAND_LINES = {
     settings: [...FLUSH_SETTINGS, ...COMMON],
     ifEmpty: {
       REDIS_URL: REFUSES,
-      CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR, else it does not start',
+      CLICKHOUSE_URL: `${OF_RUNNING_START}, else ${REFUSES}`,
     },
     example:
       'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
@@ -123,7 +121,7 @@ export const COMMAND_LINES = {
     options: { format: { type: 'string', short: 'f', value: 'F' }, write: { type: 'boolean' } },
     operands: '["<query>"]',
     settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', ...COMMON],
-    ifEmpty: { CLICKHOUSE_URL: 'that of the `start` that runs in DATA_DIR, or at CLICKHOUSE_PORT' },
+    ifEmpty: { CLICKHOUSE_URL: `${OF_RUNNING_START}, or at CLICKHOUSE_PORT` },
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },
   dashboard: {

@@ -2,12 +2,16 @@
 // closes it undone: the shop may have left one app for another. `serve` executes erasures.
 
 import { StartupError } from '../errors.js';
-import { type ComplianceRequest, isUnconfirmed, type OpenRequest } from '../extras/privacy/compliance.js';
+import {
+  type ComplianceRequest,
+  isDataRequest,
+  isUnconfirmed,
+  type OpenRequest,
+} from '../extras/privacy/compliance.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 import { withRights, writeExport } from './rights.js';
 
-const isDataRequest = ({ kind }: ComplianceRequest) => kind === 'customers/data_request';
 /** Which requests an action is for. */
 const ALLOWED: Readonly<Record<string, (request: ComplianceRequest) => boolean>> = {
   export: isDataRequest,
@@ -50,14 +54,12 @@ export function requests(program: Program<'requests'>): Promise<number> {
 }
 
 function describe({ id, request }: OpenRequest): object {
-  const { kind, at, shop, customerId, email, orders, dataRequestId, profiles, erased } = request;
+  const { kind, at, shop, customerId, email, orders, dataRequestId } = request;
   return {
     id,
     kind,
     at: new Date(at).toISOString(),
-    state: isUnconfirmed(request)
-      ? `waits for \`wishmeter requests confirm ${id}\``
-      : stateOf(isDataRequest(request), erased === true, profiles !== undefined),
+    state: stateOf(id, request),
     shop,
     customerId,
     hasEmail: email !== null,
@@ -66,8 +68,11 @@ function describe({ id, request }: OpenRequest): object {
   };
 }
 
-function stateOf(isData: boolean, erased: boolean, isBegun: boolean): string {
-  if (isData) return erased ? 'to be answered; the visitor was erased since' : 'to be answered';
+function stateOf(id: string, request: ComplianceRequest): string {
+  const { erased, profiles } = request;
+  if (isUnconfirmed(request)) return `waits for \`wishmeter requests confirm ${id}\``;
+  if (isDataRequest(request))
+    return erased ? 'to be answered; the visitor was erased since' : 'to be answered';
   if (erased) return 'erased from Redis, waits for ClickHouse';
-  return isBegun ? 'is being erased' : 'waits';
+  return profiles !== undefined ? 'is being erased' : 'waits';
 }

@@ -30,7 +30,7 @@ export interface ExchangeContext {
 export interface Route {
   readonly operation?: Operation;
   readonly keyUse?: KeyUse;
-  /** The operation's headers, and the Idempotency-Key of one that refuses it. */
+  /** The operation's headers; if it refuses an Idempotency-Key, also this one. */
   readonly headers?: readonly string[] | undefined;
   readonly hasParameter?: boolean;
   readonly allow?: string;

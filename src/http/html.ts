@@ -36,11 +36,15 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
+export interface ImageRule {
+  /** Address of the shop, without a trailing slash, for relative addresses. */
+  readonly url: string;
+  /** Hosts of images; `*.` stands for all subdomains. */
+  readonly imageHosts: readonly string[];
+}
+
 /** Normalises an image's address. @returns undefined unless it is `https:` at a listed host, without a user */
-export function imageAddress(
-  address: string | null,
-  { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },
-): string | undefined {
+export function imageAddress(address: string | null, { url, imageHosts }: ImageRule): string | undefined {
   if (address === null || !URL.canParse(address, url)) return undefined;
   const { protocol, host, href, username, password } = new URL(address, url);
   if (protocol !== 'https:' || username !== '' || password !== '') return undefined;

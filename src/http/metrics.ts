@@ -3,12 +3,13 @@
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
+import { counterBy } from '../metrics/counter-by.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Swept } from '../profiles/sweeper.js';
-import { LEFT_OUT, type LeftOut } from './left-out.js';
+import { LEFT_OUT } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
-import { WEBHOOK_LEFT_OUT, type WebhookLeftOut } from './webhook.js';
+import { WEBHOOK_LEFT_OUT } from './webhook.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const CALL_BUCKETS = [0.0002, ...SECONDS_BUCKETS];
@@ -122,12 +123,12 @@ export function createServeMetrics(
     'code',
     'why',
   );
-  const events = counter(
-    'wishmeter_events_total',
-    'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
-    'type',
-  );
-  for (const type of TYPES) events.inc({ type }, 0);
+  const recorded = counterBy<string>(registry, {
+    name: 'wishmeter_events_total',
+    help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
+    label: 'type',
+    values: TYPES,
+  });
   total(
     'wishmeter_http_readers_cut_total',
     'Slow clients disconnected because too many bytes were unread in total',
@@ -146,18 +147,18 @@ export function createServeMetrics(
     'Counted visits not logged, beyond VISIT_LOG_HIGH_WATER',
     () => notLogged,
   );
-  const ordersLeftOut = counter(
-    'wishmeter_orders_left_out_total',
-    'Orders answered 200 without recording a line',
-    'reason',
-  );
-  for (const reason of LEFT_OUT) ordersLeftOut.inc({ reason }, 0);
-  const webhooksLeftOut = counter(
-    'wishmeter_webhooks_left_out_total',
-    "Webhooks answered 200 and ignored: another shop's, or compliance webhooks of another topic than their path's",
-    'reason',
-  );
-  for (const reason of WEBHOOK_LEFT_OUT) webhooksLeftOut.inc({ reason }, 0);
+  const orderLeftOut = counterBy(registry, {
+    name: 'wishmeter_orders_left_out_total',
+    help: 'Orders answered 200 without recording a line',
+    label: 'reason',
+    values: LEFT_OUT,
+  });
+  const webhookLeftOut = counterBy(registry, {
+    name: 'wishmeter_webhooks_left_out_total',
+    help: "Webhooks answered 200 and ignored: another shop's, or compliance webhooks of another topic than their path's",
+    label: 'reason',
+    values: WEBHOOK_LEFT_OUT,
+  });
   const orderFaults = counter(
     'wishmeter_order_faults_total',
     'Wrong fields of signed orders, left out with their line',
@@ -172,22 +173,22 @@ export function createServeMetrics(
     'wishmeter_email_profiles_dropped_total',
     'Profiles that an e-mail address no longer leads to, because it was given for over 100',
   );
-  const mergeLeftOut = counter(
-    'wishmeter_merge_left_out_total',
-    'Products and items of guests that did not fit into the profile of the customer who logged in',
-    'kind',
-  );
-  for (const kind of ['product', 'item']) mergeLeftOut.inc({ kind }, 0);
+  const mergeLeftOut = counterBy(registry, {
+    name: 'wishmeter_merge_left_out_total',
+    help: 'Products and items of guests that did not fit into the profile of the customer who logged in',
+    label: 'kind',
+    values: ['product', 'item'],
+  });
   const sessionsNotLinked = counter(
     'wishmeter_sessions_not_linked_total',
     'Logins of customers who have 10,000 sessions: the session stays as it was',
   );
-  const swept = counter(
-    'wishmeter_swept_total',
-    'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
-    'kind',
-  );
-  for (const kind of SWEPT) swept.inc({ kind }, 0);
+  const swept = counterBy(registry, {
+    name: 'wishmeter_swept_total',
+    help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
+    label: 'kind',
+    values: SWEPT,
+  });
   const batchSize = new FixedHistogram(registry, {
     name: 'wishmeter_batch_operations',
     help: 'Operations that shared one Redis call',
@@ -218,7 +219,7 @@ export function createServeMetrics(
     },
 
     refused: (code: ErrorCode, why?: Overload) => refused.inc(why === undefined ? { code } : { code, why }),
-    recorded: (type: string, rows: number) => events.inc({ type }, rows),
+    ...{ recorded, orderLeftOut, webhookLeftOut, mergeLeftOut, swept },
     visitsCounted(counted: number): void {
       visits += counted;
     },
@@ -227,13 +228,9 @@ export function createServeMetrics(
     },
     visitByRobot: () => visitsByRobots.inc(),
     shareOpenLost: () => shareOpensLost.inc(),
-    orderLeftOut: (reason: LeftOut) => ordersLeftOut.inc({ reason }),
-    webhookLeftOut: (reason: WebhookLeftOut) => webhooksLeftOut.inc({ reason }),
     orderFault: (field: string) => orderFaults.inc({ field }),
     erased: () => erasures.inc(),
-    swept: (kind: Swept, entries: number) => swept.inc({ kind }, entries),
     addressesDropped: (profiles: number) => addressesDropped.inc(profiles),
-    mergeLeftOut: (kind: 'product' | 'item', fields: number) => mergeLeftOut.inc({ kind }, fields),
     sessionLeftOut: () => sessionsNotLinked.inc(),
 
     called(script: string, ms: number): void {

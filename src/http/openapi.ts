@@ -11,7 +11,7 @@ import { CACHED, FILE_HEADERS, fileUnchanged, staticFile } from './static-file.j
 
 const SECURITY_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer', description: 'A secret key of a server' },
-  metricsToken: { type: 'http', scheme: 'bearer', description: 'METRICS_TOKEN, where that is set' },
+  metricsToken: { type: 'http', scheme: 'bearer', description: 'METRICS_TOKEN, if that is set' },
   apiKey: {
     type: 'apiKey',
     in: 'header',
@@ -46,7 +46,7 @@ const SECURITY: Record<Operation['accessGroup'], object[]> = {
 
 const CALLERS: Record<Operation['accessGroup'], string> = {
   open: 'Anyone may call it.',
-  metrics: 'Anyone may call it; where `METRICS_TOKEN` is set, callers with that.',
+  metrics: 'Anyone may call it; if `METRICS_TOKEN` is set, only callers with that.',
   visits:
     "Servers with a secret key may call it, Shopify's app proxy, browsers with a publishable key, and anyone as far as `VISIT_ACCESS` says.",
   wishlist:

@@ -1,5 +1,5 @@
-// Whose shop a signed request is of. Every shop that installed the app signs with the same secret, so a signature alone
-// doesn't tell.
+// Recognises signed requests of another shop. Every shop that installed the app signs with the same secret, so a
+// signature alone doesn't show the shop.
 
 /** @param named as sent @param own SHOP_DOMAIN @returns true if `named` is a shop, and not ours */
 export function isOtherShop(named: unknown, own: string): boolean {

@@ -13,7 +13,7 @@ const ADD_MEMBER = loadScript<string | number>('profiles/addMember');
 /** Sessions of a customer. */
 const MAX_MEMBERS = 10_000;
 const ERASED = '!';
-const NOTE = /^-?(\S+) (new|known) ([^\n]*)\n(.*)$/s;
+const NOTE = /^(-?)(\S+) (new|known) ([^\n]*)\n(.*)$/s;
 
 export interface Member {
   /** As it is stored. */
@@ -24,11 +24,13 @@ export interface Member {
   readonly sessionName: string;
   /** '' if nothing is merged; `merged` if everything is. */
   readonly merged: string;
+  /** True if the session has another customer's link now. */
+  readonly hasMoved: boolean;
 }
 
 export function parseMember(text: string): Member {
-  const [, linkId = '', state, sessionName = '', merged = ''] = NOTE.exec(text) ?? [];
-  return { text, linkId, isNew: state === 'new', sessionName, merged };
+  const [, moved, linkId = '', state, sessionName = '', merged = ''] = NOTE.exec(text) ?? [];
+  return { text, linkId, isNew: state === 'new', sessionName, merged, hasMoved: moved === '-' };
 }
 
 /** False for share codes, digests of e-mail addresses, and what eraseProfile.lua adds. */
@@ -86,7 +88,7 @@ export class Members {
     const key = this.store.keys.members(customer);
     for (;;) {
       const member = await this.find(customer, session);
-      if (member?.linkId !== id || member.text.startsWith('-')) return;
+      if (member?.linkId !== id || member.hasMoved) return;
       const after = member.merged === '' ? '' : `-${member.text}`;
       const changed = await changeField(this.store, { key, field: session, before: member.text, after });
       if (changed === 1) return;

@@ -87,7 +87,7 @@ export class Merger {
     const { customer, id: linkId } = link;
     let member: Member | 'erased' | undefined = await members.find(customer, session);
     let work: string | undefined;
-    if (member?.linkId !== linkId || member.text.startsWith('-')) {
+    if (member?.linkId !== linkId || member.hasMoved) {
       // If this process ends, the customer may know the session although it has moved.
       work = leaveWork(session, link);
       await pending.begin(session, work);

@@ -2,31 +2,28 @@
 
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { StartupError } from '../../errors.js';
 
-const API_KEY = 'api-key';
-const DASHBOARD_TOKEN = 'dashboard-token';
 const KEY = /^[\x21-\x2b\x2d-\x7e]{16,}$/; // valid in API_KEYS
 
 export function ownApiKey(folder: string): Promise<string> {
-  return ownSecret(folder, API_KEY, 'sk_');
+  return ownSecret(apiKeyFile(folder), 'sk_');
 }
 
 export function ownDashboardToken(folder: string): Promise<string> {
-  return ownSecret(folder, DASHBOARD_TOKEN, '');
+  return ownSecret(dashboardTokenFile(folder), '');
 }
 
 export function apiKeyFile(folder: string): string {
-  return resolve(folder, API_KEY);
+  return resolve(folder, 'api-key');
 }
 
 export function dashboardTokenFile(folder: string): string {
-  return resolve(folder, DASHBOARD_TOKEN);
+  return resolve(folder, 'dashboard-token');
 }
 
-async function ownSecret(folder: string, file: string, prefix: string): Promise<string> {
-  const path = join(folder, file);
+async function ownSecret(path: string, prefix: string): Promise<string> {
   const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw new StartupError(`${path} can't be read (${error.code}).`);

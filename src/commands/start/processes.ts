@@ -170,7 +170,7 @@ export async function startProcesses(
 
 /** @returns `env` without the settings of other commands, some of which are secrets */
 function environmentOf(command: CommandName, env: Environment): Environment {
-  // By DATA_DIR one can tell whose `start` a process is.
+  // Every process keeps DATA_DIR: it shows in /proc which `start` the process belongs to.
   const read: readonly string[] = [...COMMAND_LINES[command].settings, 'DATA_DIR'];
   return Object.fromEntries(
     Object.entries(env).filter(([name]) => read.includes(name) || !Object.hasOwn(SETTINGS, name)),

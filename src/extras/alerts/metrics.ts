@@ -1,9 +1,10 @@
 // Metrics of product alerts, read at each scrape. If Redis fails, none are shown.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { counterBy } from '../../metrics/counter-by.js';
 import { ALERT_TYPES, type AlertType } from './alert.js';
 import type { Products } from './products.js';
-import { PRODUCT_LEFT_OUT, type ProductLeftOut } from './routes.js';
+import { PRODUCT_LEFT_OUT } from './routes.js';
 
 export function productMetrics(registry: Registry, products: Products | undefined): () => Promise<void> {
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
@@ -26,32 +27,25 @@ export function productMetrics(registry: Registry, products: Products | undefine
 }
 
 export function alertCounter(registry: Registry): (type: AlertType) => void {
-  const sent = new Counter({
+  return counterBy(registry, {
     name: 'wishmeter_alerts_total',
     help: 'Alerts to subscribers of changed products: price drops (`priceDrop`) and restocks (`backInStock`)',
-    labelNames: ['type'] as const,
-    registers: [registry],
+    label: 'type',
+    values: ALERT_TYPES,
   });
-  for (const type of ALERT_TYPES) sent.inc({ type }, 0);
-  return (type) => sent.inc({ type });
 }
 
 export function webhookCounters(registry: Registry) {
-  const registers = [registry];
-  const leftOut = new Counter({
+  const leftOut = counterBy(registry, {
     name: 'wishmeter_products_left_out_total',
     help: 'Product webhooks answered 200 and ignored: another topic, or no product',
-    labelNames: ['reason'] as const,
-    registers,
+    label: 'reason',
+    values: PRODUCT_LEFT_OUT,
   });
-  for (const reason of PRODUCT_LEFT_OUT) leftOut.inc({ reason }, 0);
   const ofFuture = new Counter({
     name: 'wishmeter_products_of_future_total',
     help: 'Product webhooks with an `updated_at` in the future: replaced by the time of arrival',
-    registers,
+    registers: [registry],
   });
-  return {
-    leftOut: (reason: ProductLeftOut) => leftOut.inc({ reason }),
-    ofFuture: () => ofFuture.inc(),
-  };
+  return { leftOut, ofFuture: () => ofFuture.inc() };
 }

@@ -12,7 +12,7 @@ import pLimit from 'p-limit';
 import { StartupError } from '../../errors.js';
 import { eraseWork } from '../../profiles/eraser.js';
 import { MERGED } from '../../profiles/frozen.js';
-import { linkText, targetText } from '../../profiles/link.js';
+import { linkText, parseLink, targetText } from '../../profiles/link.js';
 import { isSession, parseMember } from '../../profiles/members.js';
 import { mergeWork } from '../../profiles/pending.js';
 import { mastersOf, type RedisClient } from '../../redis/client.js';
@@ -68,7 +68,7 @@ export async function restoreRedis(spec: RestoreOfKeys): Promise<FoundKeys> {
     else if (kind === 'g' && isCustomers(profileId)) customers.push(profileId);
     else if (kind === 'p' && !isCustomers(profileId)) {
       const target = await client.hget(keys.profile(profileId), 'target');
-      if (target !== null) work.push(`merge ${profileId} ${target}`);
+      if (target !== null) work.push(mergeWork(profileId, parseLink(target)));
     }
     onProgress('Redis, keys', ++count);
   });
@@ -90,7 +90,7 @@ async function matchSessions({ client, keys }: RestoreOfKeys, customer: string):
     const facts = keys.profile(session);
     if ((await client.hget(facts, 'target')) === targetText(link)) continue;
     const counts = keys.counts(session);
-    // As if the merge had frozen the data: whoever completes it removes them.
+    // As if the merge had frozen the data: its completion removes them.
     if ((await client.exists(counts)) === 1) await client.rename(counts, keys.frozenCounts(session));
     pending.push(mergeWork(session, link));
     await client.hset(facts, 'target', targetText(link));

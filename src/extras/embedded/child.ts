@@ -99,7 +99,7 @@ class Run {
   readonly #ended = new AbortController();
   #tail = '';
   #reason = '';
-  /** The child's own words; it may end so after it was ready, too. */
+  /** The child's own sentence. It may also send one after it was ready. */
   #failed: string | undefined;
 
   constructor(command: Command, spec: Pick<ChildSpec<never>, 'ipc' | 'output' | 'stopMs'>) {
@@ -134,10 +134,10 @@ class Run {
       end(error.message);
       guard.destroy();
     });
-    // A child that is killed before its guard runs may close the pipe before Node hears of its end.
-    const heard = new Promise((ended) => this.#ended.signal.addEventListener('abort', ended));
-    const gone = new Promise((closed) => guard.once('close', closed));
-    this.exited = Promise.all([heard, gone]).then(() => {});
+    // If a child is killed before its guard runs, the pipe may close before the event `exit`.
+    const ended = new Promise((resolve) => this.#ended.signal.addEventListener('abort', resolve));
+    const closed = new Promise((resolve) => guard.once('close', resolve));
+    this.exited = Promise.all([ended, closed]).then(() => {});
   }
 
   get alive(): boolean {

@@ -101,7 +101,7 @@ function refuseOtherFormat(name: string, start: Buffer): void {
     );
 }
 
-/** @returns iconv's name of the encoding. Without a byte order mark, a zero byte in the first character tells it. */
+/** @returns iconv's name of the encoding. Without a byte order mark, a zero byte in the first character shows it. */
 function utf16In([first, second]: Buffer): string | undefined {
   if ((first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)) return 'UTF-16';
   if (first === 0) return 'UTF-16BE';

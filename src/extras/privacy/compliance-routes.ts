@@ -73,7 +73,7 @@ export function complianceOperations(
           ...delivery,
           email: normal === undefined ? null : emails.digest(normal),
         };
-        // One event may have several requests, so its id alone doesn't tell a repeated webhook.
+        // One event may have several requests, so its id alone doesn't identify a repeated webhook.
         await compliance.take(`${kind} ${deliveryId} ${digest}`, isForNobody(asked) ? undefined : asked);
         worker.poke();
         return NOTHING_TO_SAY;

@@ -10,7 +10,13 @@ import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
-import { type Compliance, type ComplianceRequest, isUnconfirmed, type OpenRequest } from './compliance.js';
+import {
+  type Compliance,
+  type ComplianceRequest,
+  isDataRequest,
+  isUnconfirmed,
+  type OpenRequest,
+} from './compliance.js';
 import type { ShopEraser } from './shop-eraser.js';
 
 const OWN = loadScript('extras/privacy/leaseRequests');
@@ -91,9 +97,7 @@ export class ComplianceWorker {
       const ids = new Set(open.map(({ id }) => id));
       for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
       for (const { id, request } of open) if (isUnconfirmed(request)) this.parts.onUnconfirmed(id);
-      const erasures = open.filter(
-        ({ request }) => request.kind !== 'customers/data_request' && !isUnconfirmed(request),
-      );
+      const erasures = open.filter(({ request }) => !isDataRequest(request) && !isUnconfirmed(request));
       await this.#close(erasures.filter(({ request }) => request.erased));
       const done: Erased[] = [];
       for (const one of erasures) {
@@ -161,8 +165,8 @@ export class ComplianceWorker {
       for (const name of open.request.kind === 'shop/redact' ? [EVERY_PROFILE] : namesOf(open.request))
         erasedAt.set(name, at);
     for (const one of await this.parts.compliance.list()) {
-      const { kind, erased, at } = one.request;
-      if (kind !== 'customers/data_request' || erased) continue;
+      const { erased, at } = one.request;
+      if (!isDataRequest(one.request) || erased) continue;
       const names = [EVERY_PROFILE, ...namesOf(one.request)];
       if (!names.some((name) => at <= (erasedAt.get(name) ?? Number.NEGATIVE_INFINITY))) continue;
       await this.#own();

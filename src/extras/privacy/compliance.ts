@@ -42,6 +42,10 @@ export interface OpenRequest {
   readonly kept: string;
 }
 
+export function isDataRequest({ kind }: ComplianceRequest): boolean {
+  return kind === 'customers/data_request';
+}
+
 export function isUnconfirmed({ kind, confirmedAt }: ComplianceRequest): boolean {
   return kind === 'shop/redact' && confirmedAt === undefined;
 }
@@ -53,7 +57,7 @@ export class Compliance {
     private readonly onUnreadable: (error: Error) => void,
   ) {}
 
-  /** @param delivery tells a webhook from all but its repeats @param request undefined if there is nothing to do */
+  /** @param delivery the same only for repeats of one webhook @param request undefined if there is nothing to do */
   async take(delivery: string, request: ComplianceRequest | undefined): Promise<void> {
     const { compliance, complianceTaken } = this.store.keys;
     const digest = createHash('sha256').update(delivery).digest('base64url');

@@ -20,7 +20,7 @@ const namesAnswer = { type: 'array', items: text } as const;
 const rowsAnswer = (view: string, columns: Record<string, object>) => ({
   type: ['array', 'null'],
   items: answerOf(columns),
-  description: `Rows of the view \`${view}\`, oldest first; null where \`serve\` has no CLICKHOUSE_URL`,
+  description: `Rows of the view \`${view}\`, oldest first; null if \`serve\` has no CLICKHOUSE_URL`,
 });
 
 const visitor = { profile_id: text, customer_id: idOrNull, session_id: textOrNull };
@@ -78,7 +78,7 @@ export const exportAnswer = {
     others: {
       type: 'array',
       items: visitorAnswer,
-      description: 'Other visitors for whom the same e-mail address was given; absent where there is none',
+      description: 'Other visitors for whom the same e-mail address was given; absent if there is none',
     },
   },
 };

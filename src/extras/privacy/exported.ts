@@ -16,7 +16,7 @@ export const EXPORTED_ANSWERS = {
   },
   profile: {
     type: 'object',
-    description: 'E-mail address, names, device, locale, where they are known',
+    description: 'E-mail address, names, device, locale, if known',
   },
   items: { type: 'array', items: item, description: 'Newest first' },
 };

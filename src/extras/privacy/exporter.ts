@@ -1,6 +1,6 @@
-// Exports a visitor's data from Redis, and the ClickHouse rows of its profiles. It streams JSON, since the rows may not fit
-// into memory. It sends nothing before ClickHouse has answered for the first table: if ClickHouse is away, the answer is an
-// error.
+// Exports a visitor's data from Redis, and the ClickHouse rows of its profiles. It streams JSON, since the rows may not
+// fit into memory. It sends nothing before ClickHouse has answered for the first table: if ClickHouse is away, the
+// answer is an error.
 
 import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../../clickhouse/visitor-rows.js';
 import { ServiceError } from '../../errors.js';
@@ -100,17 +100,25 @@ export class Exporter {
   async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
     const given = await this.#find(names, run);
     for (const [at, indexed] of (await this.parts.emails.findOwners(digest)).entries()) {
-      for (let round = 0; ; round++) {
-        const profileId = await this.parts.emails.ownerOf(digest, indexed);
-        if (profileId === undefined || run.profiles.has(profileId)) break;
-        const found = await this.#export(profileId, at === 0 ? given : [], run);
-        if (found !== undefined) {
-          yield found;
-          break;
-        }
-        if (round === ROUNDS) throw new ServiceError('unavailable');
-      }
+      const found = await this.#ofIndexed(digest, indexed, at === 0 ? given : [], run);
+      if (found !== undefined) yield found;
     }
+  }
+
+  /** @returns undefined if the entry of the address is stale, or its visitor is already exported */
+  async #ofIndexed(
+    digest: string,
+    indexed: string,
+    given: readonly Given[],
+    run: Run,
+  ): Promise<Visitor | undefined> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const profileId = await this.parts.emails.ownerOf(digest, indexed);
+      if (profileId === undefined || run.profiles.has(profileId)) return undefined;
+      const found = await this.#export(profileId, given, run);
+      if (found !== undefined) return found;
+    }
+    throw new ServiceError('unavailable');
   }
 
   /** @param given identities whose rows the export has, too @returns undefined if a session has got a link */
@@ -120,10 +128,10 @@ export class Exporter {
     const facts = await readHash(store, store.keys.profile(profileId));
     const exported = await readExported(store, profileId);
     if (exported === undefined) return undefined;
-    const notes = [...members].filter(([member]) => isSession(member));
-    const linked = notes
-      .filter(([, note]) => !note.startsWith('-'))
-      .map(([, note]) => parseMember(note).sessionName);
+    const sessions = [...members]
+      .filter(([member]) => isSession(member))
+      .map(([session, note]) => ({ session, ...parseMember(note) }));
+    const linked = sessions.filter(({ hasMoved }) => !hasMoved).map(({ sessionName }) => sessionName);
     const known = given.filter((one) => one.exists && one.profileId === profileId).map(({ name }) => name);
     const names = new Set([...known, ...linked, facts.get('name') ?? '']);
     // Ids of more than 62 bytes are left out, because Redis has only their digests.
@@ -137,8 +145,8 @@ export class Exporter {
       shares: [...new Set([facts.get('share') ?? [], codes].flat())],
     };
     run.profiles.add(profileId);
-    const merged = notes.filter(([, note]) => parseMember(note).merged !== '').map(([session]) => session);
-    const profiles = new Set([profileId, ...merged, ...given.map((one) => one.profileId)]);
+    const mergedHere = sessions.filter(({ merged }) => merged !== '').map(({ session }) => session);
+    const profiles = new Set([profileId, ...mergedHere, ...given.map((one) => one.profileId)]);
     const customers = new Set([...names, ...given.map(({ name }) => name)].filter(isCustomerName));
     const owners = await this.#ownersOf([...profiles], [...customers]);
     const first = await this.#begin('events', owners, run.signal);

@@ -41,7 +41,7 @@ export async function post(
       },
     });
     sent.on('error', () => {
-      // Once the wait has ended, nobody else listens.
+      // After the wait below, an error would have no listener and end the process.
     });
     sent.end(body);
     // After a 101 a request has no event but its close.

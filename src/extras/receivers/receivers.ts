@@ -1,5 +1,5 @@
-// The receivers of a deployment, in one hash, changed by compare-and-set. One that can't be read (a newer version may have
-// written it) is left out alone, and logged.
+// The receivers of a deployment, in one hash, changed by compare-and-set. A receiver that can't be read, because a newer
+// version wrote it, is left out and logged; the others work on.
 
 import type { Logger } from 'pino';
 import type { Config } from '../../config.js';

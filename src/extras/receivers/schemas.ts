@@ -49,7 +49,7 @@ const receiverFields = {
   lastFailureAt: timeOrNull,
   lastError: textOrNull,
 } as const;
-const secret = { type: 'string', description: 'Only where it was made by this request' } as const;
+const secret = { type: 'string', description: 'Only if this request made it' } as const;
 
 export const receiver = answerOf(receiverFields);
 export const createdReceiverAnswer = answerOf({ ...receiverFields, secret });

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Html, html, imageAddress, NOTHING } from '../../../http/html.js';
+import { Html, html, type ImageRule, imageAddress, NOTHING } from '../../../http/html.js';
 import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
 import type { Language, Notice } from './languages.js';
@@ -42,15 +42,11 @@ export interface Content {
   readonly image: string | undefined;
 }
 
-export interface Shop {
-  /** Without a trailing slash. */
-  readonly url: string;
+export interface Shop extends ImageRule {
   /** May be empty. */
   readonly name: string;
   /** Has `{handle}`, and may have `{variant}`. */
   readonly productUrl: string;
-  /** Hosts of images; `*.` stands for all subdomains. */
-  readonly imageHosts: readonly string[];
 }
 
 export function showItems(page: ItemPage, language: Language, shop: Shop): Content {

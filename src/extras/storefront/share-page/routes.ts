@@ -63,7 +63,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
           headers: ['ETag', 'Last-Modified', 'Cache-Control'],
         },
         302: {
-          description: 'To `SHARE_PAGE_URL`, where that is set',
+          description: 'To `SHARE_PAGE_URL`, if that is set',
           types: [],
           headers: ['Location', 'Cache-Control'],
         },
