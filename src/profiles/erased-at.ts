@@ -1,8 +1,8 @@
-// When profiles were erased. An order that came before must not bring its visitor back, so a time is kept as long as the
-// notes of orders (src/wishlist/order-notes.ts).
+// When profiles were erased. An order that came before must not bring its visitor back.
 
 import type { Store } from '../redis/store.js';
 
+/** Seconds that times of erasures and notes of orders are kept. Shopify may refund an order for a year. */
 export const ERASED_AT_S = 400 * 24 * 60 * 60;
 
 /** The last erasure of a profile or of the whole shop, in milliseconds since 1970; 0 if there was none. */

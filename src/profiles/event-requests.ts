@@ -24,10 +24,14 @@ export abstract class EventRequest extends LocatedRequest<undefined> implements 
 
 type Encode = (profileId: string) => string;
 
-export function recordAt(batch: RecordingBatch, encode: Encode): Ask<undefined> {
-  return ({ profileId, session, linkId }) => {
-    const line = encode(profileId);
-    return batch.run({ type: eventTypeOf(line), line, profileId, session, linkId }) as Promise<undefined>;
+/** The answer of lua/events/recordEvents.lua if an earlier try has appended the event. */
+const RECORDED = '=';
+
+export function recordAt(batch: RecordingBatch, encode: Encode, recordId?: string): Ask<undefined> {
+  return async (location) => {
+    const line = encode(location.profileId);
+    const answer = await batch.run({ ...location, type: eventTypeOf(line), line, recordId });
+    return answer === RECORDED ? undefined : answer;
   };
 }
 
@@ -37,14 +41,11 @@ export function recordOnce(
   encode: Encode,
   operation: KeyedOperation,
 ): Ask<Pick<Located<unknown>, 'profileId'>> {
-  return ({ profileId, session, linkId }) =>
-    operation.doAt<{ readonly profileId: string } | string>(profileId, async (recordId, done) => {
+  return (location) => {
+    const { profileId } = location;
+    return operation.doAt<{ readonly profileId: string } | string>(profileId, async (recordId, done) => {
       if (done !== undefined) return { profileId: done.location };
-      const line = encode(profileId);
-      const answer = await batch.run({ type: eventTypeOf(line), line, profileId, session, linkId, recordId });
-      return answer === undefined || answer === RECORDED ? { profileId } : answer;
+      return (await recordAt(batch, encode, recordId)(location)) ?? { profileId };
     });
+  };
 }
-
-/** The answer of lua/events/recordEvents.lua if an earlier try has appended the event. */
-const RECORDED = '=';

@@ -2,11 +2,10 @@
 // order that came before an erasure must not bring the visitor back.
 
 import { createHash } from 'node:crypto';
+import { ERASED_AT_S } from '../profiles/erased-at.js';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 
-/** Seconds that a note is kept. Shopify may refund and archive an order for a year. */
-const REMEMBERED_S = 400 * 24 * 60 * 60;
 const ACTED_ON = 'done';
 
 export type Buyer = 'customer' | 'session';
@@ -24,7 +23,7 @@ export class OrderNotes {
 
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const fresh = `${now} ${whose}`;
-    const set = ['SET', fresh, 'EX', REMEMBERED_S, 'NX', 'GET'] as const;
+    const set = ['SET', fresh, 'EX', ERASED_AT_S, 'NX', 'GET'] as const;
     const found = await writeKey(this.store, this.#key(orderId), set);
     const [firstAt, buyer, done] = String(found ?? fresh).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
@@ -32,7 +31,7 @@ export class OrderNotes {
 
   async markDone(orderId: string, { firstAt, buyer }: OrderNote): Promise<void> {
     const note = `${firstAt} ${buyer} ${ACTED_ON}`;
-    await writeKey(this.store, this.#key(orderId), ['SET', note, 'EX', REMEMBERED_S, 'XX']);
+    await writeKey(this.store, this.#key(orderId), ['SET', note, 'EX', ERASED_AT_S, 'XX']);
   }
 
   #key(orderId: string): string {
