@@ -8,7 +8,7 @@ import { imageAddress } from '../http/html.js';
 import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
-import { lastErasure } from '../profiles/erased-at.js';
+import { ERASED_AT_S, lastErasure } from '../profiles/erased-at.js';
 import { openProfiles } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
 import { watchSweeps } from '../profiles/sweeper.js';
@@ -123,7 +123,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     purchaseOperation(
       {
         ...{ visitors, profiles, settings, purchases },
-        notes: new OrderNotes(store),
+        notes: new OrderNotes(store, ERASED_AT_S),
         append: core.appendOrder,
         lastErasure: (profileId) => lastErasure(store, profileId),
         shopCurrency: config.SHOP_CURRENCY,

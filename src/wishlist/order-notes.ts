@@ -2,7 +2,6 @@
 // order that came before an erasure must not bring the visitor back.
 
 import { createHash } from 'node:crypto';
-import { ERASED_AT_S } from '../profiles/erased-at.js';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 
@@ -19,11 +18,15 @@ export interface OrderNote {
 }
 
 export class OrderNotes {
-  constructor(private readonly store: Store) {}
+  /** @param keptS seconds that a note is kept: as long as the time of an erasure */
+  constructor(
+    private readonly store: Store,
+    private readonly keptS: number,
+  ) {}
 
   async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
     const fresh = `${now} ${whose}`;
-    const set = ['SET', fresh, 'EX', ERASED_AT_S, 'NX', 'GET'] as const;
+    const set = ['SET', fresh, 'EX', this.keptS, 'NX', 'GET'] as const;
     const found = await writeKey(this.store, this.#key(orderId), set);
     const [firstAt, buyer, done] = String(found ?? fresh).split(' ');
     return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
@@ -31,7 +34,7 @@ export class OrderNotes {
 
   async markDone(orderId: string, { firstAt, buyer }: OrderNote): Promise<void> {
     const note = `${firstAt} ${buyer} ${ACTED_ON}`;
-    await writeKey(this.store, this.#key(orderId), ['SET', note, 'EX', ERASED_AT_S, 'XX']);
+    await writeKey(this.store, this.#key(orderId), ['SET', note, 'EX', this.keptS, 'XX']);
   }
 
   #key(orderId: string): string {
