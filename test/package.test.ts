@@ -115,7 +115,7 @@ const NOT_OURS = [
   'notes',
 ];
 
-t.test('npm packs no secret that lies next to our files, and all of deploy/', async (t) => {
+t.test('the npm package has all of deploy/, and no secret that lies next to our files', async (t) => {
   const tree = await tempDir(t);
   for (const name of ['deploy', 'dist/src', 'docs', 'lua', 'package.json', 'src'])
     await cp(new URL(name, ROOT), join(tree, name), { recursive: true });

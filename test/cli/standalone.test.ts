@@ -319,7 +319,7 @@ async function exercise(t: Test, port: number, key: string): Promise<string> {
 const metricsOf = async (port: number) =>
   (await ask(port, 'GET', '/metrics', { headers: { authorization: `Bearer ${SECRETS.metrics}` } })).text;
 t.test(
-  'no output, title, metric or error has a key or a visitor; no command of start has the key of another',
+  'start shows no key and no visitor in output, titles, metrics or errors, and gives no command the keys of another',
   async (t) => {
     const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
     await putMigrated(join(dir, 'clickhouse'), 'wishmeter');

@@ -56,7 +56,7 @@ async function takeOverAll(flusher: StreamGroup, count: number): Promise<string[
   return ids;
 }
 
-t.test('an entry is read once as new, and again only if its flusher no longer holds it', async (t) => {
+t.test('an entry goes to one flusher, and to another only if the first no longer holds it', async (t) => {
   const { keys, group, flusher, read, stream } = freshStream();
   t.equal(await group.read(), undefined);
   t.equal(await redis.exists(stream), 0, 'a Redis without the stream is not written to');
@@ -71,7 +71,7 @@ t.test('an entry is read once as new, and again only if its flusher no longer ho
   taken.release();
 });
 
-t.test('entries that several dead flushers left are taken over, each once', async (t) => {
+t.test('a flusher takes over the entries of several dead flushers, each once', async (t) => {
   const { keys, flusher, read } = freshStream();
   const all: string[] = [];
   for (let i = 0; i < 3; i++) {
@@ -98,7 +98,7 @@ t.test('visits have other names after a clock was set back, and a wrong count is
   t.match(batch, { rows: 2, foreignEntries: [new RegExp(`${at}-6`)] });
 });
 
-t.test('a batch stays with its flusher from its first page on, until it is released', async (t) => {
+t.test('a batch stays with its flusher from its first page until it is released', async (t) => {
   const { keys, flusher, stream } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(8), 1); // a page
   await redis.xgroup('CREATE', stream, 'flush', '0');
@@ -128,7 +128,7 @@ t.test('a batch stays with its flusher from its first page on, until it is relea
   t.equal((await takeOverAll(other, 1_508)).length, 1_508);
 });
 
-t.test('a flusher learns that another one has acknowledged what it holds', async (t) => {
+t.test('a flusher notices that another one has acknowledged an entry of its batch', async (t) => {
   const { keys, flusher } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(3), 1);
   const group = flusher(SOON);

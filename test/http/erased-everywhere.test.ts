@@ -119,7 +119,7 @@ t.test('erasures through ClickHouse', async (t) => {
     t.equal(await visits(), 0);
   });
 
-  t.test('rows go with their profile, and orders with the customer whom they name', async (t) => {
+  t.test('an erasure takes the rows of its profile, and the orders that name its customer', async (t) => {
     const LONG = 'x'.repeat(200);
     const spellings = [
       ['ids in clear', '5501', 'by-name-1'],
@@ -551,7 +551,7 @@ t.test('more rows than a process has memory for', async (t) => {
   });
 });
 
-t.test('an export has the rows of more merged sessions than a query takes', async (t) => {
+t.test('an export has the rows of 4,500 merged sessions, more than one query takes', async (t) => {
   const app = await startExporting(t);
   const who = { customerId: 'merged' };
   const { profileId } = await app.shop.visit(who);

@@ -116,7 +116,7 @@ t.test('whose an order is', async (t) => {
   });
 
   t.test(
-    'the export of a visitor has the orders of its profile, and those that name its customer',
+    'an export has the orders of the visitor’s profile, and the orders that name the customer',
     async (t) => {
       await until('all orders are in ClickHouse', async () => {
         const [row] = await ask<{ n: string }>('SELECT count() AS n FROM purchases');

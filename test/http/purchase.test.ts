@@ -240,7 +240,7 @@ t.test('wrong fields of a server: 400 that names each, and the order can be sent
   t.match(await ofServer(order), { status: 200, text: '{"recorded":1}' });
 });
 
-t.test('an order without a currency has SHOP_CURRENCY', async (t) => {
+t.test('an order without a currency is recorded in SHOP_CURRENCY', async (t) => {
   const ofShop = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_CURRENCY: 'chf' } });
   for (const currency of [undefined, null, ' ', 'usd']) {
     const order = { ...rightOrder(), currency };
@@ -254,7 +254,7 @@ t.test('an order without a currency has SHOP_CURRENCY', async (t) => {
   }
 });
 
-t.test('a line is named by its place in the order, whatever is wrong with those before it', async (t) => {
+t.test('an order line is numbered by its position, also if lines before it are invalid', async (t) => {
   const order = rightOrder();
   const lines = ['x', '1.00', '2.00'].map((price, i) => ({ product_id: i + 1, price }));
   t.match((await deliver({ ...order, line_items: lines })).json, { recorded: 2 });
@@ -270,7 +270,7 @@ t.test('a line is named by its place in the order, whatever is wrong with those 
   t.same(paths, ['/line_items/0/price', '/line_items/3/total_discount']);
 });
 
-t.test('a cancellation takes back an order although none of its lines can be read', async (t) => {
+t.test('a cancellation withdraws an order, also if none of its lines can be read', async (t) => {
   const order = rightOrder();
   await deliver(order);
   const cancelled = {
@@ -286,7 +286,7 @@ t.test('a cancellation takes back an order although none of its lines can be rea
 });
 
 t.test(
-  'an item that was wished after the order stays, also if the order is told for the first time',
+  'an order leaves items that were saved after it was placed, also if it is delivered much later',
   async (t) => {
     const who = newCustomer();
     await add(who, ['1', '2']);
@@ -374,7 +374,7 @@ t.test('without a financial status an order is paid if a server or orders/paid s
   t.match(created, { json: { recorded: 0, reason: 'unpaid' } });
 });
 
-t.test('four topics state orders; another authentic one is left out, whatever its body', async (t) => {
+t.test('orders of four topics are recorded, and any other authentic topic is left out', async (t) => {
   for (const topic of ['paid', 'create', 'updated', 'cancelled']) {
     const order = shopifyOrder({ customer: ++customers }, [PRODUCT]);
     const headers = { 'x-shopify-topic': `orders/${topic}` };
@@ -393,7 +393,7 @@ t.test('four topics state orders; another authentic one is left out, whatever it
   t.equal(await leftOut('topic'), before + 9);
 });
 
-t.test('the log says each reason, and each other topic, once; a topic is no warning', async (t) => {
+t.test('the log has each reason and each other topic of left-out orders once, topics at info', async (t) => {
   const lines: { topic?: string; reason?: string; level?: number }[] = [];
   const app = await startApp(t, redis, { onLog: (line) => lines.push(line) });
   const post = (topic: string, body: object) =>

@@ -98,7 +98,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a session whose customer was erased is a guest like any other', async (t) => {
+  t.test('a session whose customer was erased expires like any other guest', async (t) => {
     const ages = await agesOf(t, redis, app);
     for (const [name, write] of writes) {
       const who = { sessionId: `nobodys-${name}` };
@@ -122,7 +122,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'a link without a merge ends GUEST_RETENTION_DAYS after its last use; a merged session stays',
+    'a link without a merge ends GUEST_RETENTION_DAYS after its last write, and a merged session never',
     async (t) => {
       const ages = await agesOf(t, redis, app);
       const keys = createKeys(app.prefix);

@@ -97,7 +97,7 @@ eachRedis(t, async (t, redis) => {
   const target = redis.urls.length === 1 ? await startTestCluster(t) : await startTestRedis(t);
 
   for (const [during, acts] of Object.entries(ACTS))
-    t.test(`a backup during ${during}, has all once`, async (t) => {
+    t.test(`a backup during ${during} restores each count and item once`, async (t) => {
       const prefix = `b${worlds++}`;
       const [server, other] = await startTwo(t, redis, prefix);
       let acted = 0;
@@ -140,7 +140,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const isHalfDone of [false, true])
     t.test(
-      `a backup during an erasure that is ${isHalfDone ? 'half done' : 'complete'} restores nothing of it`,
+      `a backup during ${isHalfDone ? 'a half-done' : 'a complete'} erasure restores the customer whole or not at all`,
       async (t) => {
         for (const at of [1, 2, 3]) {
           const prefix = `b${worlds++}`;

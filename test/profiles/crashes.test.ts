@@ -57,7 +57,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const { name, prepare, gains = '', others = '' } of STATES)
     t.test(
-      `a login with a session that is ${name} ends after any step, and is repeated: it is done once`,
+      `a login of a session that is ${name} is done once, although its server ends after any step`,
       async (t) => {
         const [server, other] = await openTwo();
         for (const isKnown of isOneServer ? [false, true] : [true])
@@ -119,7 +119,7 @@ eachRedis(t, async (t, redis) => {
     };
   for (const [between, act] of Object.entries(BETWEEN).slice(isOneServer ? 0 : -3))
     t.test(
-      `between any two steps of a login comes ${between}: nobody is locked out, nothing is doubled`,
+      `a login with ${between} between any two steps doubles nothing, and can be repeated`,
       async (t) => {
         const [server, other, ending] = await openThree();
         for (const { name, prepare, others } of STATES)
@@ -162,7 +162,7 @@ eachRedis(t, async (t, redis) => {
   for (const { name, prepare, erases, rows, others, session } of ERASURES)
     for (const by of COMPLETED_BY.slice(isOneServer ? 0 : -1))
       t.test(
-        `an erasure of ${name} ends after any step, and ${by} complete it: no key is left`,
+        `an erasure of ${name} leaves no key, although its server ends after any step: ${by} complete it`,
         async (t) => {
           const prefix = `c${worlds++}`;
           const [server, other] = await startTwo(t, redis, prefix);
@@ -225,7 +225,7 @@ eachRedis(t, async (t, redis) => {
         },
       );
 
-  t.test('late steps of an erasure take nothing of the next one, nor of who came back', async (t) => {
+  t.test('late steps of an erasure spare a returned visitor, and the next erasure is whole', async (t) => {
     const prefix = `c${worlds++}`;
     const [server, other] = await startTwo(t, redis, prefix);
     const ending = await startServer(t, redis, prefix);
@@ -301,7 +301,7 @@ eachRedis(t, async (t, redis) => {
     for (const until of queued) t.match(until, /^[56]\d{3} [56]\d{3}$/);
   });
 
-  t.test('the time of an erasure is known as soon as its visitor is gone', async (t) => {
+  t.test('a visitor who is gone has a time of erasure, whichever step the server ended at', async (t) => {
     const [server, other] = await openTwo();
     for (const isLinked of [false, true])
       await atEachStep(async (step) => {
@@ -321,7 +321,7 @@ eachRedis(t, async (t, redis) => {
       });
   });
 
-  t.test('a share code leads on while another server merges its profile', async (t) => {
+  t.test('a share code leads to its list while another server merges its profile', async (t) => {
     const [server, other] = await openTwo();
     await betweenSteps(async (step) => {
       const names = newNames();
@@ -346,7 +346,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'ten minutes after a merge the session has only its link, and the customer its facts and code',
+    'ten minutes after a merge, the session has only its link, and the customer has its facts and share code',
     async (t) => {
       const prefix = `c${worlds++}`;
       const [server, other] = await startTwo(t, redis, prefix);
@@ -422,7 +422,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'a merge loses nothing if its customer has an old note of the session, whose link has ended',
+    'a merge loses nothing if its customer has a note of an earlier link that has expired',
     async (t) => {
       const [server, other] = await openTwo();
       await atEachStep(async (step) => {

@@ -215,7 +215,7 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
 });
 
 t.test(
-  'one erasure of a shop stands for all visitors, also while another process resumes merges',
+  "a shop's erasure is one entry for all visitors, also while another process resumes merges",
   async (t) => {
     for (const [prefix, isResumed] of [
       ['one-process', false],
@@ -302,7 +302,7 @@ eachRedis(t, async (t, redis) => {
   };
 
   t.test(
-    'an address of an erased visitor leads to nobody, and its entry is removed by the first look',
+    'the address of an erased visitor leads to nobody, and its first lookup removes the entry',
     async (t) => {
       const { server } = await open(t);
       const digest = server.emails.digest('late@rights.example');
@@ -313,7 +313,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    'an address that a guest gave leads to the customer whom the guest was merged into, until that one is erased',
+    'the address of a merged guest leads to the customer of that merge until that customer is erased',
     async (t) => {
       const { server, other, digest } = await open(t);
       await login(server, { customerId: '7', sessionId: 's' });
@@ -364,7 +364,7 @@ eachRedis(t, async (t, redis) => {
     );
 
   t.test(
-    'an erasure of a customer takes no rows of a session that goes to another customer meanwhile',
+    'an erasure of a customer leaves the rows of a session that another customer takes over during it',
     async (t) => {
       const { server, other } = await open(t);
       await visit(server, { customerId: '1' });
@@ -410,7 +410,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const isLinked of [false, true])
     t.test(
-      `an index entry that a crash left leads to no new ${isLinked ? 'customer' : 'guest'} of that session`,
+      `an address that a crash left in the index leads to no new ${isLinked ? 'customer' : 'guest'} of that session`,
       async (t) => {
         const { server, other, profileId, digest } = await open(t);
         server.emails.forgetGone = async () => {

@@ -109,14 +109,14 @@ t.test('a failover', async (t) => {
       // A login that ended before it froze anything has changed nothing.
       if ((await by.locator.stateOf(`s:${session.sessionId}`)) !== 'guest') await see(by, session);
     },
-    'another process, ten minutes after the merge,': async (by) => {
+    'another process ten minutes later': async (by) => {
       passTime(by, 11 * MINUTE_MS);
       await resume(by);
     },
   };
   for (const [by, notice] of Object.entries(NOTICED))
     t.test(
-      `that forgets a merge at the customer loses and doubles nothing: ${by} brings it back`,
+      `a merge that a failover has lost at the customer is done again, and once only, by ${by}`,
       async (t) => {
         const steps = await atEachStep(async (step) => {
           const world = await startMerge(t);
@@ -145,7 +145,7 @@ t.test('a failover', async (t) => {
       },
     );
 
-  t.test('that forgets a login at the session loses nothing, and locks nobody out', async (t) => {
+  t.test('a login that a failover has lost at the session loses no data, and can be repeated', async (t) => {
     let doubled = 0;
     await atEachStep(async (step) => {
       const world = await startMerge(t);
@@ -179,7 +179,7 @@ t.test('a failover', async (t) => {
     t.ok(doubled > 0);
   });
 
-  t.test('that forgets a login on both sides loses and doubles nothing', async (t) => {
+  t.test('a login that a failover has lost on both sides is repeated once, and loses nothing', async (t) => {
     await atEachStep(async (step) => {
       const world = await startMerge(t);
       const forget = [await world.remember('customer'), await world.remember('session')];
@@ -197,7 +197,7 @@ t.test('a failover', async (t) => {
     });
   });
 
-  t.test('that forgets nothing of a merge repeats nothing: a reset stays one', async (t) => {
+  t.test('a merge that a failover has kept is not repeated: a count that was reset stays 0', async (t) => {
     const world = await startMerge(t);
     t.equal(await login(world.server, world.ids.toThis), true);
     await world.server.visitors.enter('reset', world.session, true, HANDLE);
@@ -207,7 +207,7 @@ t.test('a failover', async (t) => {
     t.match(await world.see(other, world.customer), { count: 0 });
   });
 
-  t.test('that forgets an erasure at the merged session brings nothing back', async (t) => {
+  t.test('an erasure that a failover has lost at the merged session brings nothing back', async (t) => {
     const world = await startMerge(t);
     await login(world.server, world.ids.toThis);
     const forget = await world.remember('session');
@@ -224,7 +224,7 @@ t.test('a failover', async (t) => {
     );
   });
 
-  t.test('that forgets a plain link, or its note, is repaired by the next request', async (t) => {
+  t.test('a plain link that a failover has lost, or its note, is repaired by the next request', async (t) => {
     for (const whose of ['customer', 'session'] as const) {
       const world = await startWorld(t);
       await world.visit(world.customer, 2);
@@ -243,7 +243,7 @@ t.test('a failover', async (t) => {
   });
 
   t.test(
-    'that forgets a move brings the session back to its first customer, and locks nobody out',
+    'a move that a failover has lost leaves the session with its first customer, and can be repeated',
     async (t) => {
       for (const whose of ['customer', 'session'] as const) {
         const world = await startMerge(t);
@@ -265,7 +265,7 @@ t.test('a failover', async (t) => {
     },
   );
 
-  t.test('loses an address and a share code of a guest no more than the rest', async (t) => {
+  t.test("a guest's address and share code survive a failover that loses the merge", async (t) => {
     const world = await startMerge(t);
     const forget = await world.remember('customer');
     const email = 'guest@failover.example';
@@ -279,7 +279,7 @@ t.test('a failover', async (t) => {
     t.match(await client.hgetall(other.store.keys.profile(link.customer)), { email });
   });
 
-  t.test('is waited for by no login without REDIS_REPLICAS', async (t) => {
+  t.test('a login waits for no replica without REDIS_REPLICAS', async (t) => {
     const world = await startMerge(t);
     await client.config('RESETSTAT');
     await login(world.server, world.ids.toThis);

@@ -86,7 +86,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "customer unknown, session known: the guest's is merged into the customer's new profile",
+    "a login of a guest with an unknown customer merges the guest into the customer's new profile",
     async (t) => {
       const ids = { customerId: 'c3', sessionId: 's3' };
       const guest = await visit(app, { sessionId: 's3' });
@@ -161,7 +161,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "an event through a server that has not seen a login or a move is the present customer's",
+    "an event is the present customer's, also through a server that has seen neither login nor move",
     async (t) => {
       const ids = { customerId: 'c12', sessionId: 's12' };
       const { profileId } = await visit(app, { customerId: 'c12' });
@@ -204,7 +204,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a merged session that moves and comes back opens its first profile again', async (t) => {
+  t.test('a merged session that moves away and back opens its first profile again', async (t) => {
     const [first, second] = [
       { customerId: 'c20', sessionId: 's20' },
       { customerId: 'c21', sessionId: 's20' },
@@ -276,7 +276,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    'a plain link ends GUEST_RETENTION_DAYS after its last write, and the link of a merged session stays',
+    'every write extends a link without a merge, and the link of a merged session never ends',
     async (t) => {
       const guestsS = 30 * 24 * 60 * 60;
       const prefix = `kept-${redis.urls.length}`;

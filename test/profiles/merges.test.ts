@@ -96,7 +96,7 @@ eachRedis(t, async (t, redis) => {
     return { visitor, customer, session };
   };
 
-  t.test('a merge of many pages, whose servers end at every step, loses and doubles nothing', async (t) => {
+  t.test('a merge of many pages whose servers end at any step loses and doubles nothing', async (t) => {
     const prefix = nextPrefix();
     const [server, other] = await startTwo(t, redis, prefix);
     const third = await startServer(t, redis, prefix);
@@ -125,7 +125,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "limits hold in a merge: the customer's own stay, then the newest items, and the rest is counted",
+    "a merge beyond the limits keeps the customer's own, then the newest items, and counts the rest",
     async (t) => {
       const ofGuest = (n: number) => Object.fromEntries(Object.entries(OF_GUEST).slice(ITEMS - n));
       const ownOnly = (n: number) => ({ ...ofGuest(n), ...OWN_ITEMS });
@@ -160,7 +160,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a merge leaves room for the request that causes it', async (t) => {
+  t.test('a merge at the limits leaves room for the request that causes it', async (t) => {
     const app = await startApp(t, redis, { env: { MAX_ITEMS: '1', MAX_PRODUCTS: '1' } });
     const identity = { customerId: 'c', sessionId: 's' };
     for (const productId of ['1001']) await app.shop.add({ sessionId: 's' }, { productId });
@@ -183,7 +183,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'a customer with 10,000 sessions gets no more: the request is the customer’s, the session a guest’s',
+    'a login of a customer with 10,000 sessions links nothing, and the session stays a guest’s',
     async (t) => {
       const app = await startApp(t, redis);
       const server = await startServer(t, redis, app.prefix, { buckets: 16_384 });
@@ -225,7 +225,7 @@ eachRedis(t, async (t, redis) => {
     t.same(origins, ['merge'], 'analysts see the merge all the same');
   });
 
-  t.test('a merge that is completed late keeps what the session had for ten minutes more', async (t) => {
+  t.test('a merge that is completed late keeps the session’s data for ten minutes more', async (t) => {
     const [server, other] = await startTwo(t, redis, nextPrefix());
     const { guest, ids } = newVisitor();
     await add(server, guest, '1');
@@ -257,7 +257,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a merge that is not completed for 30 days frees the session', async (t) => {
+  t.test('a merge that is not completed within 30 days frees its session', async (t) => {
     const [server, other] = await startTwo(t, redis, nextPrefix());
     const { guest, ids } = newVisitor();
     await add(server, guest, '1');
@@ -276,7 +276,7 @@ const BOTH = { customerId: 'c', sessionId: 's' };
 const CUSTOMER = { customerId: 'c' };
 const merge = (app: TestApp) => app.post('/profile/merge', { identity: BOTH }, TRUSTED);
 
-t.test('a large merge takes many short steps, and others go on meanwhile', async (t) => {
+t.test('a large merge takes many short steps, and other visitors are answered during it', async (t) => {
   const [products, saved] = FULL ? [300_000, 100_000] : [12_000, 2_000];
   const redis = await startTestRedis(t);
   const client: Client = connectTo(t, redis.url);
