@@ -11,11 +11,13 @@ import {
   add,
   atEachStep,
   countOf,
+  followShare,
   login,
   passTime,
   products,
   resume,
   type Server,
+  share,
   shownMerges,
   startServer,
 } from '../wishlist/fixtures.js';
@@ -104,6 +106,25 @@ t.test('a failover', async (t) => {
   };
   const ALL = { count: 7, items: ['of-the-customer', 'of-the-guest'] };
 
+  /** Ends a login after each step, and puts back the nodes of `lost`. @param check gets a server that has seen nothing */
+  const afterEachStep = (
+    t: Test,
+    lost: readonly ('customer' | 'session')[],
+    check: (world: World, other: Server, when: string) => Promise<void>,
+  ) =>
+    atEachStep(async (step) => {
+      const world = await startMerge(t);
+      const forget = await Promise.all(lost.map((whose) => world.remember(whose)));
+      return {
+        server: world.server,
+        act: () => login(world.server, world.ids.toThis),
+        check: async () => {
+          for (const one of forget) await one();
+          await check(world, await world.anew(), `ended after step ${step}`);
+        },
+      };
+    });
+
   const NOTICED: Readonly<Record<string, (by: Server, world: World) => Promise<unknown>>> = {
     "the session's next request": async (by, { session, see }) => {
       // A login that ended before it froze anything has changed nothing.
@@ -118,28 +139,18 @@ t.test('a failover', async (t) => {
     t.test(
       `a merge that a failover has lost at the customer is done again, and once only, by ${by}`,
       async (t) => {
-        const steps = await atEachStep(async (step) => {
-          const world = await startMerge(t);
-          const forget = await world.remember('customer');
-          return {
-            server: world.server,
-            act: () => login(world.server, world.ids.toThis),
-            check: async () => {
-              await forget();
-              const [other, third] = [await world.anew(), await world.anew()];
-              await notice(other, world);
-              const when = `ended after step ${step}`;
-              const link = await third.locator.stateOf(`s:${world.session.sessionId}`);
-              if (link === 'guest') {
-                t.same(await world.see(other, world.session), { count: 5, items: ['of-the-guest'] }, when);
-                await login(other, world.ids.toThis);
-              }
-              for (const server of [other, third, world.server])
-                for (const who of [world.customer, world.session])
-                  t.same(await world.see(server, who), ALL, when);
-              t.equal((await shownMerges(redis, world.prefix)).length, 1, when);
-            },
-          };
+        const steps = await afterEachStep(t, ['customer'], async (world, other, when) => {
+          const third = await world.anew();
+          await notice(other, world);
+          const link = await third.locator.stateOf(`s:${world.session.sessionId}`);
+          if (link === 'guest') {
+            t.same(await world.see(other, world.session), { count: 5, items: ['of-the-guest'] }, when);
+            await login(other, world.ids.toThis);
+          }
+          for (const server of [other, third, world.server])
+            for (const who of [world.customer, world.session])
+              t.same(await world.see(server, who), ALL, when);
+          t.equal((await shownMerges(redis, world.prefix)).length, 1, when);
         });
         t.ok(steps >= 6, `${steps} steps`);
       },
@@ -147,53 +158,31 @@ t.test('a failover', async (t) => {
 
   t.test('a login that a failover has lost at the session loses no data, and can be repeated', async (t) => {
     let doubled = 0;
-    await atEachStep(async (step) => {
-      const world = await startMerge(t);
-      const forget = await world.remember('session');
-      return {
-        server: world.server,
-        act: () => login(world.server, world.ids.toThis),
-        check: async () => {
-          await forget();
-          const other = await world.anew();
-          const when = `ended after step ${step}`;
-          t.same(
-            await world.see(other, world.session),
-            { count: 5, items: ['of-the-guest'] },
-            `${when}: a guest`,
-          );
-          await resume(other);
-          await login(other, world.ids.toThis);
-          for (const server of [other, world.server])
-            for (const who of [world.customer, world.session]) {
-              const { count, items } = await world.see(server, who);
-              t.same(items, ALL.items, when);
-              // What the customer had got counts twice.
-              t.ok(count === 7 || count === 12, `${when}: ${count}`);
-              if (count === 12) doubled++;
-            }
-          await world.visit(world.session, 1);
-        },
-      };
+    await afterEachStep(t, ['session'], async (world, other, when) => {
+      t.same(
+        await world.see(other, world.session),
+        { count: 5, items: ['of-the-guest'] },
+        `${when}: a guest`,
+      );
+      await resume(other);
+      await login(other, world.ids.toThis);
+      for (const server of [other, world.server])
+        for (const who of [world.customer, world.session]) {
+          const { count, items } = await world.see(server, who);
+          t.same(items, ALL.items, when);
+          // What the customer had got counts twice.
+          t.ok(count === 7 || count === 12, `${when}: ${count}`);
+          if (count === 12) doubled++;
+        }
+      await world.visit(world.session, 1);
     });
     t.ok(doubled > 0);
   });
 
   t.test('a login that a failover has lost on both sides is repeated once, and loses nothing', async (t) => {
-    await atEachStep(async (step) => {
-      const world = await startMerge(t);
-      const forget = [await world.remember('customer'), await world.remember('session')];
-      return {
-        server: world.server,
-        act: () => login(world.server, world.ids.toThis),
-        check: async () => {
-          for (const one of forget) await one();
-          const other = await world.anew();
-          t.equal(await login(other, world.ids.toThis), true);
-          for (const who of [world.customer, world.session])
-            t.same(await world.see(other, who), ALL, `ended after step ${step}`);
-        },
-      };
+    await afterEachStep(t, ['customer', 'session'], async (world, other, when) => {
+      t.equal(await login(other, world.ids.toThis), true);
+      for (const who of [world.customer, world.session]) t.same(await world.see(other, who), ALL, when);
     });
   });
 
@@ -270,6 +259,7 @@ t.test('a failover', async (t) => {
     const forget = await world.remember('customer');
     const email = 'guest@failover.example';
     await world.server.profiles.keep({ ...world.session, email }, true, true);
+    const code = await share(world.server, world.session);
     await login(world.server, world.ids.toThis);
     await forget();
     const other = await world.anew();
@@ -277,6 +267,7 @@ t.test('a failover', async (t) => {
     const link = (await other.locator.stateOf(`s:${world.session.sessionId}`)) as Link;
     t.same(await other.emails.findOwners(other.emails.digest(email)), [link.customer]);
     t.match(await client.hgetall(other.store.keys.profile(link.customer)), { email });
+    t.same((await followShare(other, code)).sort(), ALL.items);
   });
 
   t.test('a login waits for no replica without REDIS_REPLICAS', async (t) => {

@@ -3,7 +3,6 @@
 
 import t, { type Test } from 'tap';
 import { encodeEvent } from '../../src/events/row.js';
-import { decideLogin, type Link, linkText, parseLink, sessionStateIn } from '../../src/profiles/link.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
 import { ITEM } from '../harness/shop.js';
@@ -28,25 +27,6 @@ const eventLine = (profileId: string) =>
     ...{ type: 'add', origin: 'event', profileId, identity: identityOf({ sessionId: 's' }), payload: {} },
     at: Date.now(),
   });
-
-t.test('what a login does depends on the session alone', async (t) => {
-  const link = (customer: string, state: Link['state']): Link => ({ customer, id: '1.x', state });
-  for (const [session, step] of [
-    ['unknown', 'lead'],
-    ['retired', 'lead'],
-    ['guest', 'merge'],
-    [link('c', 'merging'), 'finish'],
-    [link('d', 'merging'), 'finish'],
-    [link('c', 'led'), 'nothing'],
-    [link('c', 'merged'), 'nothing'],
-    [link('d', 'led'), 'move'],
-    [link('d', 'merged'), 'move'],
-  ] as const) {
-    t.equal(decideLogin('c', session), step, JSON.stringify(session));
-    if (typeof session === 'object') t.same(parseLink(linkText(session)), session);
-  }
-  t.same(['', '.', '^', 'c 1.x led'].map(sessionStateIn), ['unknown', 'guest', 'retired', link('c', 'led')]);
-});
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);

@@ -80,28 +80,30 @@ export interface State {
   readonly others?: 's';
 }
 
+type Prepare = NonNullable<State['prepare']>;
+
+const merged =
+  (to: 'toThis' | 'toAnother'): Prepare =>
+  async (server, names) => {
+    await shop(server, names, 's');
+    await login(server, names[to]);
+  };
+
+const merging =
+  (to: 'toThis' | 'toAnother'): Prepare =>
+  async (server, names, ending) => {
+    await shop(server, names, 's');
+    await beginMerge(ending, names, names[to]);
+  };
+
 /** The contract's table of identities. */
 export const STATES: readonly State[] = [
   { name: 'unknown' },
   { name: 'guest', prepare: (server, names) => shop(server, names, 's'), gains: 's' },
   { name: 'linked to this customer', prepare: (server, { toThis }) => login(server, toThis) },
-  {
-    name: 'merged into this customer',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      await login(server, names.toThis);
-    },
-    gains: 's',
-  },
+  { name: 'merged into this customer', prepare: merged('toThis'), gains: 's' },
   { name: 'linked to another', prepare: (server, { toAnother }) => login(server, toAnother) },
-  {
-    name: 'merged into another',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      await login(server, names.toAnother);
-    },
-    others: 's',
-  },
+  { name: 'merged into another', prepare: merged('toAnother'), others: 's' },
   {
     name: 'retired',
     prepare: async (server, names) => {
@@ -111,22 +113,8 @@ export const STATES: readonly State[] = [
     },
     others: 's',
   },
-  {
-    name: 'being merged into this customer',
-    prepare: async (server, names, ending) => {
-      await shop(server, names, 's');
-      await beginMerge(ending, names, names.toThis);
-    },
-    gains: 's',
-  },
-  {
-    name: 'being merged into another',
-    prepare: async (server, names, ending) => {
-      await shop(server, names, 's');
-      await beginMerge(ending, names, names.toAnother);
-    },
-    others: 's',
-  },
+  { name: 'being merged into this customer', prepare: merging('toThis'), gains: 's' },
+  { name: 'being merged into another', prepare: merging('toAnother'), others: 's' },
 ];
 
 /** Who is erased, and what there is then. */
