@@ -379,8 +379,8 @@ t.test(
       // Of a command and of the shell that watches it.
       const [, command] = /(?:^wishmeter |main\.js )(serve|flush|deliver|dashboard)\b/.exec(title) ?? [];
       if (command === undefined) continue;
-      commands.add(command);
       const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+      if (environ !== '') commands.add(command);
       const given = environ.split('\0').map((pair) => pair.slice(0, pair.indexOf('=')));
       const { settings } = COMMAND_LINES[command as keyof typeof COMMAND_LINES];
       const read: readonly string[] = [...settings, 'DATA_DIR'];

@@ -120,6 +120,7 @@ t.test('a batch stays with its flusher from its first page until it is released'
   const group = flusher(200, slow);
   const batch = await group.read();
   t.equal(batch?.rows, 8);
+  t.ok(pages > 1, `another flusher watched before page 2 of ${pages}`);
   await appendEvents(redis, keys, 0, eventRows(1_500), 1);
   const next = await group.read();
   t.equal(next?.rows, 1_500);

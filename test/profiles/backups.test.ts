@@ -116,6 +116,7 @@ eachRedis(t, async (t, redis) => {
               await act?.({ server, other, names, step });
             });
             const when = `step ${step}, before read ${first}, and ${gap} later`;
+            t.same(left, [], `${when}: all was done during the backup`);
             const restored = await startServer(t, target, prefix);
             const isGuest = (await restored.locator.stateOf(`s:${names.s}`)) === 'guest';
             // Both complete a merge that is under way.
