@@ -187,6 +187,11 @@ eachRedis(t, async (t, redis) => {
       t.equal((await add(both, '4', changes, other)).status, 200);
       t.same(await listed(customer), kept);
     }
+    const [customer, session, both] = pair();
+    await wish(customer, ['1'], large(700));
+    await wish(session, ['2', '3'], large(700));
+    t.equal((await add(both, '1', large(1_900), other)).status, 200);
+    t.same(await listed(customer), ['1', '3'], "the customer's own item may grow");
   });
 
   t.test('an item of one id is over a limit and changes nothing', async (t) => {

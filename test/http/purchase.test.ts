@@ -338,6 +338,44 @@ t.test('visits of a product whose item left begin anew, and those of another do 
   t.equal(await visits('bought'), 1, 'repeated: no item left');
 });
 
+t.test(
+  'a test order takes nothing from the wishlist and makes no event, and the real one does',
+  async (t) => {
+    const who = newCustomer();
+    await add(who, ['1', '2']);
+    const order = shopifyOrder({ customer: customers }, [PRODUCT]);
+    t.match((await deliver({ ...order, test: true })).json, { recorded: 1 });
+    t.same([await listed(who), await events(who)], [[['1', '2']], []]);
+    await deliver(order);
+    t.same([await listed(who), (await events(who)).length], [[], 1]);
+  },
+);
+
+t.test('an order takes bought items from both lists, the customer’s and the session’s', async (t) => {
+  const [customer, session] = [newCustomer(), { sessionId: `buys-${customers}` }];
+  for (const who of [customer, session]) await add(who, ['1', '2']);
+  await deliver(shopifyOrder({ customer: customers, session: session.sessionId }, [PRODUCT]));
+  t.same([await listed(customer), await listed(session)], [[], []]);
+});
+
+t.test('an order of a guest’s session leads its address to the customer whom it names', async (t) => {
+  const [customer, session] = [newCustomer(), { sessionId: `mails-${customers}` }];
+  const email = `buyer-${customers}@shop.example`;
+  await app.shop.visit(session);
+  await deliver(shopifyOrder({ customer: customers, session: session.sessionId, email }, [PRODUCT]));
+  t.match(await app.shop.exported({ email }), { identities: { customerIds: [customer.customerId] } });
+});
+
+t.test('an order from the future is recorded as of now', async (t) => {
+  const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
+  for (const times of [{ processed_at: inAnHour }, { processed_at: null, created_at: inAnHour }]) {
+    const order = { ...rightOrder(), ...times };
+    t.match((await deliver(order)).json, { recorded: 1 });
+    const [row] = await rows(order);
+    t.ok(Date.parse(String(row?.['occurredAt'])) <= Date.now(), `${row?.['occurredAt']}`);
+  }
+});
+
 const leftOut = async (reason: string) =>
   Number(await app.figure(`orders_left_out_total{reason="${reason}"}`));
 

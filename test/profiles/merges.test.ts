@@ -160,6 +160,29 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
+  t.test('a merge beyond the limits keeps the same, although its server ends after any step', async (t) => {
+    const options = { limits: { products: 700, items: 700 } };
+    const [server, other] = await startTwo(t, redis, nextPrefix(), options);
+    const items = { ...Object.fromEntries(Object.entries(OF_GUEST).slice(ITEMS - 650)), ...OWN_ITEMS };
+    const sum = sumOf(COUNTS, OWN_COUNTS);
+    await atEachStep(async (step) => {
+      const { visitor, customer } = await begin(other);
+      return {
+        server,
+        act: () => login(server, visitor.ids),
+        check: async () => {
+          await login(other, visitor.ids);
+          const found = await contentIn(other, customer);
+          t.same([found.items, found.bytes], [items, bytesOf(items)], `ended after step ${step}`);
+          const counts = Object.entries(found.counts);
+          t.equal(counts.length, 700);
+          t.same(Object.fromEntries(counts.map(([handle]) => [handle, sum[handle]])), found.counts);
+          for (const handle of Object.keys(OWN_COUNTS)) t.ok(handle in found.counts, handle);
+        },
+      };
+    });
+  });
+
   t.test('a merge at the limits leaves room for the request that causes it', async (t) => {
     const app = await startApp(t, redis, { env: { MAX_ITEMS: '1', MAX_PRODUCTS: '1' } });
     const identity = { customerId: 'c', sessionId: 's' };
