@@ -103,7 +103,7 @@ t.test('the package', linux, async (t) => {
   });
 });
 
-/** What operators put next to the files that they fill in: docs of deploy/ say so of the first two. */
+/** Files of operators, next to ours; deploy/README.md names the first two. */
 const NOT_OURS = [
   '.env',
   'serve.env',

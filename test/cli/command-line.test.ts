@@ -32,7 +32,7 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
       ALL_SETTINGS.filter((setting) => read.includes(setting)),
     );
   }
-  // Each says what an empty URL means for itself.
+  // The help of each command has its own meaning of an empty URL.
   for (const [name, { settings, ifEmpty = {} }] of Object.entries<CommandLine>(COMMAND_LINES)) {
     const text = helpOf(name as CommandName).replace(/\s+/g, ' ');
     for (const url of ['REDIS_URL', 'CLICKHOUSE_URL'] as const)

@@ -345,7 +345,7 @@ t.test(
 
     const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
     const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
-    // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
+    // As a bug would: Redis holds another type than the program wrote, and the error names the command.
     const guest = { sessionId: 'PERSONAL-2' };
     const { profileId } = (await post('/product/visit', { identity: guest, productHandle: 'x' })).json;
     await client.set(keys.profile(profileId), 'no hash');
@@ -376,7 +376,7 @@ t.test(
     const isSetting = (name: string) => Object.hasOwn(SETTINGS, name);
     const commands = new Set<string>();
     for (const { pid, title } of processes) {
-      // Of a command and of the shell that watches it.
+      // The command itself, and the shell that watches it.
       const [, command] = /(?:^wishmeter |main\.js )(serve|flush|deliver|dashboard)\b/.exec(title) ?? [];
       if (command === undefined) continue;
       const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');

@@ -1,5 +1,5 @@
-// What a failover may lose: with REDIS_REPLICAS=1 nothing that was acknowledged, without it what came after the link was lost,
-// but nothing that was there before a login. FAULTS=full: more of each.
+// Writes that a failover may lose: with REDIS_REPLICAS=1 none that was acknowledged; without it those that the replica had not
+// received, but no data from before a login. FAULTS=full: more of each.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -434,8 +434,8 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
             };
             if (replicas > 0) await restart(); // until then its writes are refused
             await Promise.all(merging);
-            // If the failover has lost a merge at the customer, the session's next request repeats it; if at the session, the
-            // next login, and the customer counts twice what it had got.
+            // A merge that the customer's node has lost is repeated by the session's next request. One that the session's node
+            // has lost is repeated by the next login, and the customer then counts the same visits twice.
             if (replicas === 0) for (const pair of all) await login(pair);
             const exact = { count: 6, items: 1 };
             const twice = side === 'guest' && replicas === 0 ? [{ count: 11, items: 1 }] : [];

@@ -217,7 +217,7 @@ t.test(
     const [dead, ofVisits] = [pipeline.keys.eventsDead(0), pipeline.keys.visits.eventsDead(0)];
     const at = Date.now();
     const named = (ids: object) => JSON.stringify({ ...JSON.parse(lineOf(STAYS, 1)), ...ids });
-    // On a shared device a row is its profile's, whomever it names.
+    // On a shared device a row belongs to its profile, even if it names another customer.
     const others = [
       named({ customer_id: 'stays', origin: 'purchase' }),
       named({ session_id: 'gone' }),

@@ -42,7 +42,7 @@ function freshStream() {
   };
   return { keys, group, flusher, read, stream: keys.events(0) };
 }
-/** Another flusher that looks for abandoned entries every 20 ms. */
+/** `abandonedMs` of a flusher that takes entries over quickly. */
 const SOON = 20;
 const takeOver = (flusher: StreamGroup) => until('entries are taken over', () => flusher.read());
 async function takeOverAll(flusher: StreamGroup, count: number): Promise<string[]> {
@@ -103,7 +103,7 @@ t.test('a batch stays with its flusher from its first page until it is released'
   await appendEvents(redis, keys, 0, eventRows(8), 1); // a page
   await redis.xgroup('CREATE', stream, 'flush', '0');
   const other = flusher(200);
-  /** Longer than another flusher needs to take over what nobody touches. */
+  /** Waits longer than another flusher needs to take over abandoned entries. */
   const watch = async () => {
     for (const began = performance.now(); performance.now() - began < 1_000; await sleep(20))
       t.equal(await other.read(), undefined);
@@ -156,7 +156,7 @@ t.test(
   },
 );
 
-/** Postpones the times in a consumer group, as if the clock of Redis had been ahead. */
+/** Moves the delivery times of a consumer group forward, as if the clock of Redis had been ahead. */
 async function deliverLater(stream: string, byMs: number): Promise<void> {
   const dump = (await redis.dumpBuffer(stream)) as Buffer;
   const now = Date.now();

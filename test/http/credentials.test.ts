@@ -1,4 +1,4 @@
-// Signatures and keys: what Shopify's app proxy signs, for which shop, several secrets, and comparisons in constant time.
+// Signatures and keys: app-proxy queries, the shop that a request names, several secrets, and comparisons in constant time.
 
 import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -239,7 +239,7 @@ t.test('erasures through ClickHouse', async (t) => {
     const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
     const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
     t.ok(hashes.length > 1);
-    // Answers of batches are kept for a minute, keyed requests for a day, times of erasures for 400. None is waited for.
+    // Answers of batches expire after a minute, keyed requests after a day, times of erasures after 400 days: too late for a test.
     for (const key of await app.keys()) {
       const isTime = keyPattern(keys.erasedAt('*.*')).test(key);
       if (!isTime && !/:channel:|\{k:/.test(key)) continue;
@@ -395,7 +395,7 @@ t.test('erasures through ClickHouse', async (t) => {
         );
       }
 
-      // Each has rows in the stream, and the same ones as dead letters.
+      // Each customer has rows in the stream, and copies of them as dead letters.
       for (const customer of [customers.first, customers.next]) {
         await event({ ...customer, sessionId });
         await order(customer.customerId, sessionId);

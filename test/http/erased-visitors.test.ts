@@ -13,7 +13,7 @@ type Ids = Readonly<Record<string, string>>;
 const NOBODY = { status: 404, json: { code: 'not_found' } };
 const ERASED = { status: 200, json: { erased: true } };
 const RETIRED = { status: 403, json: { code: 'session_retired' } };
-/** Requests of a session alone, but those of methods other than POST. */
+/** POST requests that name a session and no customer. */
 const NAMING_A_SESSION = Object.entries({
   '/product/visit': { productHandle: 'x' },
   '/product/visit/list': { productHandles: ['x'] },

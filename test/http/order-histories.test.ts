@@ -122,7 +122,7 @@ t.test('whose an order is', async (t) => {
         const [row] = await ask<{ n: string }>('SELECT count() AS n FROM purchases');
         return Number(row?.n) === CASES.length;
       });
-      // What follows has not happened yet, so one case stands for all that begin alike.
+      // Cases with the same beginning are alike until the next test, so one of each is enough.
       const kindOf = ({ before, named }: Case) => `${before}; ${named}`;
       const kinds = new Map(CASES.map((one) => [kindOf(one), one]));
       await forEach(async (one) => {

@@ -48,7 +48,7 @@ eachRedis(t, async (t, redis) => {
   const isOne = redis.urls.length === 1;
   const writes = Object.entries(WRITES).filter(([name]) => isOne || ON_CLUSTER.includes(name));
 
-  /** A process that remembers nothing yet. */
+  /** A process with empty caches. */
   const another = () => startApp(t, redis, { env, prefix: app.prefix });
 
   async function guest(sessionId: string): Promise<void> {

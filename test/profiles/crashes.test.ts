@@ -1,5 +1,5 @@
-// A process ends after any step of a login, a merge, an erasure or a visit under a key, or another server does something
-// between two of its steps: each is completed once, nothing is lost or doubled, and nobody is locked out.
+// A process ends after any step of a login, a merge, an erasure or a visit with an Idempotency-Key, or another server acts
+// between two of its steps: each is completed once, no data are lost or doubled, and the visitor can go on.
 
 import t, { type Test } from 'tap';
 import { lastErasure } from '../../src/profiles/erased-at.js';
@@ -30,7 +30,7 @@ const COMPLETED_BY = [
 
 let worlds = 0;
 
-/** Both servers see this customer's and the session's data as one, and can go on. */
+/** Both servers see the same data under the customer and the session, and can write to them. */
 async function areOne(
   t: Test,
   servers: readonly Server[],
@@ -89,7 +89,7 @@ eachRedis(t, async (t, redis) => {
       },
     );
 
-  /** What another server does between two steps of a login. */
+  /** Acts of another server between two steps of a login. */
   const BETWEEN: Readonly<Record<string, (other: Server, names: Names, ending: Server) => Promise<unknown>>> =
     {
       'the same login': (other, { toThis }) => login(other, toThis),
@@ -429,7 +429,7 @@ eachRedis(t, async (t, redis) => {
       await atEachStep(async (step) => {
         const names = newNames();
         await login(other, names.toThis);
-        // The note of a login whose link has ended, or whose process ended before it wrote the link.
+        // As if the link had expired, or its process had ended before it wrote the link.
         const { keys, client } = other.store;
         const [customer, session] = [`c:${names.c}`, `s:${names.s}`].map((name) =>
           other.locator.profileOf(name),

@@ -273,7 +273,7 @@ eachRedis(t, async (t, redis) => {
     await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true, true);
     return { server, other, profileId, digest: server.emails.digest(EMAIL) };
   };
-  /** After the first look at who has an address, and before the next step. */
+  /** Runs `act` after the first lookup of an address's owner, before the next step. */
   const inBetween = ({ emails }: Server, act: () => Promise<unknown>) => {
     const ownerOf = emails.ownerOf.bind(emails);
     let hasHappened = false;

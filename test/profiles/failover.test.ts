@@ -1,5 +1,5 @@
-// A failover forgets a node's last moments: of what was there before a login nothing is lost, and nobody is locked out.
-// Here keys are put back; test/faults has real replicas.
+// A failover loses the last writes of a node: data from before a login stay, and the session can log in again. These tests
+// restore older copies of keys; test/faults has real replicas.
 
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
@@ -26,7 +26,7 @@ const HANDLE = 'x';
 const MINUTE_MS = 60_000;
 let worlds = 0;
 
-/** What one node holds of a bucket. Put back, the node has forgotten all since. */
+/** Copies the keys of a pattern. @returns a function that restores them, so that all later writes are lost */
 async function remember(client: Redis, pattern: string): Promise<() => Promise<void>> {
   const keysOf = async () => (await client.keys(pattern)).filter((key) => !key.includes(':channel:'));
   const kept = await Promise.all(
@@ -48,7 +48,7 @@ interface Seen {
 interface World {
   readonly prefix: string;
   readonly server: Server;
-  /** Has seen nothing of what was done before. */
+  /** A server with empty caches. */
   anew(): Promise<Server>;
   readonly ids: Record<'toThis' | 'toAnother', { readonly customerId: string; readonly sessionId: string }>;
   readonly customer: ReturnType<typeof identityOf>;
@@ -56,7 +56,7 @@ interface World {
   readonly session: ReturnType<typeof identityOf>;
   visit(who: World['customer'], times: number): Promise<void>;
   see(by: Server, who: World['customer']): Promise<Seen>;
-  /** The two are on different nodes; pending work is on the session's. */
+  /** Customer and session stand for different nodes; pending work is on the session's. */
   remember(whose: 'customer' | 'session'): Promise<() => Promise<void>>;
 }
 
@@ -106,7 +106,7 @@ t.test('a failover', async (t) => {
   };
   const ALL = { count: 7, items: ['of-the-customer', 'of-the-guest'] };
 
-  /** Ends a login after each step, and puts back the nodes of `lost`. @param check gets a server that has seen nothing */
+  /** Ends a login after each step; then the nodes of `lost` lose it. @param check is called with a server with empty caches */
   const afterEachStep = (
     t: Test,
     lost: readonly ('customer' | 'session')[],
@@ -170,7 +170,7 @@ t.test('a failover', async (t) => {
         for (const who of [world.customer, world.session]) {
           const { count, items } = await world.see(server, who);
           t.same(items, ALL.items, when);
-          // What the customer had got counts twice.
+          // The customer counts merged visits twice if its node has kept them.
           t.ok(count === 7 || count === 12, `${when}: ${count}`);
           if (count === 12) doubled++;
         }
@@ -209,7 +209,7 @@ t.test('a failover', async (t) => {
     t.equal(
       await other.presentOf(other.locator.profileOf(`s:${world.session.sessionId}`)),
       other.locator.profileOf(`s:${world.session.sessionId}`),
-      'it leads to nobody who came back',
+      'its profile id leads to no customer',
     );
   });
 

@@ -1,4 +1,4 @@
-// Large merges: pages, limits, and other requests meanwhile. Steps and crashes: crashes.test.ts.
+// Large merges: pages, limits, and requests during a merge. Steps and crashes: crashes.test.ts.
 
 import type { Redis as Client } from 'ioredis';
 import t, { type Test } from 'tap';
@@ -51,7 +51,7 @@ function countsOf(from: number, to: number): Record<string, number> {
 const bytesOf = (items: Fields) =>
   Object.values(items).reduce<number>((sum, one) => sum + String(one).length, 0);
 
-/** What a profile is given, as its operations would have made it. */
+/** Stores counts and items as operations would have done. */
 async function fill({ store }: Server, profileId: string, counts: Fields, items: Fields): Promise<void> {
   const { keys } = store;
   const facts = { itemBytes: bytesOf(items), email: `${profileId}@merged.example` };
@@ -275,7 +275,7 @@ eachRedis(t, async (t, redis) => {
       await resume(other);
       t.match(await other.locator.stateOf(`s:${ids.sessionId}`), { customer, state: 'merged' });
       t.equal(await client.exists(keys.items(session)), isKept, `${minutes} minutes later`);
-      // Whoever looks at the customer for the last time must still find them.
+      // Resume looks at the customer once more when the ten minutes are over, and needs them.
       if (isKept === 1) t.ok((await client.pttl(keys.items(session))) > 15 * 60_000);
     }
   });

@@ -1,4 +1,4 @@
-// A session and customers in each state of the contract's table of identities, and what they have.
+// A session and customers in each state of the contract's table of identities, with counts and items of each.
 
 import { identityOf } from '../harness/samples.js';
 import { add, login, products, type Server, share } from '../wishlist/fixtures.js';
@@ -38,7 +38,7 @@ export async function shop(server: Server, names: Names, own: Own): Promise<void
   await add(server, who, own);
 }
 
-/** What a visitor has, by whose it was. Counts and items agree. */
+/** @returns letters of the owners whose counts and items a visitor has @throws if counts and items differ */
 export async function see(server: Server, who: Who): Promise<string> {
   const { counts } = await server.visitors.readAll(who, OWN);
   const items = await products(server, who);
@@ -47,7 +47,7 @@ export async function see(server: Server, who: Who): Promise<string> {
   return counted.join('');
 }
 
-/** Keeps an address and a share code, too. @returns what no key may have once the visitor is erased */
+/** Keeps an address and a share code, too. @returns texts that no key may have once the visitor is erased */
 export async function shopMuch(server: Server, names: Names, own: Own): Promise<readonly string[]> {
   await shop(server, names, own);
   const who = whoIs(names, own);
@@ -74,9 +74,9 @@ async function beginMerge(ending: Server, names: Names, ids: Names['toThis']): P
 export interface State {
   readonly name: string;
   prepare?(server: Server, names: Names, ending: Server): Promise<unknown>;
-  /** What becomes the customer's. */
+  /** Data that the login gives to the customer. */
   readonly gains?: 's';
-  /** What another customer has of the session. */
+  /** Data of the session that another customer has. */
   readonly others?: 's';
 }
 
@@ -117,15 +117,15 @@ export const STATES: readonly State[] = [
   { name: 'being merged into another', prepare: merging('toAnother'), others: 's' },
 ];
 
-/** Who is erased, and what there is then. */
+/** A visitor who is erased, and the state afterwards. */
 export interface Erasure {
   readonly name: string;
-  /** @returns what no key may have once the visitor is erased */
+  /** @returns texts that no key may have once the visitor is erased */
   prepare(server: Server, names: Names, ending: Server): Promise<readonly string[]>;
   readonly erases: 'c' | 's';
-  /** Whose rows are erased. */
+  /** Owners of the rows that are erased. */
   readonly rows: readonly Own[];
-  /** What another customer still has. */
+  /** Data that another customer keeps. */
   readonly others: string;
   /** The session's state afterwards. */
   readonly session: 'unknown' | 'linked' | 'retired';

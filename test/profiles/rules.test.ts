@@ -1,4 +1,4 @@
-// Rules without I/O: what a login does, and names of identities, ids of profiles and keys, of which no two collide.
+// Rules without I/O: the steps of a login; and names of identities, profile ids and keys, of which no two collide.
 
 import fc from 'fast-check';
 import t from 'tap';
