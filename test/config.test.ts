@@ -257,7 +257,7 @@ const VALUES: Readonly<Record<string, Values>> = {
 /** SHOPIFY_SECRET needs it. */
 const SHOP = { SHOP_DOMAIN: 'shop.myshopify.com' };
 
-t.test('SHOPIFY_SECRET without SHOP_DOMAIN ends serve and start with one sentence', async (t) => {
+t.test('serve and start refuse SHOPIFY_SECRET without SHOP_DOMAIN, with one sentence', async (t) => {
   const env = { SHOPIFY_SECRET: 'x'.repeat(16) };
   for (const command of ['serve', 'start'] as const) {
     const { settings } = COMMAND_LINES[command];

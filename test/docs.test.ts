@@ -81,7 +81,7 @@ t.test('with a service', async (t) => {
   });
 
   t.test(
-    'the lists of sending again say which operations take, ignore and refuse an Idempotency-Key',
+    'docs/api.md lists under "Sending again" which operations take, ignore and refuse an Idempotency-Key',
     async (t) => {
       const [, section = ''] =
         /^## Sending again\n(.*?)^## /ms.exec(readFileSync('docs/api.md', 'utf8')) ?? [];

@@ -103,7 +103,7 @@ t.test('the package', linux, async (t) => {
   });
 });
 
-/** What operators put next to the files that they fill in: docs of deploy/ say so of the first two. */
+/** Files of operators, next to ours; deploy/README.md names the first two. */
 const NOT_OURS = [
   '.env',
   'serve.env',
@@ -115,7 +115,7 @@ const NOT_OURS = [
   'notes',
 ];
 
-t.test('npm packs no secret that lies next to our files, and all of deploy/', async (t) => {
+t.test('the npm package has all of deploy/, and no secret that lies next to our files', async (t) => {
   const tree = await tempDir(t);
   for (const name of ['deploy', 'dist/src', 'docs', 'lua', 'package.json', 'src'])
     await cp(new URL(name, ROOT), join(tree, name), { recursive: true });

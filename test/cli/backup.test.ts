@@ -190,6 +190,7 @@ t.test('under load nothing acknowledged before is lost or doubled', async (t) =>
     /: (\d+) of (\d+) keys and (\d+) rows, each found\. (\d+) keys are left out/.exec(
       await runWell(t, 'restore', folder, target),
     ) ?? [];
+  t.match(all, /^\d+$/, 'the backup says how many keys it has');
   t.same([of, foundRows], [all, rows], 'backup and restore count the same');
   t.equal(Number(found) + Number(ended), Number(all));
   const restored = await startService(t, target);

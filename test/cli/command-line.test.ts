@@ -32,7 +32,7 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
       ALL_SETTINGS.filter((setting) => read.includes(setting)),
     );
   }
-  // Each says what an empty URL means for itself.
+  // The help of each command has its own meaning of an empty URL.
   for (const [name, { settings, ifEmpty = {} }] of Object.entries<CommandLine>(COMMAND_LINES)) {
     const text = helpOf(name as CommandName).replace(/\s+/g, ' ');
     for (const url of ['REDIS_URL', 'CLICKHOUSE_URL'] as const)
@@ -208,7 +208,7 @@ async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
   }
   t.equal((await ask(Number(port), 'GET', '/readyz')).status, 200);
 }
-t.test('a browser with five cookies of 1,000 bytes is answered; headers over 16 KiB are 431', async (t) => {
+t.test('serve answers a browser with 5 KB of cookies, and headers over 16 KiB get 431', async (t) => {
   const env = { ...SERVE, REDIS_URL: (await startTestRedis(t)).url };
   const { logged } = runWishmeter(t, { args: ['serve'], env });
   const { port } = await logged('serving');

@@ -277,7 +277,7 @@ t.test('files as programs write them', async (t) => {
   t.match(excel, { code: 1, stdout: /^line 4: price [\s\S]* 1 {2}added/ }, "Excel's line is not the header");
 });
 
-t.test('a visitor with more rows than memory shall hold gets each item at its earliest date', async (t) => {
+t.test('an import of more rows of a visitor than fit in memory keeps each earliest date', async (t) => {
   const title = 'T'.repeat(250);
   const long = (product: string, at: string) =>
     row('650', product, at).replace(`Title ${product}`, title.padEnd(4 * title.length, product));

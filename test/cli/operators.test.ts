@@ -111,7 +111,7 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
     t.match(await ask('requests', 'done', id), { code: 1, stderr: /is an erasure/ });
   });
 
-  t.test("a shop's erasure waits to be confirmed, or is closed", async (t) => {
+  t.test('shop/redact erases nothing until the operator confirms it, and `done` closes it', async (t) => {
     const last = async () => (await list()).at(-1);
     await webhook('shop/redact', {});
     const waiting = await last();

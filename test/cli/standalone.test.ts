@@ -319,7 +319,7 @@ async function exercise(t: Test, port: number, key: string): Promise<string> {
 const metricsOf = async (port: number) =>
   (await ask(port, 'GET', '/metrics', { headers: { authorization: `Bearer ${SECRETS.metrics}` } })).text;
 t.test(
-  'no output, title, metric or error has a key or a visitor; no command of start has the key of another',
+  'start shows no key and no visitor in output, titles, metrics or errors, and gives no command the keys of another',
   async (t) => {
     const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
     await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
@@ -345,7 +345,7 @@ t.test(
 
     const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
     const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
-    // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
+    // As a bug would: Redis holds another type than the program wrote, and the error names the command.
     const guest = { sessionId: 'PERSONAL-2' };
     const { profileId } = (await post('/product/visit', { identity: guest, productHandle: 'x' })).json;
     await client.set(keys.profile(profileId), 'no hash');
@@ -376,11 +376,11 @@ t.test(
     const isSetting = (name: string) => Object.hasOwn(SETTINGS, name);
     const commands = new Set<string>();
     for (const { pid, title } of processes) {
-      // Of a command and of the shell that watches it.
+      // The command itself, and the shell that watches it.
       const [, command] = /(?:^wishmeter |main\.js )(serve|flush|deliver|dashboard)\b/.exec(title) ?? [];
       if (command === undefined) continue;
-      commands.add(command);
       const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+      if (environ !== '') commands.add(command);
       const given = environ.split('\0').map((pair) => pair.slice(0, pair.indexOf('=')));
       const { settings } = COMMAND_LINES[command as keyof typeof COMMAND_LINES];
       const read: readonly string[] = [...settings, 'DATA_DIR'];

@@ -63,7 +63,7 @@ export interface Running {
   logged(message: string): Promise<LogLine>;
 }
 
-/** The sentence with which a command ended: in a line of JSON if its log is JSON. */
+/** The sentence of a command that failed, from plain text or from a JSON log. */
 export function failureIn(stderr: string): string {
   const [, sentence] = /^wishmeter: ([^\n]+)\n$/.exec(stderr) ?? [];
   return sentence ?? String(logLines(stderr)[0]?.['msg']);

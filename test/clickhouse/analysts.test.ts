@@ -67,7 +67,7 @@ t.test(`${ROLE} grants the same on a server`, async (t) => {
   }
 });
 t.test(
-  `${ROLE} grants names and sizes of system.parts, and a server that has access.xml shows no more`,
+  `${ROLE} grants names and sizes of system.parts, and access.xml hides all other tables of system`,
   (t) => {
     const [, columns = ''] = SYSTEM_GRANT.exec(text) ?? [];
     t.match(columns, /^database, table, name, active, rows, bytes_on_disk\b/);
@@ -136,7 +136,7 @@ t.test('the role reads what is granted', async (t) => {
   t.equal(await run("SELECT * FROM wishmeter.most_wished(from = '2026-03-01', to = '2026-03-31')"), '');
   await t.rejects(run('SELECT * FROM wishmeter.deployment'), /ACCESS_DENIED/);
 });
-t.test('tools set limits and the look of answers; a limit beyond its bound is refused', async (t) => {
+t.test('an analyst may set limits and formats of answers; a limit beyond its bound is refused', async (t) => {
   for (const setting of [
     'max_execution_time = 300',
     'max_result_rows = 1000',

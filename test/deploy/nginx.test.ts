@@ -49,7 +49,7 @@ t.test('nginx', needsNginx(), async (t) => {
     t.ok(small.text.length * 4 < plain.text.length);
   });
 
-  await t.test('slow operations take no process away from visits, and none is sent again', async (t) => {
+  await t.test('while receivers are slow, nginx passes every visit on and repeats no request', async (t) => {
     let deliveries = 0;
     const silent = createServer(() => {
       deliveries++;
@@ -134,7 +134,7 @@ t.test('with the lines of TLS', needsNginx(), async (t) => {
   t.equal(status, 200);
 });
 
-t.test('nginx takes 16 KiB of cookies, and passes on none', needsNginx(), async (t) => {
+t.test('nginx accepts 15 KB of cookies, and passes none on to serve', needsNginx(), async (t) => {
   const echo = createServer((req, res) => void res.end(JSON.stringify(req.headers)));
   const nginx = await startNginx(t, await listen(t, echo));
   const cookie = Array.from({ length: 15 }, (_, n) => `c${n}=${'x'.repeat(1_000)}`);

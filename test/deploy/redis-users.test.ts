@@ -114,7 +114,7 @@ t.test('there is a user for each process, and each reaches the keys of KEY_PREFI
   t.end();
 });
 
-t.test('a replica follows as `replica`, and neither it nor `exporter` can read a secret', async (t) => {
+t.test('a replica follows as `replica`; neither `replica` nor `exporter` can read a secret', async (t) => {
   const master = await startTestRedis(t, { port: await freePort() });
   const client = connectTo(t, master.url);
   for (const line of redisUsers(/^(replica|exporter)$/, PASSWORD))
@@ -224,7 +224,7 @@ eachRedis(t, async (t, redis) => {
     t.ok(tool.delivered.length > sent, `a test is sent: ${answer}`);
   });
 
-  await t.test('backup and restore, also of a merge that is under way', async (t) => {
+  await t.test('the users of backup and restore may copy a deployment with pending merges', async (t) => {
     const [guest, customer] = [identityOf({ sessionId: 'half' }), identityOf({ customerId: 'half' })];
     const server = await startServer(t, redis, 'wm');
     for (const who of [guest, customer]) await server.visitors.enter('visit', who, true, 'x');

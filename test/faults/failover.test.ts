@@ -1,5 +1,5 @@
-// What a failover may lose: with REDIS_REPLICAS=1 nothing that was acknowledged, without it what came after the link was lost,
-// but nothing that was there before a login. FAULTS=full: more of each.
+// Writes that a failover may lose: with REDIS_REPLICAS=1 none that was acknowledged; without it those that the replica had not
+// received, but no data from before a login. FAULTS=full: more of each.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -159,7 +159,7 @@ t.test('with REDIS_REPLICAS=1 and its replica dead, writes are refused before th
 });
 
 t.test(
-  'with REDIS_REPLICAS=1 and its replica frozen, Redis is not away, and writes are soon refused',
+  'with REDIS_REPLICAS=1, writes are soon refused while the replica is frozen, and /readyz stays 200',
   async (t) => {
     const master = await startTestRedis(t, { port: await freePort() });
     const replica = await startTestReplica(t, master);
@@ -190,7 +190,7 @@ t.test(
   },
 );
 
-t.test('a Redis with min-replicas-to-write and too few replicas gives the same answers', async (t) => {
+t.test('serve refuses writes also if Redis has min-replicas-to-write and too few replicas', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
   await app.shop.visit({ sessionId: 's-1' });
@@ -201,7 +201,7 @@ t.test('a Redis with min-replicas-to-write and too few replicas gives the same a
   t.equal(await app.figure('redis_masters{state="too_few_replicas"}'), 1);
 });
 
-t.test('a frozen replica holds up no login and no visit without REDIS_REPLICAS', async (t) => {
+t.test('without REDIS_REPLICAS, logins and visits do not wait for a frozen replica', async (t) => {
   const [master, replica] = await Promise.all(
     [1, 2].map(async () => startTestRedis(t, { port: await freePort(), restart: false })),
   );
@@ -337,7 +337,7 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
   });
 
   t.test(
-    'with REDIS_REPLICAS a master without its replica refuses writes of its own visitors alone',
+    'with REDIS_REPLICAS, a master without its replica refuses only the writes of its own visitors',
     async (t) => {
       const app = await startApp(t, { urls }, { timeoutMs: 900, env: { REDIS_REPLICAS: '1' } });
       const ids = Array.from({ length: 30 }, (_, i) => `lone-${i}`);
@@ -405,7 +405,7 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
     for (const replicas of [0, 1])
       for (const side of ['target', 'guest'] as const)
         t.test(
-          `with REDIS_REPLICAS=${replicas}, merges ${replicas ? 'are exact' : 'lose nothing'} although the ${side}s' master dies, round ${round}`,
+          `with REDIS_REPLICAS=${replicas}, merges ${replicas ? 'are exact' : 'lose nothing'} when the ${side}s' master dies, round ${round}`,
           async (t) => {
             const [first, ...others] = await pairs(PAIRS, side);
             const all = [first as Pair, ...others];
@@ -434,8 +434,8 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
             };
             if (replicas > 0) await restart(); // until then its writes are refused
             await Promise.all(merging);
-            // If the failover has lost a merge at the customer, the session's next request repeats it; if at the session, the
-            // next login, and the customer counts twice what it had got.
+            // A merge that the customer's node has lost is repeated by the session's next request. One that the session's node
+            // has lost is repeated by the next login, and the customer then counts the same visits twice.
             if (replicas === 0) for (const pair of all) await login(pair);
             const exact = { count: 6, items: 1 };
             const twice = side === 'guest' && replicas === 0 ? [{ count: 11, items: 1 }] : [];

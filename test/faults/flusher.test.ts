@@ -66,12 +66,9 @@ for (const { step, stored, waiting } of KILLS)
     t.ok(given.every(({ event_id }) => arrived().has(event_id)));
   });
 const FROZEN = {
-  'a flusher is frozen in an insert while others bring and erase its batch: the late row is erased':
-    'inserting',
-  'a flusher is frozen in an insert that fails while others bring and erase its batch: it drops it':
-    'failing',
-  'a flusher is frozen after its insert while others bring and erase its batch: it spoils nothing':
-    'inserted',
+  'rows that a frozen flusher inserts after their erasure are erased, too': 'inserting',
+  'a frozen flusher whose insert fails drops the batch if another flusher has inserted it': 'failing',
+  'a flusher that was frozen after its insert doubles no row and brings no erased one back': 'inserted',
 } as const;
 for (const [title, when] of Object.entries(FROZEN))
   t.test(title, async (t) => {

@@ -116,7 +116,7 @@ t.test('what waits does not reach ClickHouse, what is there goes, what comes aft
   t.equal(await run(pipeline), 0, 'again: nothing to do');
 });
 
-t.test('an erasure waits for the entries before it, and not for those that come after', async (t) => {
+t.test('an erasure in ClickHouse waits for older entries of the stream, and for no later ones', async (t) => {
   const pipeline = await pipelines.fresh();
   const stream = pipeline.keys.events(0);
   await append(pipeline, lineOf(STAYS, 1));
@@ -131,7 +131,7 @@ t.test('an erasure waits for the entries before it, and not for those that come 
   t.same(await eraser.run(), [GONE]);
 });
 
-t.test('an erasure is executed again, so that a row of a late insert goes, and then forgotten', async (t) => {
+t.test('an erasure in ClickHouse runs a second time, for late inserts, and is then forgotten', async (t) => {
   const pipeline = await pipelines.fresh();
   await erase(pipeline, GONE);
   const eraser = eraserOf(pipeline, { lateMs: 500 });
@@ -211,13 +211,13 @@ t.test('an erasure of all of the shop: every row up to then, and none after it',
 });
 
 t.test(
-  "an erasure takes the dead letters of its profile and of its customer's orders, and no others",
+  "an erasure removes the dead letters of its profile and of its customer's orders, and no others",
   async (t) => {
     const pipeline = await pipelines.fresh();
     const [dead, ofVisits] = [pipeline.keys.eventsDead(0), pipeline.keys.visits.eventsDead(0)];
     const at = Date.now();
     const named = (ids: object) => JSON.stringify({ ...JSON.parse(lineOf(STAYS, 1)), ...ids });
-    // On a shared device a row is its profile's, whomever it names.
+    // On a shared device a row belongs to its profile, even if it names another customer.
     const others = [
       named({ customer_id: 'stays', origin: 'purchase' }),
       named({ session_id: 'gone' }),
@@ -307,7 +307,7 @@ t.test('an erasure leaves time to a line that is on its way to its stream', asyn
 });
 
 t.test(
-  "a customer's orders under other profiles go, also if an erasure ends between two tables",
+  "an erasure removes a customer's orders under other profiles, also after a crash between two tables",
   async (t) => {
     const pipeline = await pipelines.fresh();
     const { keys, clickhouse } = pipeline;

@@ -79,7 +79,7 @@ export async function nameStreams(redis: RedisClient, keys: Keys, count: number)
   for (let number = 1; number < count; number++) await redis.hset(keys.meta, `marker:${number}`, '1');
 }
 
-/** Erases what waits as a flusher does, its second time included. @returns how many erasures it has done @throws what a part failed with */
+/** Completes pending erasures, as a flusher does in two runs. @returns their number @throws the error of a part */
 export async function eraseAsFlusher(redis: RedisClient, keys: Keys, clickhouse: ClickHouseClient) {
   const eraser = new RowEraser({ redis, keys, clickhouse, inFlightMs: 0, lateMs: 0 });
   await eraser.run();

@@ -184,7 +184,7 @@ t.test('more than one batch: each is one insert, and none waits for the interval
   const batches = await totalOf(registry, 'wishmeter_flush_batches_total');
   t.equal(batches, Math.ceil(bytes / 4e6), `${bytes} bytes in batches of some 4 MB`);
 });
-t.test('large entries after small ones arrive over a slow link', async (t) => {
+t.test('a flusher with a slow link to Redis inserts large entries that follow small ones', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   await pipeline.append(eventRows(8), 1);
   await pipeline.append(eventRows(60, { payload: { note: 'x'.repeat(150_000) } }), 1);
@@ -307,7 +307,7 @@ t.test('both batches of a flusher that gave up are claimed, although its process
   await pipeline.flush({ abandonedMs: 400 });
   t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
 });
-t.test('an insert that takes more memory than ClickHouse gives is halved until it fits', async (t) => {
+t.test('a flusher halves an insert that exceeds the memory of ClickHouse until it fits', async (t) => {
   const pipeline = await pipelines.fresh();
   await pipeline.append(eventRows(1_000, BIG), 20);
   const clickhouse = createClickHouse(pipelines.clickhouseUrl, pipeline.database, {
@@ -321,7 +321,7 @@ t.test('an insert that takes more memory than ClickHouse gives is halved until i
   t.same(await pipeline.letters(), []);
 });
 t.test(
-  'flush logs an outage of ClickHouse when it begins and when it ends, and no failed insert',
+  'flush logs when an outage of ClickHouse begins and when it ends, and logs no failed insert',
   async (t) => {
     const pipeline = await pipelines.freshDatabase();
     const proxy = await startProxy(t, pipelines.clickhouseUrl);

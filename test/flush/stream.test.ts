@@ -42,7 +42,7 @@ function freshStream() {
   };
   return { keys, group, flusher, read, stream: keys.events(0) };
 }
-/** Another flusher that looks for abandoned entries every 20 ms. */
+/** `abandonedMs` of a flusher that takes entries over quickly. */
 const SOON = 20;
 const takeOver = (flusher: StreamGroup) => until('entries are taken over', () => flusher.read());
 async function takeOverAll(flusher: StreamGroup, count: number): Promise<string[]> {
@@ -56,7 +56,7 @@ async function takeOverAll(flusher: StreamGroup, count: number): Promise<string[
   return ids;
 }
 
-t.test('an entry is read once as new, and again only if its flusher no longer holds it', async (t) => {
+t.test('an entry goes to one flusher, and to another only if the first no longer holds it', async (t) => {
   const { keys, group, flusher, read, stream } = freshStream();
   t.equal(await group.read(), undefined);
   t.equal(await redis.exists(stream), 0, 'a Redis without the stream is not written to');
@@ -71,7 +71,7 @@ t.test('an entry is read once as new, and again only if its flusher no longer ho
   taken.release();
 });
 
-t.test('entries that several dead flushers left are taken over, each once', async (t) => {
+t.test('a flusher takes over the entries of several dead flushers, each once', async (t) => {
   const { keys, flusher, read } = freshStream();
   const all: string[] = [];
   for (let i = 0; i < 3; i++) {
@@ -98,12 +98,12 @@ t.test('visits have other names after a clock was set back, and a wrong count is
   t.match(batch, { rows: 2, foreignEntries: [new RegExp(`${at}-6`)] });
 });
 
-t.test('a batch stays with its flusher from its first page on, until it is released', async (t) => {
+t.test('a batch stays with its flusher from its first page until it is released', async (t) => {
   const { keys, flusher, stream } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(8), 1); // a page
   await redis.xgroup('CREATE', stream, 'flush', '0');
   const other = flusher(200);
-  /** Longer than another flusher needs to take over what nobody touches. */
+  /** Waits longer than another flusher needs to take over abandoned entries. */
   const watch = async () => {
     for (const began = performance.now(); performance.now() - began < 1_000; await sleep(20))
       t.equal(await other.read(), undefined);
@@ -120,6 +120,7 @@ t.test('a batch stays with its flusher from its first page on, until it is relea
   const group = flusher(200, slow);
   const batch = await group.read();
   t.equal(batch?.rows, 8);
+  t.ok(pages > 1, `another flusher watched before page 2 of ${pages}`);
   await appendEvents(redis, keys, 0, eventRows(1_500), 1);
   const next = await group.read();
   t.equal(next?.rows, 1_500);
@@ -128,7 +129,7 @@ t.test('a batch stays with its flusher from its first page on, until it is relea
   t.equal((await takeOverAll(other, 1_508)).length, 1_508);
 });
 
-t.test('a flusher learns that another one has acknowledged what it holds', async (t) => {
+t.test('a flusher notices that another one has acknowledged an entry of its batch', async (t) => {
   const { keys, flusher } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(3), 1);
   const group = flusher(SOON);
@@ -155,7 +156,7 @@ t.test(
   },
 );
 
-/** Postpones the times in a consumer group, as if the clock of Redis had been ahead. */
+/** Moves the delivery times of a consumer group forward, as if the clock of Redis had been ahead. */
 async function deliverLater(stream: string, byMs: number): Promise<void> {
   const dump = (await redis.dumpBuffer(stream)) as Buffer;
   const now = Date.now();

@@ -16,7 +16,7 @@ import { eventsOf, type Ids, type LoggedVisit, loggedVisits, type Row, rowsOf } 
 
 export const KEY = 'sk_test_0123456789abcdef';
 export const TRUSTED = { authorization: `Bearer ${KEY}` };
-/** Whose the apps' webhooks and proxy requests are. */
+/** The shop of webhooks and proxy requests. */
 export const SHOP_DOMAIN = 'shop.myshopify.com';
 
 export interface TestApp {

@@ -23,7 +23,7 @@ export async function allKeys(redis: Urls, prefix: string): Promise<string[]> {
   return (await eachKey(redis, `${prefix}:*`, async (_, key) => key)).sort();
 }
 
-/** What names one of these texts, but for rows on their way to ClickHouse, times of erasures, and what idempotency keys hold for a day. */
+/** Keys with one of these texts in name or value; without streams, times of erasures and values of idempotency keys. */
 export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly string[]): Promise<string[]> {
   const keys = createKeys(prefix);
   const isPassing = keyPattern(...senderChannels(prefix), keys.erasedAt('*.*'), keys.erasures);

@@ -15,7 +15,7 @@ export interface Proxy {
   split(bytes: number): void;
   /** Milliseconds that everything waits from now on, in each direction. */
   delay(ms: number): void;
-  /** From now on each connection passes so many bytes a second in each direction. */
+  /** Limits each direction of each connection from now on. */
   throttle(bytesPerSecond: number): void;
   /** Nothing passes until `thaw`; then all that was held back does. */
   freeze(): void;

@@ -45,7 +45,7 @@ export async function startTestRedis(t: Scope, spec: Partial<RedisSpec> = {}) {
   };
 }
 
-/** One Redis that follows `master`, which has a port, and has acknowledged a write. */
+/** A Redis that replicates `master` and has acknowledged a write. `master` must listen on a port. */
 export async function startTestReplica(
   t: Scope,
   master: { readonly url: string },

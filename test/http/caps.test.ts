@@ -56,7 +56,7 @@ eachRedis(t, async (t, redis) => {
   const leftOut = (kind: 'product' | 'item') => app.figure(`merge_left_out_total{kind="${kind}"}`);
 
   t.test(
-    "a login keeps MAX_PRODUCTS: the customer's products, then the session's as far as they fit",
+    "a login keeps the customer's products, then the session's as far as MAX_PRODUCTS allows",
     async (t) => {
       const [customer, session, both] = pair();
       await fill(session);
@@ -70,7 +70,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    "a login keeps MAX_ITEMS and MAX_ITEMS_BYTES: the customer's items, then the session's newest",
+    "a login keeps the customer's items, then the session's newest within MAX_ITEMS and MAX_ITEMS_BYTES",
     async (t) => {
       for (const [changes, ofCustomer, ofSession, kept] of [
         [large(10), ['1'], ['2', '3', '4'], ['1', '3', '4']],
@@ -123,7 +123,7 @@ eachRedis(t, async (t, redis) => {
     ["the session is another customer's", undefined],
   ] as const)
     t.test(
-      `a visit with two ids is over the customer's MAX_PRODUCTS and links nothing: ${name}`,
+      `a visit with two ids that exceeds the customer's MAX_PRODUCTS links nothing if ${name}`,
       async (t) => {
         for (const send of ways) {
           const [customer, session, both] = pair();
@@ -137,7 +137,7 @@ eachRedis(t, async (t, redis) => {
       },
     );
 
-  t.test("a visit with two ids has room for its product, whatever the session's guest had", async (t) => {
+  t.test("a visit with two ids is counted even if its guest's products fill MAX_PRODUCTS", async (t) => {
     for (const [ofCustomer, ofSession, visits] of [
       [[], ALL, { a: 1, b: 1, d: 1 }],
       [['a', 'b'], ['b', 'c'], { a: 1, b: 2, d: 1 }],
@@ -154,7 +154,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "an item with two ids is over the customer's MAX_ITEMS or MAX_ITEMS_BYTES and links nothing",
+    "an item with two ids that exceeds the customer's MAX_ITEMS or MAX_ITEMS_BYTES links nothing",
     async (t) => {
       for (const [changes, ofCustomer, ofSession] of [
         [{}, ['1', '2', '3'], []],
@@ -172,7 +172,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test("an item with two ids has room, whatever the session's guest had", async (t) => {
+  t.test("an item with two ids is saved even if its guest's items fill a limit", async (t) => {
     for (const [changes, ofCustomer, ofSession, kept] of [
       [{}, [], ['1', '2', '3'], ['2', '3', '4']],
       [{}, ['1', '2'], ['2', '3'], ['1', '2', '4']],
@@ -187,6 +187,11 @@ eachRedis(t, async (t, redis) => {
       t.equal((await add(both, '4', changes, other)).status, 200);
       t.same(await listed(customer), kept);
     }
+    const [customer, session, both] = pair();
+    await wish(customer, ['1'], large(700));
+    await wish(session, ['2', '3'], large(700));
+    t.equal((await add(both, '1', large(1_900), other)).status, 200);
+    t.same(await listed(customer), ['1', '3'], "the customer's own item may grow");
   });
 
   t.test('an item of one id is over a limit and changes nothing', async (t) => {

@@ -109,7 +109,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(await second.app.shop.count({ customerId: '7004' }), 0);
   });
 
-  t.test('a shop, once the operator has confirmed it: every visitor, and what led to them', async (t) => {
+  t.test('shop/redact erases all visitors, addresses and share codes once it is confirmed', async (t) => {
     const { app, compliance, requests, untilErased, warned, confirm } = await open(t);
     const codes: string[] = [];
     for (let i = 0; i < 10; i++) {
@@ -187,7 +187,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'one event with several requests does each of them, and a repeat is remembered for seven days',
+    'each of several requests of one Shopify event is done once, and remembered for seven days',
     async (t) => {
       const { app, requests } = await open(t);
       const headers = { 'x-shopify-event-id': 'two-customers' };
@@ -216,7 +216,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test("a webhook of another topic than its path's is 200, does nothing, and is counted", async (t) => {
+  t.test("a compliance webhook with another path's topic is 200, does nothing, is counted", async (t) => {
     const { app, requests } = await open(t);
     await app.shop.visit({ customerId: '7006' });
     for (const kind of KINDS)

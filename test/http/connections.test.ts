@@ -127,7 +127,7 @@ t.test('connections', async (t) => {
     t.equal(await countOf('trailer'), 0);
   });
 
-  t.test('a chunk extension that misleads the parser is refused at once, and nothing is done', async (t) => {
+  t.test('a request with a chunk extension is refused at once, and changes nothing', async (t) => {
     const body = visitOf('extended');
     for (const extension of [';', ';a=b', ';1']) {
       const wire = await Wire.open(t, app.port);
@@ -144,7 +144,7 @@ t.test('connections', async (t) => {
     t.match(await wire.next(), { status: 200 }, 'a body in two chunks is taken');
   });
 
-  t.test('raw bytes in a query that are no UTF-8 are 400, as their percent-encoding is', async (t) => {
+  t.test('a query with raw bytes that are not UTF-8 is 400, as with percent-encoded bytes', async (t) => {
     const wire = await Wire.open(t, app.port);
     for (const id of ['\xff', '%ff', 'a\xc3']) {
       wire.sendHead('GET', `${PATH}?sessionId=${id}&productHandle=x`);

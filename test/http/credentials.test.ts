@@ -1,4 +1,4 @@
-// Signatures and keys: what Shopify's app proxy signs, for which shop, several secrets, and comparisons in constant time.
+// Signatures and keys: app-proxy queries, the shop that a request names, several secrets, and comparisons in constant time.
 
 import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -120,7 +120,7 @@ t.test('no other way of cutting the signed text into parameters holds', async (t
   }
 });
 
-t.test("another shop's signature does not hold, however its text is cut into parameters", async (t) => {
+t.test('a signature for another shop is refused, however its text is cut into parameters', async (t) => {
   const path = { path_prefix: '/apps/r', timestamp: `${AT}` };
   const other = { logged_in_customer_id: '', ...path, shop: 'dev-store.myshopify.com' };
   const hidden = 'shop=dev-store.myshopify.com';
@@ -246,7 +246,7 @@ const WEBHOOKS: Readonly<Record<string, readonly [topic: string, body: object]>>
 };
 const DOMAIN = 'x-shopify-shop-domain';
 
-t.test('a webhook of another shop is 200 and does nothing; it is counted, and logged once', async (t) => {
+t.test('a webhook of another shop is 200, does nothing, is counted, and is logged once', async (t) => {
   const logged: unknown[] = [];
   const onLog = ({ shop }: { readonly shop?: unknown }) => {
     if (shop !== undefined) logged.push(shop);
@@ -288,7 +288,7 @@ t.test('a webhook of another shop is 200 and does nothing; it is counted, and lo
 });
 
 t.test(
-  'a proxy request that another shop of the app signed is 403; one without a shop is ours',
+  'a proxy request that is signed for another shop is 403, and one that names no shop is accepted',
   async (t) => {
     const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: APP } });
     const identity = { customerId: '7' };

@@ -119,7 +119,7 @@ t.test('erasures through ClickHouse', async (t) => {
     t.equal(await visits(), 0);
   });
 
-  t.test('rows go with their profile, and orders with the customer whom they name', async (t) => {
+  t.test('an erasure takes the rows of its profile, and the orders that name its customer', async (t) => {
     const LONG = 'x'.repeat(200);
     const spellings = [
       ['ids in clear', '5501', 'by-name-1'],
@@ -239,7 +239,7 @@ t.test('erasures through ClickHouse', async (t) => {
     const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
     const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
     t.ok(hashes.length > 1);
-    // Answers of batches are kept for a minute, keyed requests for a day, times of erasures for 400. None is waited for.
+    // Answers of batches expire after a minute, keyed requests after a day, times of erasures after 400 days: too late for a test.
     for (const key of await app.keys()) {
       const isTime = keyPattern(keys.erasedAt('*.*')).test(key);
       if (!isTime && !/:channel:|\{k:/.test(key)) continue;
@@ -395,7 +395,7 @@ t.test('erasures through ClickHouse', async (t) => {
         );
       }
 
-      // Each has rows in the stream, and the same ones as dead letters.
+      // Each customer has rows in the stream, and copies of them as dead letters.
       for (const customer of [customers.first, customers.next]) {
         await event({ ...customer, sessionId });
         await order(customer.customerId, sessionId);
@@ -551,7 +551,7 @@ t.test('more rows than a process has memory for', async (t) => {
   });
 });
 
-t.test('an export has the rows of more merged sessions than a query takes', async (t) => {
+t.test('an export has the rows of 4,500 merged sessions, more than one query takes', async (t) => {
   const app = await startExporting(t);
   const who = { customerId: 'merged' };
   const { profileId } = await app.shop.visit(who);

@@ -13,7 +13,7 @@ type Ids = Readonly<Record<string, string>>;
 const NOBODY = { status: 404, json: { code: 'not_found' } };
 const ERASED = { status: 200, json: { erased: true } };
 const RETIRED = { status: 403, json: { code: 'session_retired' } };
-/** Requests of a session alone, but those of methods other than POST. */
+/** POST requests that name a session and no customer. */
 const NAMING_A_SESSION = Object.entries({
   '/product/visit': { productHandle: 'x' },
   '/product/visit/list': { productHandles: ['x'] },
@@ -121,7 +121,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const how of ['the customer', 'the session', 'the e-mail address']) {
     if (redis.urls.length > 1 && how !== 'the session') continue;
-    t.test(`a shared device whose customer is erased by ${how} is retired`, async (t) => {
+    t.test(`a shared device's session is retired when its customer is erased by ${how}`, async (t) => {
       const { session, profileId, c, d, code, email } = await addDevice();
       const named = how === 'the customer' ? d : how === 'the session' ? session : { email };
       t.same(await erase(named), { erased: true });
@@ -174,7 +174,7 @@ eachRedis(t, async (t, redis) => {
   if (redis.urls.length > 1) return;
 
   t.test(
-    'what a guest does after an erasure becomes the next customer’s, and goes with that one',
+    'a guest who returns after an erasure is merged into the next customer, and erased with that one',
     async (t) => {
       const [session, first, next] = [
         { sessionId: 'erased-once' },

@@ -308,7 +308,7 @@ eachRedis(t, async (t, redis) => {
     );
   };
   t.test(
-    'a login of a guest leaves one row of the merge, which says whether the customer is new',
+    'a login of a guest records one merge for analysts, which says whether the customer is new',
     async (t) => {
       for (const [customerId, isNew] of [
         ['101', true],

@@ -68,7 +68,7 @@ t.test('a client that has this version gets a 304 without a body, and its connec
   }
 });
 
-t.test('/openapi.json is asked for again each time, and is 304 for whoever has it', async (t) => {
+t.test('/openapi.json must be revalidated, and is 304 for a client that has it', async (t) => {
   const { headers } = await app.get(DOCUMENT);
   t.match(headers, {
     'content-type': 'application/json',

@@ -223,7 +223,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await rowsOfSession('h')).length, 1);
   });
 
-  t.test('an event under a key whose server ended before it answered is one row', async (t) => {
+  t.test('an event with a key is one row, also if its server ended before it answered', async (t) => {
     const send = (by: TestApp) => by.post('/event', event('again'), key('again', TRUSTED));
     const first = await sendToEnding('again', () => send(app));
     t.equal((await send(retriers[0])).text, first.text);
@@ -265,7 +265,7 @@ t.test('keys', async (t) => {
     t.equal((await app.post(VISIT, visit('j'), { 'x-empty': '' })).status, 200);
   });
 
-  t.test('reads and PATCH refuse a key; webhooks and batches ignore it', async (t) => {
+  t.test('reads and PATCH refuse an Idempotency-Key, and webhooks and batches ignore it', async (t) => {
     const own = await startApp(t, redis);
     const others = (await operationsOf(own)).filter(({ takesKey }) => !takesKey);
     const send = ({ method, path, query, body }: (typeof others)[number]) =>
@@ -292,7 +292,7 @@ t.test('keys', async (t) => {
     t.match(await app.post(VISIT, visit('k'), key('later')), { status: 200, json: { count: 1 } });
   });
 
-  t.test('the record of an /item/add takes at most 200 bytes', async (t) => {
+  t.test('Redis keeps at most 200 bytes for the Idempotency-Key of an /item/add', async (t) => {
     const records = 1_000;
     const shopper = await startApp(t, redis);
     for (let from = 0; from < records; from += 50)

@@ -54,7 +54,7 @@ t.test('integer, text and gid of a product and its variant are one item, which h
     await add(identity, expected);
   }
 });
-t.test('ids have up to 255 bytes after trimming, and differ by the last', async (t) => {
+t.test('ids of up to 255 bytes are taken, and differ by their last byte', async (t) => {
   const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
   for (const name of full) {
     t.match(await visit({ sessionId: name }, name), { count: 1, productHandle: name });
@@ -67,7 +67,7 @@ t.test('ids have up to 255 bytes after trimming, and differ by the last', async 
     t.match(await visit({ sessionId: 'x'.repeat(254) + end }, 'long'), { count: 1 });
 });
 t.test(
-  'a product handle of 255 characters, 1,020 bytes, is taken and given back by every operation',
+  'every operation accepts and returns a product handle of 255 characters, which are 1,020 bytes',
   async (t) => {
     const handles = ['a', 'b'].map((end) => `${'😀'.repeat(254)}${end}`).concat('😀'.repeat(255));
     const handle = handles[2] as string;

@@ -36,7 +36,7 @@ eachRedis(t, async (t, redis) => {
   const listed = async (identity: object) => (await items(identity)).map(({ productId }) => productId);
 
   t.test(
-    'both ids read the customer’s list and link nothing; its profile id is the same after the first login',
+    'a read with both ids is of the customer’s list and links nothing, and the first login keeps its profile id',
     async (t) => {
       const guest = { sessionId: 'reads-first' };
       const customer = { customerId: '4711' };

@@ -201,7 +201,7 @@ async function errorsOf(client: Redis): Promise<Record<string, number>> {
 }
 
 t.test(
-  'a Redis that drops keys at its maxmemory is named in the log at the start, and counted',
+  'serve warns at its start if Redis evicts keys at maxmemory, and a metric has the policy',
   async (t) => {
     const redis = await startTestRedis(t);
     const warned = async () => {

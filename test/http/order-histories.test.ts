@@ -116,13 +116,13 @@ t.test('whose an order is', async (t) => {
   });
 
   t.test(
-    'the export of a visitor has the orders of its profile, and those that name its customer',
+    'an export has the orders of the visitor’s profile, and the orders that name the customer',
     async (t) => {
       await until('all orders are in ClickHouse', async () => {
         const [row] = await ask<{ n: string }>('SELECT count() AS n FROM purchases');
         return Number(row?.n) === CASES.length;
       });
-      // What follows has not happened yet, so one case stands for all that begin alike.
+      // Cases with the same beginning are alike until the next test, so one of each is enough.
       const kindOf = ({ before, named }: Case) => `${before}; ${named}`;
       const kinds = new Map(CASES.map((one) => [kindOf(one), one]));
       await forEach(async (one) => {

@@ -240,7 +240,7 @@ t.test('wrong fields of a server: 400 that names each, and the order can be sent
   t.match(await ofServer(order), { status: 200, text: '{"recorded":1}' });
 });
 
-t.test('an order without a currency has SHOP_CURRENCY', async (t) => {
+t.test('an order without a currency is recorded in SHOP_CURRENCY', async (t) => {
   const ofShop = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_CURRENCY: 'chf' } });
   for (const currency of [undefined, null, ' ', 'usd']) {
     const order = { ...rightOrder(), currency };
@@ -254,7 +254,7 @@ t.test('an order without a currency has SHOP_CURRENCY', async (t) => {
   }
 });
 
-t.test('a line is named by its place in the order, whatever is wrong with those before it', async (t) => {
+t.test('an order line is numbered by its position, also if lines before it are invalid', async (t) => {
   const order = rightOrder();
   const lines = ['x', '1.00', '2.00'].map((price, i) => ({ product_id: i + 1, price }));
   t.match((await deliver({ ...order, line_items: lines })).json, { recorded: 2 });
@@ -270,7 +270,7 @@ t.test('a line is named by its place in the order, whatever is wrong with those 
   t.same(paths, ['/line_items/0/price', '/line_items/3/total_discount']);
 });
 
-t.test('a cancellation takes back an order although none of its lines can be read', async (t) => {
+t.test('a cancellation withdraws an order, also if none of its lines can be read', async (t) => {
   const order = rightOrder();
   await deliver(order);
   const cancelled = {
@@ -286,7 +286,7 @@ t.test('a cancellation takes back an order although none of its lines can be rea
 });
 
 t.test(
-  'an item that was wished after the order stays, also if the order is told for the first time',
+  'an order leaves items that were saved after it was placed, also if it is delivered much later',
   async (t) => {
     const who = newCustomer();
     await add(who, ['1', '2']);
@@ -338,6 +338,44 @@ t.test('visits of a product whose item left begin anew, and those of another do 
   t.equal(await visits('bought'), 1, 'repeated: no item left');
 });
 
+t.test(
+  'a test order takes nothing from the wishlist and makes no event, and the real one does',
+  async (t) => {
+    const who = newCustomer();
+    await add(who, ['1', '2']);
+    const order = shopifyOrder({ customer: customers }, [PRODUCT]);
+    t.match((await deliver({ ...order, test: true })).json, { recorded: 1 });
+    t.same([await listed(who), await events(who)], [[['1', '2']], []]);
+    await deliver(order);
+    t.same([await listed(who), (await events(who)).length], [[], 1]);
+  },
+);
+
+t.test('an order takes bought items from both lists, the customer’s and the session’s', async (t) => {
+  const [customer, session] = [newCustomer(), { sessionId: `buys-${customers}` }];
+  for (const who of [customer, session]) await add(who, ['1', '2']);
+  await deliver(shopifyOrder({ customer: customers, session: session.sessionId }, [PRODUCT]));
+  t.same([await listed(customer), await listed(session)], [[], []]);
+});
+
+t.test('an order of a guest’s session leads its address to the customer whom it names', async (t) => {
+  const [customer, session] = [newCustomer(), { sessionId: `mails-${customers}` }];
+  const email = `buyer-${customers}@shop.example`;
+  await app.shop.visit(session);
+  await deliver(shopifyOrder({ customer: customers, session: session.sessionId, email }, [PRODUCT]));
+  t.match(await app.shop.exported({ email }), { identities: { customerIds: [customer.customerId] } });
+});
+
+t.test('an order from the future is recorded as of now', async (t) => {
+  const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
+  for (const times of [{ processed_at: inAnHour }, { processed_at: null, created_at: inAnHour }]) {
+    const order = { ...rightOrder(), ...times };
+    t.match((await deliver(order)).json, { recorded: 1 });
+    const [row] = await rows(order);
+    t.ok(Date.parse(String(row?.['occurredAt'])) <= Date.now(), `${row?.['occurredAt']}`);
+  }
+});
+
 const leftOut = async (reason: string) =>
   Number(await app.figure(`orders_left_out_total{reason="${reason}"}`));
 
@@ -374,7 +412,7 @@ t.test('without a financial status an order is paid if a server or orders/paid s
   t.match(created, { json: { recorded: 0, reason: 'unpaid' } });
 });
 
-t.test('four topics state orders; another authentic one is left out, whatever its body', async (t) => {
+t.test('orders of four topics are recorded, and any other authentic topic is left out', async (t) => {
   for (const topic of ['paid', 'create', 'updated', 'cancelled']) {
     const order = shopifyOrder({ customer: ++customers }, [PRODUCT]);
     const headers = { 'x-shopify-topic': `orders/${topic}` };
@@ -393,7 +431,7 @@ t.test('four topics state orders; another authentic one is left out, whatever it
   t.equal(await leftOut('topic'), before + 9);
 });
 
-t.test('the log says each reason, and each other topic, once; a topic is no warning', async (t) => {
+t.test('the log has each reason and each other topic of left-out orders once, topics at info', async (t) => {
   const lines: { topic?: string; reason?: string; level?: number }[] = [];
   const app = await startApp(t, redis, { onLog: (line) => lines.push(line) });
   const post = (topic: string, body: object) =>

@@ -48,7 +48,7 @@ eachRedis(t, async (t, redis) => {
   const isOne = redis.urls.length === 1;
   const writes = Object.entries(WRITES).filter(([name]) => isOne || ON_CLUSTER.includes(name));
 
-  /** A process that remembers nothing yet. */
+  /** A process with empty caches. */
   const another = () => startApp(t, redis, { env, prefix: app.prefix });
 
   async function guest(sessionId: string): Promise<void> {
@@ -98,7 +98,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a session whose customer was erased is a guest like any other', async (t) => {
+  t.test('a session whose customer was erased expires like any other guest', async (t) => {
     const ages = await agesOf(t, redis, app);
     for (const [name, write] of writes) {
       const who = { sessionId: `nobodys-${name}` };
@@ -122,7 +122,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'a link without a merge ends GUEST_RETENTION_DAYS after its last use; a merged session stays',
+    'a link without a merge ends GUEST_RETENTION_DAYS after its last write, and a merged session never',
     async (t) => {
       const ages = await agesOf(t, redis, app);
       const keys = createKeys(app.prefix);

@@ -63,7 +63,7 @@ eachRedis(t, async (t, redis) => {
     t.match(found.json.items, [{ productId: '2' }, { productId: '1' }]);
   });
 
-  t.test('a shared list has the images that the share page would show, and null for others', async (t) => {
+  t.test('a shared list has the images that its share page shows, and null for others', async (t) => {
     const identity = { sessionId: 'pictures' };
     const images = [
       'https://cdn.shopify.com/a.jpg',

@@ -95,7 +95,7 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
   t.equal((await patient.rows()).length, 2, 'nor was an event');
 });
 eachRedis(t, async (t, redis) => {
-  t.test('at maxmemory reads are answered, also after a restart, and writes say why not', async (t) => {
+  t.test('at maxmemory reads are answered, also after a restart, and writes get the reason', async (t) => {
     const app = await startApp(t, redis);
     const nodes = connectToEach(t, redis.urls);
     const setMaxMemory = (bytes: number) =>
@@ -177,7 +177,7 @@ t.test('at maxmemory a batch with a reset in it is 503, whichever operation was 
   await direct.config('SET', 'maxmemory', '0');
   t.equal((await app.post(PATH, visitOf('new'))).status, 200);
 });
-t.test('many probes of /readyz within a second look at Redis once', async (t) => {
+t.test('many probes of /readyz within a second ask Redis once', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS, timing: { now: () => 0 } });
   const direct = connectTo(t, redis.url);

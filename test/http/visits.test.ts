@@ -294,7 +294,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(await other.shop.count({ sessionId: 's' }), 5, 'what was refused was not counted');
   });
 
-  t.test('both ids read the customer, with and without the right to link', async (t) => {
+  t.test('a read with both ids is the customer’s, with and without the right to link', async (t) => {
     const open = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' }, prefix: app.prefix });
     const ids = { customerId: 'c-open', sessionId: 's-open' };
     await visitEach(app, { sessionId: 's-open' }, 'a', 'a');

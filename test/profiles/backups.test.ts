@@ -1,5 +1,5 @@
-// A backup while visitors log in: whichever two steps of a merge it lies between, what it restores has each count and item
-// once. Files, kinds of keys and processes: test/cli/backup.test.ts.
+// A backup that is made between any two steps of a login restores each count and item once. Files, kinds of keys and
+// processes: test/cli/backup.test.ts.
 
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -64,7 +64,7 @@ interface Act {
   readonly server: Server;
   readonly other: Server;
   readonly names: Names;
-  /** Where the login ends. */
+  /** The last step of the login's server. */
   readonly step: number;
 }
 
@@ -74,7 +74,7 @@ async function endedLogin({ server, names, step }: Act): Promise<void> {
   server.recover();
 }
 
-/** What visitors do during the backup, one after the other. */
+/** Acts during the backup, one after the other. */
 const ACTS: Readonly<Record<string, readonly ((act: Act) => Promise<unknown>)[]>> = {
   'a login that ends after any step': [endedLogin],
   'a login that ends after any step, and its completion': [
@@ -86,7 +86,7 @@ const ACTS: Readonly<Record<string, readonly ((act: Act) => Promise<unknown>)[]>
     ({ other, names }) => login(other, names.toAnother),
   ],
 };
-/** Between two reads of the three profiles, and after them. */
+/** Number of the read before which the first act happens, and reads between two acts. */
 const FIRST = [0, 1, 2, 3];
 const GAPS = [1, 2];
 const STEPS = [2, 3, 4, 5, 6, 7, 99];
@@ -97,7 +97,7 @@ eachRedis(t, async (t, redis) => {
   const target = redis.urls.length === 1 ? await startTestCluster(t) : await startTestRedis(t);
 
   for (const [during, acts] of Object.entries(ACTS))
-    t.test(`a backup during ${during}, has all once`, async (t) => {
+    t.test(`a backup during ${during} restores each count and item once`, async (t) => {
       const prefix = `b${worlds++}`;
       const [server, other] = await startTwo(t, redis, prefix);
       let acted = 0;
@@ -116,9 +116,10 @@ eachRedis(t, async (t, redis) => {
               await act?.({ server, other, names, step });
             });
             const when = `step ${step}, before read ${first}, and ${gap} later`;
+            t.same(left, [], `${when}: all was done during the backup`);
             const restored = await startServer(t, target, prefix);
             const isGuest = (await restored.locator.stateOf(`s:${names.s}`)) === 'guest';
-            // Both complete a merge that is under way.
+            // Both complete a pending merge.
             const ofSession = acted % 2 === 0 ? await see(restored, names.session) : await resume(restored);
             const all = async () =>
               `${await see(restored, names.customer)}${await see(restored, names.another)}`;
@@ -140,7 +141,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const isHalfDone of [false, true])
     t.test(
-      `a backup during an erasure that is ${isHalfDone ? 'half done' : 'complete'} restores nothing of it`,
+      `a backup during ${isHalfDone ? 'a half-done' : 'a complete'} erasure restores the customer whole or not at all`,
       async (t) => {
         for (const at of [1, 2, 3]) {
           const prefix = `b${worlds++}`;

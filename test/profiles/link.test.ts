@@ -3,7 +3,6 @@
 
 import t, { type Test } from 'tap';
 import { encodeEvent } from '../../src/events/row.js';
-import { decideLogin, type Link, linkText, parseLink, sessionStateIn } from '../../src/profiles/link.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
 import { ITEM } from '../harness/shop.js';
@@ -28,25 +27,6 @@ const eventLine = (profileId: string) =>
     ...{ type: 'add', origin: 'event', profileId, identity: identityOf({ sessionId: 's' }), payload: {} },
     at: Date.now(),
   });
-
-t.test('what a login does depends on the session alone', async (t) => {
-  const link = (customer: string, state: Link['state']): Link => ({ customer, id: '1.x', state });
-  for (const [session, step] of [
-    ['unknown', 'lead'],
-    ['retired', 'lead'],
-    ['guest', 'merge'],
-    [link('c', 'merging'), 'finish'],
-    [link('d', 'merging'), 'finish'],
-    [link('c', 'led'), 'nothing'],
-    [link('c', 'merged'), 'nothing'],
-    [link('d', 'led'), 'move'],
-    [link('d', 'merged'), 'move'],
-  ] as const) {
-    t.equal(decideLogin('c', session), step, JSON.stringify(session));
-    if (typeof session === 'object') t.same(parseLink(linkText(session)), session);
-  }
-  t.same(['', '.', '^', 'c 1.x led'].map(sessionStateIn), ['unknown', 'guest', 'retired', link('c', 'led')]);
-});
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
@@ -86,7 +66,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "customer unknown, session known: the guest's is merged into the customer's new profile",
+    "a login of a guest with an unknown customer merges the guest into the customer's new profile",
     async (t) => {
       const ids = { customerId: 'c3', sessionId: 's3' };
       const guest = await visit(app, { sessionId: 's3' });
@@ -161,7 +141,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "an event through a server that has not seen a login or a move is the present customer's",
+    "an event is the present customer's, also through a server that has seen neither login nor move",
     async (t) => {
       const ids = { customerId: 'c12', sessionId: 's12' };
       const { profileId } = await visit(app, { customerId: 'c12' });
@@ -204,7 +184,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a merged session that moves and comes back opens its first profile again', async (t) => {
+  t.test('a merged session that moves away and back opens its first profile again', async (t) => {
     const [first, second] = [
       { customerId: 'c20', sessionId: 's20' },
       { customerId: 'c21', sessionId: 's20' },
@@ -276,7 +256,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    'a plain link ends GUEST_RETENTION_DAYS after its last write, and the link of a merged session stays',
+    'every write extends a link without a merge, and the link of a merged session never ends',
     async (t) => {
       const guestsS = 30 * 24 * 60 * 60;
       const prefix = `kept-${redis.urls.length}`;

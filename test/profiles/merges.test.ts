@@ -1,4 +1,4 @@
-// Large merges: pages, limits, and other requests meanwhile. Steps and crashes: crashes.test.ts.
+// Large merges: pages, limits, and requests during a merge. Steps and crashes: crashes.test.ts.
 
 import type { Redis as Client } from 'ioredis';
 import t, { type Test } from 'tap';
@@ -51,7 +51,7 @@ function countsOf(from: number, to: number): Record<string, number> {
 const bytesOf = (items: Fields) =>
   Object.values(items).reduce<number>((sum, one) => sum + String(one).length, 0);
 
-/** What a profile is given, as its operations would have made it. */
+/** Stores counts and items as operations would have done. */
 async function fill({ store }: Server, profileId: string, counts: Fields, items: Fields): Promise<void> {
   const { keys } = store;
   const facts = { itemBytes: bytesOf(items), email: `${profileId}@merged.example` };
@@ -96,7 +96,7 @@ eachRedis(t, async (t, redis) => {
     return { visitor, customer, session };
   };
 
-  t.test('a merge of many pages, whose servers end at every step, loses and doubles nothing', async (t) => {
+  t.test('a merge of many pages whose servers end at any step loses and doubles nothing', async (t) => {
     const prefix = nextPrefix();
     const [server, other] = await startTwo(t, redis, prefix);
     const third = await startServer(t, redis, prefix);
@@ -125,7 +125,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "limits hold in a merge: the customer's own stay, then the newest items, and the rest is counted",
+    "a merge beyond the limits keeps the customer's own, then the newest items, and counts the rest",
     async (t) => {
       const ofGuest = (n: number) => Object.fromEntries(Object.entries(OF_GUEST).slice(ITEMS - n));
       const ownOnly = (n: number) => ({ ...ofGuest(n), ...OWN_ITEMS });
@@ -160,7 +160,30 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a merge leaves room for the request that causes it', async (t) => {
+  t.test('a merge beyond the limits keeps the same, although its server ends after any step', async (t) => {
+    const options = { limits: { products: 700, items: 700 } };
+    const [server, other] = await startTwo(t, redis, nextPrefix(), options);
+    const items = { ...Object.fromEntries(Object.entries(OF_GUEST).slice(ITEMS - 650)), ...OWN_ITEMS };
+    const sum = sumOf(COUNTS, OWN_COUNTS);
+    await atEachStep(async (step) => {
+      const { visitor, customer } = await begin(other);
+      return {
+        server,
+        act: () => login(server, visitor.ids),
+        check: async () => {
+          await login(other, visitor.ids);
+          const found = await contentIn(other, customer);
+          t.same([found.items, found.bytes], [items, bytesOf(items)], `ended after step ${step}`);
+          const counts = Object.entries(found.counts);
+          t.equal(counts.length, 700);
+          t.same(Object.fromEntries(counts.map(([handle]) => [handle, sum[handle]])), found.counts);
+          for (const handle of Object.keys(OWN_COUNTS)) t.ok(handle in found.counts, handle);
+        },
+      };
+    });
+  });
+
+  t.test('a merge at the limits leaves room for the request that causes it', async (t) => {
     const app = await startApp(t, redis, { env: { MAX_ITEMS: '1', MAX_PRODUCTS: '1' } });
     const identity = { customerId: 'c', sessionId: 's' };
     for (const productId of ['1001']) await app.shop.add({ sessionId: 's' }, { productId });
@@ -183,7 +206,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'a customer with 10,000 sessions gets no more: the request is the customer’s, the session a guest’s',
+    'a login of a customer with 10,000 sessions links nothing, and the session stays a guest’s',
     async (t) => {
       const app = await startApp(t, redis);
       const server = await startServer(t, redis, app.prefix, { buckets: 16_384 });
@@ -225,7 +248,7 @@ eachRedis(t, async (t, redis) => {
     t.same(origins, ['merge'], 'analysts see the merge all the same');
   });
 
-  t.test('a merge that is completed late keeps what the session had for ten minutes more', async (t) => {
+  t.test('a merge that is completed late keeps the session’s data for ten minutes more', async (t) => {
     const [server, other] = await startTwo(t, redis, nextPrefix());
     const { guest, ids } = newVisitor();
     await add(server, guest, '1');
@@ -252,12 +275,12 @@ eachRedis(t, async (t, redis) => {
       await resume(other);
       t.match(await other.locator.stateOf(`s:${ids.sessionId}`), { customer, state: 'merged' });
       t.equal(await client.exists(keys.items(session)), isKept, `${minutes} minutes later`);
-      // Whoever looks at the customer for the last time must still find them.
+      // Resume looks at the customer once more when the ten minutes are over, and needs them.
       if (isKept === 1) t.ok((await client.pttl(keys.items(session))) > 15 * 60_000);
     }
   });
 
-  t.test('a merge that is not completed for 30 days frees the session', async (t) => {
+  t.test('a merge that is not completed within 30 days frees its session', async (t) => {
     const [server, other] = await startTwo(t, redis, nextPrefix());
     const { guest, ids } = newVisitor();
     await add(server, guest, '1');
@@ -276,7 +299,7 @@ const BOTH = { customerId: 'c', sessionId: 's' };
 const CUSTOMER = { customerId: 'c' };
 const merge = (app: TestApp) => app.post('/profile/merge', { identity: BOTH }, TRUSTED);
 
-t.test('a large merge takes many short steps, and others go on meanwhile', async (t) => {
+t.test('a large merge takes many short steps, and other visitors are answered during it', async (t) => {
   const [products, saved] = FULL ? [300_000, 100_000] : [12_000, 2_000];
   const redis = await startTestRedis(t);
   const client: Client = connectTo(t, redis.url);

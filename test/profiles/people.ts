@@ -1,4 +1,4 @@
-// A session and customers in each state of the contract's table of identities, and what they have.
+// A session and customers in each state of the contract's table of identities, with counts and items of each.
 
 import { identityOf } from '../harness/samples.js';
 import { add, login, products, type Server, share } from '../wishlist/fixtures.js';
@@ -38,7 +38,7 @@ export async function shop(server: Server, names: Names, own: Own): Promise<void
   await add(server, who, own);
 }
 
-/** What a visitor has, by whose it was. Counts and items agree. */
+/** @returns letters of the owners whose counts and items a visitor has @throws if counts and items differ */
 export async function see(server: Server, who: Who): Promise<string> {
   const { counts } = await server.visitors.readAll(who, OWN);
   const items = await products(server, who);
@@ -47,7 +47,7 @@ export async function see(server: Server, who: Who): Promise<string> {
   return counted.join('');
 }
 
-/** Keeps an address and a share code, too. @returns what no key may have once the visitor is erased */
+/** Keeps an address and a share code, too. @returns texts that no key may have once the visitor is erased */
 export async function shopMuch(server: Server, names: Names, own: Own): Promise<readonly string[]> {
   await shop(server, names, own);
   const who = whoIs(names, own);
@@ -74,34 +74,36 @@ async function beginMerge(ending: Server, names: Names, ids: Names['toThis']): P
 export interface State {
   readonly name: string;
   prepare?(server: Server, names: Names, ending: Server): Promise<unknown>;
-  /** What becomes the customer's. */
+  /** Data that the login gives to the customer. */
   readonly gains?: 's';
-  /** What another customer has of the session. */
+  /** Data of the session that another customer has. */
   readonly others?: 's';
 }
+
+type Prepare = NonNullable<State['prepare']>;
+
+const merged =
+  (to: 'toThis' | 'toAnother'): Prepare =>
+  async (server, names) => {
+    await shop(server, names, 's');
+    await login(server, names[to]);
+  };
+
+const merging =
+  (to: 'toThis' | 'toAnother'): Prepare =>
+  async (server, names, ending) => {
+    await shop(server, names, 's');
+    await beginMerge(ending, names, names[to]);
+  };
 
 /** The contract's table of identities. */
 export const STATES: readonly State[] = [
   { name: 'unknown' },
   { name: 'guest', prepare: (server, names) => shop(server, names, 's'), gains: 's' },
   { name: 'linked to this customer', prepare: (server, { toThis }) => login(server, toThis) },
-  {
-    name: 'merged into this customer',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      await login(server, names.toThis);
-    },
-    gains: 's',
-  },
+  { name: 'merged into this customer', prepare: merged('toThis'), gains: 's' },
   { name: 'linked to another', prepare: (server, { toAnother }) => login(server, toAnother) },
-  {
-    name: 'merged into another',
-    prepare: async (server, names) => {
-      await shop(server, names, 's');
-      await login(server, names.toAnother);
-    },
-    others: 's',
-  },
+  { name: 'merged into another', prepare: merged('toAnother'), others: 's' },
   {
     name: 'retired',
     prepare: async (server, names) => {
@@ -111,33 +113,19 @@ export const STATES: readonly State[] = [
     },
     others: 's',
   },
-  {
-    name: 'being merged into this customer',
-    prepare: async (server, names, ending) => {
-      await shop(server, names, 's');
-      await beginMerge(ending, names, names.toThis);
-    },
-    gains: 's',
-  },
-  {
-    name: 'being merged into another',
-    prepare: async (server, names, ending) => {
-      await shop(server, names, 's');
-      await beginMerge(ending, names, names.toAnother);
-    },
-    others: 's',
-  },
+  { name: 'being merged into this customer', prepare: merging('toThis'), gains: 's' },
+  { name: 'being merged into another', prepare: merging('toAnother'), others: 's' },
 ];
 
-/** Who is erased, and what there is then. */
+/** A visitor who is erased, and the state afterwards. */
 export interface Erasure {
   readonly name: string;
-  /** @returns what no key may have once the visitor is erased */
+  /** @returns texts that no key may have once the visitor is erased */
   prepare(server: Server, names: Names, ending: Server): Promise<readonly string[]>;
   readonly erases: 'c' | 's';
-  /** Whose rows are erased. */
+  /** Owners of the rows that are erased. */
   readonly rows: readonly Own[];
-  /** What another customer still has. */
+  /** Data that another customer keeps. */
   readonly others: string;
   /** The session's state afterwards. */
   readonly session: 'unknown' | 'linked' | 'retired';

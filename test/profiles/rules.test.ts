@@ -1,4 +1,4 @@
-// Rules without I/O: what a login does, and names of identities, ids of profiles and keys, of which no two collide.
+// Rules without I/O: the steps of a login; and names of identities, profile ids and keys, of which no two collide.
 
 import fc from 'fast-check';
 import t from 'tap';
@@ -15,7 +15,7 @@ import { bucketOf, createKeys, PROFILE_KINDS } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/node-markers.js';
 import { loadScript } from '../../src/redis/scripts.js';
 
-t.test('a login leads, merges, finishes or moves a session by the state of its link alone', async (t) => {
+t.test("a session's state alone decides whether a login links, merges, finishes or moves it", async (t) => {
   const [customer, another] = ['1a.cTHIS', '2b.cOTHER'];
   const link = (to: string, state: Link['state']): Link => ({ customer: to, id: '1.a', state });
   const table: [session: SessionState, stored: string, step: string][] = [

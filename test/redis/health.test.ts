@@ -34,7 +34,7 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
   return { store, errors, write, isServed };
 }
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
-t.test('replicas count while they are online and acknowledge what the master has', async (t) => {
+t.test('a replica counts while it is online and acknowledges the writes of its master in time', async (t) => {
   let now = 0;
   const replicas = new Replicas(1, () => now);
   const read = (...lines: string[]) => {

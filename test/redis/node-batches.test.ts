@@ -133,7 +133,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       const from = nodes[2] as Redis;
       for (const keyOf of [keys.counts, keys.profile, keys.items, keys.members])
         await from.hset(keyOf(profileId), HANDLE, 7);
-      await from.expire(keys.counts(profileId), 600); // of another setting: it is put right, with those of all keys
+      await from.expire(keys.counts(profileId), 600); // as under another GUEST_RETENTION_DAYS: the next write corrects it
       const before = (await enter(stays, 'read')) as number;
       const to = anElsewhere(2);
       await startMove(slot, 2, to);

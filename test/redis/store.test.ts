@@ -150,7 +150,7 @@ t.test('a change', async (t) => {
     t.equal(proxy.cuts, cuts + 1);
   });
 
-  t.test('with too few replicas is refused before it is done; reads are not', async (t) => {
+  t.test('a change with too few replicas is refused before it is done, and reads are answered', async (t) => {
     const refused = { code: 'unavailable', cause: { message: /^NOREPLICAS / } };
     const asking = await open(redis.url, { replicas: 1, timeoutMs: 1_000 });
     await t.rejects(writeKey(asking, 's:{x}:alone', ['SET', 'v']), refused);

@@ -24,7 +24,7 @@ import {
 let worlds = 0;
 const nothing = async () => {};
 eachRedis(t, async (t, redis) => {
-  t.test('a change of a guest whom another server has merged in between is the customer’s', async (t) => {
+  t.test('a change of a guest whom another server has just merged is the customer’s', async (t) => {
     const prefix = `w${worlds++}`;
     const [server, other] = await startTwo(t, redis, prefix);
     await add(other, GUEST, '1');
@@ -49,7 +49,7 @@ eachRedis(t, async (t, redis) => {
     t.same(profiles, Array(5).fill(target));
   });
 
-  t.test('of concurrent changes, as many are done as the stream has room for', async (t) => {
+  t.test('concurrent changes are done as far as the stream has room for their events', async (t) => {
     const prefix = `w${worlds++}`;
     const bytes = async () =>
       (await shownEvents(redis, prefix)).reduce((sum, row) => sum + JSON.stringify(row).length + 1, 0);

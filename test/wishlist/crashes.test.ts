@@ -128,7 +128,7 @@ eachRedis(t, async (t, redis) => {
   const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ onOneServer }) => !onOneServer);
   if (redis.urls.length === 1)
     t.test(
-      'a merge whose row the stream does not take is not over, and is one row once it does',
+      'a merge whose row the stream refuses stays pending, and is one row once the stream takes it',
       async (t) => {
         const [server, visitor] = [await startServer(t, redis, 'told'), newVisitor()];
         await addToBoth(server, visitor);

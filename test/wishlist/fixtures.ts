@@ -1,4 +1,4 @@
-// Servers without HTTP that lose Redis after any step, or pause before it; what tests do with them, and what they see.
+// Servers without HTTP that lose Redis after any step, or pause before it; their operations, and reads of the result.
 
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
@@ -22,11 +22,11 @@ export interface Server extends Parts {
   /** Only with alerts. */
   readonly products: Products | undefined;
   onSubscriber: (profileId: string) => Promise<void>;
-  /** Redis is gone after so many steps from now. If `lastIsDone`, the last one is done, and its answer is lost. */
+  /** Redis is gone after this number of steps. @param lastIsDone true if the last step is done and only its answer is lost */
   crashAfter(steps: number, lastIsDone: boolean): void;
-  /** Before that step from now, `act` is done. */
+  /** Runs `act` before this step, counted from now. */
   pauseBefore(step: number, act: () => Promise<unknown>): void;
-  /** Of interrupted work that was resumed. */
+  /** Errors of interrupted work that was resumed. */
   readonly failures: string[];
   /** Redis is back, and nothing pauses. @returns true if it was gone, or a step paused */
   recover(): boolean;
@@ -197,7 +197,7 @@ export async function startTwo(...of: Parameters<typeof startServer>): Promise<[
   return [await startServer(...of), await startServer(...of)];
 }
 
-/** More steps than anything takes. */
+/** More steps than any operation takes. */
 const MAX_STEPS = 60;
 
 interface Round {
@@ -234,7 +234,7 @@ export async function betweenSteps(
   throw new Error('it never ends');
 }
 
-/** Ends a process with the first call of a script, which is done. */
+/** Ends a process after its first call of a script. */
 export async function endAfter(server: Server, script: string, act: () => Promise<unknown>): Promise<void> {
   const change = server.store.change.bind(server.store);
   server.store.change = async (called, ...call) => {

@@ -40,7 +40,7 @@ const buyIt: Act = (server, { guest }) => buy(server, guest);
 const logIn: Act = (server, { both }) => server.visitors.login(both, true);
 const eraseGuest: Act = (server, { ids }) => server.eraser.erase(identityName('s', ids.sessionId));
 const eraseCustomer: Act = (server, { ids }) => server.eraser.erase(identityName('c', ids.customerId));
-/** As the service does in the background, but until all are told. */
+/** As the service does in the background, but waits until all subscribers are alerted. */
 const putProduct = async ({ products }: Server, asked: ReturnType<typeof product>) => {
   await products?.journal(asked);
   await products?.send(asked.productId);
@@ -68,7 +68,7 @@ const CASES: readonly Case[] = [
   ['put', all(wish, customerWishes), drop, 2, 2],
   ['put, where a merge is to be finished', all(wish, customerHasOther), all(logIn, drop), 1, 2],
 ];
-/** Profiles with items that are not in the index: `<profile> <items> <entries>`. What a customer has got from a session is its own. */
+/** Profiles, but merged sessions, with items that are not in the index: `<profile> <items> <entries>`. */
 function missing(dump: Dump, prefix: string): string[] {
   const keys = createKeys(prefix);
   const isItems = keyPattern(keys.items('*.*'));

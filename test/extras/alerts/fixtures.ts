@@ -30,7 +30,7 @@ export const productOf = (productId: string, ...variants: object[]) => ({
   variants: variants.map((one) => ({ inventoryAvailable: true, ...one })),
 });
 
-/** Waits until all are told. @returns how many were told of a price drop, and of a restock */
+/** Waits until all alerts are sent. @returns numbers of alerts: price drops, restocks */
 export const put = (app: TestApp, productId: string, ...variants: object[]) =>
   putProduct(app, productOf(productId, ...variants));
 
@@ -39,7 +39,7 @@ export async function putProduct(app: TestApp, body: object): Promise<[number, n
   const before = await figures();
   const answer = await app.send('PUT', '/products', body, TRUSTED);
   if (answer.status !== 200) throw new Error(`PUT /products: ${answer.status} ${answer.text}`);
-  await until('all are told', async () => (await app.figure('products_open')) === 0);
+  await until('all alerts are sent', async () => (await app.figure('products_open')) === 0);
   const [drops = 0, restocks = 0] = (await figures()).map((sum = 0, i) => sum - (before[i] ?? 0));
   return [drops, restocks];
 }

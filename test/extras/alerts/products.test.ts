@@ -160,7 +160,7 @@ t.test('with Redis', async (t) => {
   });
 
   t.test(
-    'a stream at its high-water mark keeps the product, and any process tells of it later',
+    'PUT /products keeps the product if the stream is at its high-water mark, and its alerts are sent later',
     async (t) => {
       const { prefix } = app;
       await app.shop.add({ sessionId: 'full' }, { productId: '11', price: '80.00' });

@@ -37,7 +37,7 @@ eachRedis(t, async (t, redis) => {
     (await alertsOf(redis, app)).map((row) => [row['profile_id'], row['customer_id'], row['session_id']]);
 
   t.test(
-    "a guest's entry becomes the customer's at the first login, and the alert names the customer",
+    "the first login makes a guest's index entry the customer's, and the alert names the customer",
     async (t) => {
       const { app, ids, guest } = await start();
       await add(app, guest);

@@ -108,7 +108,7 @@ t.test('a child that dies is started again, and told what it was when it was rea
   t.strictSame(names(), ['starting', 'ready', 'died', 'starting', 'ready', 'stopped']);
 });
 
-t.test('a restart that fails says why the child could not start, not how it was ended', async (t) => {
+t.test('a failed restart of a child is reported with its start error, not with its signal', async (t) => {
   const { spec, states } = observed(WAIT);
   let starts = 0;
   const child = await startChild({
@@ -126,7 +126,7 @@ t.test('a restart that fails says why the child could not start, not how it was 
 });
 
 t.test(
-  'a child that ends after it was ready is said to have ended for the reason that it gave',
+  'if a ready child reports a failure and then exits, the failure is the reason that is reported',
   async (t) => {
     const reasons: string[] = [];
     const script = `process.send({ ready: true });

@@ -124,7 +124,7 @@ t.test('and nothing else', async (t) => {
   t.equal((await post(credentials, 'SELECT count(), sum(a) FROM shop.shown')).text, '2\t3\n');
 });
 
-t.test('of `system` the analyst reads names, sizes and settings; all other tables are refused', async (t) => {
+t.test('the analyst reads names, sizes and settings of `system`, and no other table of it', async (t) => {
   const shown =
     `aggregate_function_combinators collations columns current_roles data_skipping_indices data_type_families
     database_engines databases dictionaries enabled_roles formats functions keywords numbers numbers_mt one parts

@@ -121,7 +121,7 @@ t.test('a client that does not read its answer keeps no place', async (t) => {
 const TOLD = /Code: 159\. DB::Exception: Timeout exceeded: .* analyst may run 1 s; see ANALYST_MAX_SECONDS/;
 
 t.test(
-  'max_execution_time in the URL only shortens ANALYST_MAX_SECONDS, at which statements of the analyst end',
+  'statements of the analyst end at ANALYST_MAX_SECONDS, which max_execution_time in the URL can only shorten',
   async (t) => {
     const block = { max_block_size: '1' };
     const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
@@ -147,7 +147,7 @@ t.test(
 );
 
 t.test(
-  'limits of memory, threads and temporary files in the URL are clamped, those of all statements together refused',
+  'limits that the analyst sets for one statement are clamped, and limits for all statements are refused',
   async (t) => {
     const setting = async (name: string, asked?: string) => {
       const sql = `SELECT toUInt64(getSetting('${name}'))`;

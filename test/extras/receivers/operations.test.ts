@@ -17,7 +17,7 @@ const openOne = async (t: Test, settings: AppSettings = {}) => {
   const [deliveries, tool] = [await openDeliveries(t, redis, app.prefix), await startTool(t)];
   return { app, deliveries, tool, id: (await deliveries.receiver(tool)).id };
 };
-t.test("a receiver that can't be read is left out alone and named; it can be removed", async (t) => {
+t.test('an unreadable receiver is 404, logged once, removable, and holds up no other one', async (t) => {
   const logged: string[] = [];
   const { app, deliveries, tool, id } = await openOne(t, { onError: (line) => logged.push(line) });
   const { client, keys } = deliveries.store;

@@ -90,7 +90,7 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
     t.not(await sessionOf(page), next, 'so a logout ends it');
   });
 
-  await t.test('a session that is retired is replaced once, and the visit that met it counts', async (t) => {
+  await t.test('beacon.js replaces a retired session once, and sends the refused visit again', async (t) => {
     const visitor = await start(t);
     const page = await shownTo(visitor, '');
     const tab = await visitor.open(shoe);
