@@ -51,7 +51,7 @@ local item_room, bytes_room = item ~= '' and held == 0 and 1 or 0, math.max(0, A
 for i = first_item, first_fact - 1, 2 do
   local size = #ARGV[i + 1]
   if ARGV[i] == item and held == 0 then
-    
+    item_room, bytes_room = 0, math.max(0, bytes_room - size)
   end
   if redis.call('HEXISTS', KEYS[3], ARGV[i]) == 1 then
     size = 0 -- the customer's own item stays
