@@ -9,7 +9,7 @@ const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
 /** The folder of minified scripts, which are named by a hash of their source. */
 export const MINIFIED = new URL('minified/', import.meta.url);
 /** The order matters: `page` extends a class of `heart`, and `start` runs the rest. */
-const KIT = ['network', 'list', 'heart', 'page', 'smart-save', 'cart', 'looks', 'start'];
+const KIT = ['network', 'wishes', 'sync', 'heart', 'page', 'smart-save', 'cart', 'looks', 'start'];
 
 export const SCRIPTS = ['beacon', 'wishlist'] as const;
 type Script = (typeof SCRIPTS)[number];

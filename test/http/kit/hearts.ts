@@ -73,7 +73,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     back();
     await page.goto(showKit(fixtures, '/other-kit', heartTag(1), SHOE));
     await becomes(page, 'saved');
-    t.same(await itemsOf(await sessionOf(page)), ['1'], 'the queue outlives the page');
+    t.same(await itemsOf(await sessionOf(page)), ['1'], 'the wish outlives the page');
     const keys = (await visitor.sent('/item/add'))
       .filter(({ body }) => body?.productId === '1')
       .map(({ key }) => key);
@@ -132,23 +132,6 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     for (const tab of tabs) await eventually(t, async () => (await itemsOf(await sessionOf(tab))).length, 16);
   });
 
-  await t.test('a click at the moment when the sending of another ends is sent, too', async (t) => {
-    const shown = showKit(fixtures, '/end', heartTag(1) + heartTag(2));
-    const page = await (await visit(t, fixtures)).open(shown);
-    await becomes(page, '', 2);
-    await page.evaluate(`const request = navigator.locks.request.bind(navigator.locks);
-      navigator.locks.request = (...call) => request(...call).then(() => new Promise((done) => setTimeout(done, 500)));`);
-    await page.evaluate(
-      "localStorage.wishmeter_queue_x = JSON.stringify({ id: 'earlier', key: 'x', at: 1 })",
-    );
-    for (const id of [1, 2]) {
-      await press(page, id);
-      await becomes(page, 'saved', id);
-    }
-    const left = await page.evaluate('localStorage.wishmeter_queue_x');
-    t.equal(left, undefined, 'an earlier session’s is dropped');
-  });
-
   await t.test('200 hearts are one request, and more that come later another', async (t) => {
     const visitor = await visit(t, fixtures);
     const many = (from: number, to: number) =>
@@ -174,7 +157,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await whyOff(page), 'consent');
     await press(page);
     t.same(await visitor.sent(service), []);
-    t.same(await page.evaluate('Object.keys(localStorage).filter((name) => /session|queue/.test(name))'), []);
+    t.same(await page.evaluate('Object.keys(localStorage).filter((name) => /session|wish_/.test(name))'), []);
     await page.evaluate('wishmeter.consent(true)');
     await becomes(page, '');
     t.equal(await page.evaluate("wishmeter.count('late')"), 1);

@@ -227,7 +227,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await eventually(t, () => page.evaluate('window.isSame'), true); // it comes from bfcache
     await becomes(page, '');
     const stored = await page.evaluate<string[]>('Object.keys(localStorage)');
-    t.notOk(stored.find((name) => name.startsWith('wishmeter_queue')));
+    t.notOk(stored.find((name) => name.startsWith('wishmeter_wish_')));
     t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
   });
 

@@ -5,10 +5,6 @@
 // item, so that they change together.
 (() => {
   // @include first
-  // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
-  const { queue, visit } = Object(window.wishmeter);
-  if (visit && !queue) return;
-
   // A module has no currentScript, so its tag is found by attributes that the beacon.js of other services lacks.
   const named = 'script[src*="/beacon.js"]';
   const tag = [
@@ -21,7 +17,13 @@
     tag ? { src: tag.src } : {},
     window.wishmeterOptions,
   );
-  const { src, key, productHandle, customer, consent, test } = options;
+  // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
+  const { queue, visit, update } = Object(window.wishmeter);
+  if (visit && !queue) {
+    if (update) update(options);
+    return;
+  }
+  const { src, key, consent, test } = options;
   if (!src) {
     console.warn('wishmeter: no tag with /beacon.js; set wishmeterOptions.src');
     return;
@@ -54,16 +56,23 @@
       test === undefined &&
       'robot');
   // data-customer until it is compared with the stored session; then undefined.
-  let present = customer;
+  let present = options.customer;
   // True once forget() is called: the stored session is replaced.
   let renewed = false;
   // The stored session if localStorage is forbidden or full.
   let memory = '';
-  // The session that the service has refused, because its customer was erased: it is replaced, once per page.
-  let retired;
+  // The session that this page has replaced, once, because the service refused it.
+  let replaced;
+  const isRetired = ({ code }, sessionId) => {
+    if (code !== 'session_retired') return false;
+    replaced = replaced || sessionId;
+    return sessionId === replaced;
+  };
   let given = consent === undefined;
   const waiting = [];
   const underway = new Map();
+  // The kit sends visits again.
+  const net = { fetch: (url, init) => fetch(url, init) };
 
   // Reads localStorage each time, because another tab may have begun a session.
   const stored = () => {
@@ -123,7 +132,7 @@
     const now = present === undefined ? owner : present.trim();
     present = undefined;
     renewed = false;
-    const next = (id !== retired && (!owner || owner === now) && id) || randomId();
+    const next = (id !== replaced && (!owner || owner === now) && id) || randomId();
     const value = now ? `${next} ${now}` : next;
     if (value !== before) store(value);
     return next;
@@ -143,15 +152,12 @@
     const sessionId = await session();
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
     // Without a header the type is text/plain, which needs no preflight.
-    const answer = await fetch(url, { method: 'POST', body, headers, keepalive: true }).catch((error) => {
+    const answer = await net.fetch(url, { method: 'POST', body, headers, keepalive: true }).catch((error) => {
       say(`no answer from ${url.origin}: blocked, or ALLOWED_ORIGINS lacks ${origin}`);
       throw error;
     });
     const json = await answer.json();
-    if (!retired && json.code === 'session_retired') {
-      retired = sessionId;
-      return post(path, name, value, headers);
-    }
+    if (isRetired(json, sessionId)) return post(path, name, value, headers);
     if (!answer.ok) say(`${answer.status} ${json.error}`);
     return json;
   };
@@ -171,18 +177,37 @@
     return count;
   });
 
+  // The page of the last visit. `navigation` tells two views of one address apart; older browsers lack it.
+  let viewed;
+  const view = () => location.href + ((window.navigation && navigation.currentEntry) || {}).id;
+
   const api = {
     visit(handle) {
+      viewed = view();
+      options.productHandle = handle;
       const counted = send(handle);
       underway.set(handle, Promise.all([underway.get(handle), counted]));
       return counted;
+    },
+    async login({ customer, backend = options.backend }) {
+      options.customer = present = customer;
+      options.backend = backend;
+      await api.session();
+    },
+    /** A page that changes without a load runs its tag again. A second tag of the same page changes nothing. */
+    update(tag) {
+      const { productHandle, customer } = tag;
+      const isSame = viewed === view() && productHandle === options.productHandle;
+      options.productHandle = productHandle;
+      if (customer !== undefined) api.login(tag);
+      if (productHandle && !isSame) api.visit(productHandle);
     },
     count: soon(async (handle) => (await counts([handle]))[handle]),
     counts: soon(counts),
     session: soon(session),
     forget() {
       renewed = true;
-      present = customer;
+      present = options.customer;
       const sessionId = api.session();
       if (renewed) remove();
       renewed = false;
@@ -196,17 +221,25 @@
   };
   window.wishmeter = api;
 
-  // @include kit
-
   document.addEventListener('readystatechange', begin);
   document.addEventListener('prerenderingchange', begin);
   document.addEventListener('visitorConsentCollected', begin);
   begin();
   // Back and forward may restore a page without loading it.
-  addEventListener('pageshow', (event) => event.persisted && api.visit(productHandle));
-  api.visit(productHandle);
+  addEventListener('pageshow', (event) => event.persisted && api.visit(options.productHandle));
+  api.visit(options.productHandle);
   // Notices a logout also on pages without a visit.
-  if (customer !== undefined) api.session();
+  if (options.customer !== undefined) api.session();
+
+  // A kit that fails stops no visit.
+  const startKit = () => {
+    // @include kit
+  };
+  try {
+    startKit();
+  } catch (error) {
+    console.warn('wishmeter:', error);
+  }
 
   if (queue) {
     queue.push = ([name, arg, done]) => api[name](arg).then(done);

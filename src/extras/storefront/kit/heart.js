@@ -16,6 +16,16 @@ function show(element, names, why) {
   fire(element, 'state', { states: names, why });
 }
 
+/** One element that fails stops no other. */
+function paintAll() {
+  for (const element of elements)
+    try {
+      element.paint();
+    } catch (error) {
+      warn(error);
+    }
+}
+
 class Painted extends HTMLElement {
   connectedCallback() {
     if (!this.shadowRoot) {
@@ -23,7 +33,7 @@ class Painted extends HTMLElement {
       this.build();
     }
     elements.add(this);
-    this.paint();
+    paintAll();
     askSoon();
   }
 
@@ -42,7 +52,7 @@ function askSoon() {
   if (isSoon) return;
   isSoon = setTimeout(() => {
     isSoon = 0;
-    refresh(isReady && 'other-tab');
+    sync();
   }, 20);
 }
 
@@ -109,6 +119,7 @@ class Heart extends Painted {
     return this.getAttribute('match') === 'product';
   }
 
+  /** @returns the ids for /item/check */
   check() {
     const { productId, variantId } = this.item();
     return { productId, variantId: this.isAny() ? null : variantId };
@@ -117,7 +128,7 @@ class Heart extends Painted {
   paint() {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
-    const k = saved || keyOf(item);
+    const k = keyOf(this.isAny() ? { ...item, variantId: ALL } : item);
     const why = whyOff();
     const isUnknown = !isAnswered(this.check()) && cache.at === undefined;
     const isOff = why || (isUnknown && off);
@@ -127,7 +138,7 @@ class Heart extends Painted {
       loading: isUnknown && !isOff && !isPending(k),
       saved: isSaved,
       pending: isPending(k),
-      error: problem === k,
+      error: covers(k, problem) || covers(problem, k),
     };
     const names = Object.keys(holds).filter((name) => holds[name]);
     show(this, names, isOff || (off === 'offline' && off));
@@ -140,24 +151,42 @@ class Heart extends Painted {
   toggle() {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
-    if (saved) removeItem({ ...item, ...productOf(saved) }, this);
-    else addItem(item, 'click', this);
+    if (!saved) addItems([item], 'click', this);
+    else removeItems([{ ...item, ...(this.isAny() && { variantId: ALL }) }], this);
+  }
+
+  confirmed(isAdded) {
+    announce(text(this, isAdded ? 'added' : 'removed'));
   }
 }
 
-/** @returns false if there is no wishlist here, or a listener has cancelled the addition */
-function addItem(item, reason = 'click', element = document) {
-  if (whyOff() || !fire(element, 'add', { item, reason }, true)) return false;
-  enqueue('item/add', item, reason);
-  if (element !== document) announce(text(element, 'added'));
+/** @returns false if there is no wishlist here, or a listener has cancelled the additions */
+function addItems(list, reason = 'click', element = document) {
+  if (whyOff() || !fire(element, 'add', { item: list[0], items: list, reason }, true)) return false;
+  wish(
+    list.map((item) => ({ item })),
+    reason,
+    element,
+  );
   return true;
 }
 
-function removeItem({ productId, variantId, productHandle }, element = document, event = undefined) {
-  const item = { productId, variantId, productHandle, event };
-  if (whyOff() || !fire(element, 'remove', { item, event }, true)) return false;
-  enqueue('item/remove', item, 'click');
-  if (element !== document && !event) announce(text(element, 'removed'));
+/** @param list of products; one without a variantId is all variants of the product. @returns as addItems */
+function removeItems(list, element = document, event = undefined) {
+  if (whyOff()) return false;
+  const gone = list.map(({ productId, variantId = ALL, productHandle }) => ({
+    productId,
+    variantId,
+    productHandle,
+    event,
+  }));
+  const shown = gone.map((one) => ({ ...one, ...productOf(keyOf(one)) }));
+  if (!fire(element, 'remove', { item: shown[0], items: shown, event }, true)) return false;
+  wish(
+    gone.map((one) => ({ gone: one })),
+    'click',
+    element,
+  );
   return true;
 }
 

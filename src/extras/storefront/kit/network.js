@@ -1,30 +1,51 @@
-// Requests and sessions. This `fetch` replaces the browser's in the whole script, so that visits are sent again after
-// 503 or 429.
-async function fetch(url, init) {
+// Requests, sessions and the back-off. Visits are sent again, too, after 503 or 429.
+net.fetch = async (url, init) => {
   for (let tries = 0; ; tries++) {
-    const answer = await window.fetch(url, init);
+    const answer = await fetch(url, init);
     if (tries === 3 || ![429, 503].includes(answer.status)) return answer;
     await new Promise((done) => setTimeout(done, waitOf(answer, tries)));
   }
-}
+};
 
 const TIMEOUT = 10000;
+const LONGEST_WAIT_S = 300;
+
+const warn = (error) => console.warn('wishmeter:', error);
 
 /** @returns milliseconds until the next try, by Retry-After or exponential back-off, with jitter */
 const waitOf = (answer, tries) =>
-  1000 * (answer?.headers.get('retry-after') * 1 || Math.min(2 ** tries / 2, 30)) * (1 + Math.random() / 2);
+  1000 *
+  Math.min(Math.max(answer?.headers.get('retry-after') * 1 || 0, 2 ** tries / 2), LONGEST_WAIT_S) *
+  (1 + Math.random() / 2);
 
-// localStorage, or an object of this page if the browser forbids it.
 let storage;
 try {
   storage = localStorage;
 } catch {}
 storage ||= {};
-const read = (name) => JSON.parse(storage[name] || null);
-function write(name, value) {
+// What localStorage has refused, because it is forbidden or full.
+const unstored = {};
+
+/** @returns undefined if there is none, or its text is damaged */
+function read(name) {
   try {
-    storage[name] = JSON.stringify(value);
+    return JSON.parse(unstored[name] ?? storage[name]);
   } catch {}
+}
+
+function write(name, value) {
+  const json = JSON.stringify(value);
+  try {
+    storage[name] = json;
+    delete unstored[name];
+  } catch {
+    unstored[name] = json;
+  }
+}
+
+function erase(name) {
+  delete storage[name];
+  delete unstored[name];
 }
 
 const isPrivate = () => navigator.globalPrivacyControl;
@@ -32,7 +53,7 @@ const isPrivate = () => navigator.globalPrivacyControl;
 const PRIVATE = 'wishmeter_wishlist';
 
 function who() {
-  const [id, owner = ''] = (isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
+  const [id, owner = ''] = String(isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
   return { id, owner };
 }
 
@@ -50,74 +71,77 @@ function whyOff() {
 async function sessionFor(isClick) {
   if (!isPrivate()) return session();
   const { id, owner } = who();
-  const now = (customer || '').trim();
-  if (id && (!owner || owner === now)) return id;
+  const now = (options.customer || '').trim();
+  if (id && id !== replaced && (!owner || owner === now)) return id;
   const next = isClick ? randomId() : '';
   write(PRIVATE, next && `${next} ${now}`.trim());
   return next;
 }
 
 // True after a 403, by which a tab learns that the visitor has logged in in another one.
-let isLoggedIn = false;
-const viaBackend = () => options.backend && (who().owner || isLoggedIn || (isPrivate() && customer));
+let isLoggedIn;
+const viaBackend = () => options.backend && (who().owner || isLoggedIn || (isPrivate() && options.customer));
 
-/** Continues through the backend or with a new session, after a login or logout. */
-async function changeSession(status, sent) {
+/** Continues through the backend or with a new session, after a login, a logout or an erasure. */
+async function changeSession(status, code, sent) {
   const { id, owner } = who();
   // Another request has already changed the session.
   if (id && id !== sent) return;
-  if (status === 403 && options.backend) isLoggedIn = true;
-  else {
-    isLoggedIn = false;
-    if (isPrivate()) write(PRIVATE, '');
-    else {
-      store('');
-      present = '';
-      await session();
-    }
+  isLoggedIn = code === 'session_belongs_to_customer' && options.backend;
+  if (!isLoggedIn) {
+    replaced = sent;
+    present = '';
+    await sessionFor();
   }
   if (status === 401 && owner) logout();
-  answered.clear();
-  load();
+  forgetAnswers();
 }
 
 /**
  * @param path `product/visit` deletes: visits are counted by the beacon
- * @param options `key` is the Idempotency-Key
- * @returns `status`, 0 without an answer; `wait`, milliseconds until the request may be sent again, if it may;
- *   `isForeign`, true after a login or logout, to which changeSession has reacted
+ * @param key the Idempotency-Key of a click; undefined for a read
+ * @returns `status`, 0 without an answer; `wait`, if it may be sent again: milliseconds until then, by earlier tries;
+ *   `isForeign`, true after a login, logout or erasure, to which changeSession has reacted
  */
-async function ask(path, body, { key: idempotencyKey, isClick, tries = 0 } = {}) {
+async function ask(path, body, key) {
   const isVisit = path === 'product/visit';
   const isOwn = !isVisit && viaBackend();
   const url = isOwn ? `${options.backend.replace(/\/$/, '')}/${path}` : urlOf(path);
+  const stop = new AbortController();
+  let timer = setTimeout(() => stop.abort(), TIMEOUT);
   try {
-    const sessionId = (await sessionFor(isClick)) || null;
+    const sessionId = (await sessionFor(key)) || null;
     if (!sessionId && !isOwn) return { status: 404, json: {} };
-    const headers = {
-      'content-type': 'application/json',
-      ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
-    };
     const text = JSON.stringify({ identity: { sessionId, device }, ...body });
-    const answer = await window.fetch(url, {
+    if (isVisit) {
+      // Some proxies drop the body of a DELETE.
+      url.searchParams.set('sessionId', sessionId);
+      url.searchParams.set('productHandle', body.productHandle);
+    }
+    const answer = await fetch(url, {
       method: isVisit ? 'DELETE' : 'POST',
-      headers,
+      headers: { 'content-type': 'application/json', ...(key && { 'idempotency-key': key }) },
       body: text,
-      signal: AbortSignal.timeout(TIMEOUT),
-      // Browsers limit keepalive bodies to 64 KB.
-      keepalive: text.length < 60000,
+      signal: stop.signal,
+      // Browsers limit the keepalive bodies under way to 64 KiB.
+      keepalive: key && text.length < 5000,
     });
-    const json = await answer.json().catch((error) => {
-      // Status 200 without JSON, like a shop's password page, doesn't count as an answer.
-      if (answer.ok) throw error;
-      return {};
-    });
-    const { status } = answer;
-    const isForeign = (isOwn && status === 401) || json.code === 'session_belongs_to_customer';
-    if (isForeign) await changeSession(status, sessionId);
+    // A long list may take longer over a slow connection.
+    clearTimeout(timer);
+    timer = setTimeout(() => stop.abort(), 12 * TIMEOUT);
+    const { ok, status } = answer;
+    const json = await answer.json().catch(() => ({}));
+    // A 200 of somebody else, like a shop's password page, is no answer.
+    if (ok && !(json.profileId || json.shareLink)) throw 0;
+    const { code } = json;
+    const isForeign =
+      (isOwn && status === 401) || code === 'session_belongs_to_customer' || code === 'session_retired';
+    if (isForeign) await changeSession(status, code, sessionId);
     const mayRepeat = status === 429 || status > 499;
-    return { status, json, isForeign, wait: mayRepeat && waitOf(answer, tries) };
+    return { status, json, isForeign, wait: mayRepeat && ((tries) => waitOf(answer, tries)) };
   } catch {
-    return { status: 0, json: {}, wait: waitOf(undefined, tries) };
+    return { status: 0, json: {}, wait: (tries) => waitOf(undefined, tries) };
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -99,7 +99,6 @@ class Page extends Painted {
     this.mine.setAttribute('aria-disabled', hasAll);
     this.link.hidden = !list[0] || isFriend;
     this.field.hidden ||= this.link.hidden;
-    if (!queued.length && needsList()) askSoon();
   }
 
   async askPrices(shown) {
@@ -149,14 +148,14 @@ class Page extends Painted {
   leave(item, event) {
     const at = [...this.rows.children].findIndex((row) => row.k === keyOf(item));
     const hadFocus = this.shadowRoot.activeElement;
-    const isTaken = removeItem(item, this, event);
+    const isTaken = removeItems([item], this, event);
     if (isTaken && hadFocus) this.focusRow(this.rows.children[at] || this.rows.lastChild);
     return isTaken;
   }
 
   remove(item) {
     const undo = () => {
-      addItem(item, 'click', this);
+      addItems([item], 'click', this);
       this.focusRow([...this.rows.children].find((row) => row.k === keyOf(item)));
     };
     if (this.leave(item)) toast(this, text(this, 'removed'), { undo });
@@ -198,8 +197,12 @@ class Page extends Painted {
 
   saveToMine() {
     // The friend's list begins with the newest item, which is added last, so that it is the newest here, too.
-    for (const item of [...this.friend].reverse())
-      if (!(keyOf(item) in keys)) addItem({ ...item, source: 'wishlist' });
+    const others = this.friend.filter((item) => !(keyOf(item) in keys));
+    addItems(
+      others.reverse().map((item) => ({ ...item, source: 'wishlist' })),
+      'click',
+      this,
+    );
     toast(this, text(this, 'added'));
   }
 }
@@ -207,6 +210,6 @@ class Page extends Painted {
 /** @returns undefined if there is no link, or a listener has cancelled the sharing */
 async function shareLink(element = document) {
   if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
-  await flush();
-  return (await ask('share', { channel: 'Link' }, { key: randomId() })).json.shareLink;
+  await settled();
+  return (await ask('share', { channel: 'Link' }, randomId())).json.shareLink;
 }

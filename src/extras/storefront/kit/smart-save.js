@@ -1,19 +1,23 @@
-// Smart Save: after N visits, a heart offers to save its product, or saves it with an undo. At most one heart of a page
-// does so.
+// Smart Save: after N visits, a heart offers to save its product, or saves it with an undo. A page's product has one
+// offer at a time.
+const considered = new Set();
+
 async function smartSave() {
   if (isPrivate()) return;
   for (const heart of elements) {
     const least = Number(heart.getAttribute('smart-save'));
     const item = heart.item?.();
-    if (!least || !item?.productId) continue;
+    if (!least || !item?.productId || considered.has(heart)) continue;
+    considered.add(heart);
     const { productHandle, productTitle } = item;
     const visits = await api.count(productHandle);
     await refreshing;
     const isSaved = savedKey(item, true) || isPending(keyOf(item));
-    if (!(visits >= least) || isSaved || !answered.size || whyOff()) continue;
-    const yes = () => addItem({ ...heart.item(), source: 'pdpSmartSave' }, 'smart-save', heart);
+    if (!(visits >= least) || isSaved || !isAnswered(heart.check()) || !heart.isConnected || whyOff())
+      continue;
+    const yes = () => addItems([{ ...heart.item(), source: 'pdpSmartSave' }], 'smart-save', heart);
     const no = () => ask('product/visit', { productHandle });
-    const undo = () => removeItem(item, heart);
+    const undo = () => removeItems([item], heart);
     if (!heart.hasAttribute('smart-save-auto')) toast(heart, text(heart, 'offer', productTitle), { yes, no });
     else if (yes()) toast(heart, text(heart, 'added'), { undo });
     return;

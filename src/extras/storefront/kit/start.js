@@ -14,17 +14,28 @@ const OWN_PAGE = 'wishlist-page:not([code])';
 let isReady;
 load();
 
-const { consent: setConsent } = api;
+const { consent: setConsent, visit: countVisit, login: setCustomer } = api;
 Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
   add: (item) =>
-    addItem({ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }),
-  remove: (product) => removeItem(product),
+    addItems([{ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }]),
+  remove: (product) => removeItems([product]),
   list: () => allowed.then(() => listNow('other-tab')),
   share: () => shareLink(),
   refresh(reason = 'other-tab') {
-    answered.clear();
+    forgetAnswers();
     return refresh(reason, true);
+  },
+  visit(handle) {
+    considered.clear();
+    askSoon();
+    return countVisit(handle);
+  },
+  async login(to) {
+    isLoggedIn = false;
+    await setCustomer(to);
+    if (isPrivate()) await sessionFor();
+    lookAgain();
   },
   async consent(yes) {
     if (isCounted) before.consent(yes);
@@ -34,28 +45,27 @@ Object.assign(api, isCounted && before, {
   },
 });
 
-customElements.define('wishlist-heart', Heart);
-customElements.define('wishlist-count', Count);
-customElements.define('wishlist-page', Page);
+for (const [name, element] of Object.entries({ heart: Heart, count: Count, page: Page }))
+  try {
+    customElements.define(`wishlist-${name}`, element);
+  } catch (error) {
+    // Another script of the page has an element of this name.
+    warn(error);
+  }
 
+/** Looks for what has happened elsewhere: in another tab, at a login, or on another device. */
 function lookAgain() {
   const { id } = cache;
   load();
-  answered.clear();
   // The session differs after a logout or a withdrawn consent.
   if (id && id !== cache.id) logout();
-  else paintAll();
-  refresh('other-tab', document.querySelector(`wishlist-count,${OWN_PAGE}`));
-  flush();
+  if (!(Math.abs(Date.now() - cache.at) < FRESH)) forgetAnswers();
+  changed(isReady && 'other-tab');
+  sync();
 }
 addEventListener('pageshow', (event) => event.persisted && lookAgain());
 document.addEventListener('visibilitychange', () => document.hidden || (isReady && lookAgain()));
-addEventListener('online', () => {
-  for (const entry of queued) put({ ...entry, next: 0 });
-  load();
-  off = '';
-  lookAgain();
-});
+addEventListener('online', hurry);
 addEventListener('offline', () => {
   off = 'offline';
   paintAll();
@@ -63,10 +73,14 @@ addEventListener('offline', () => {
 addEventListener('storage', ({ key: name }) => {
   // localStorage.clear() gives no name.
   if (name && !name.startsWith('wishmeter_')) return;
-  if (name?.startsWith(QUEUE)) clicks++;
+  const before = { ...keys };
+  if (!name) cache = wishes.clear();
+  else if (name.startsWith(WISH)) wishes.delete(name.slice(WISH.length));
   load();
+  for (const k in { ...before, ...keys }) if (k in before !== k in keys) touch(k);
+  if (name !== 'wishmeter_linked') additions = ++changes;
   changed('other-tab');
-  if (queued.length) flushIn(1000);
+  askSoon();
 });
 // The visitor may have chosen another variant. The page's own listeners run first.
 document.addEventListener('change', () =>
@@ -80,10 +94,10 @@ document.addEventListener('visitorConsentCollected', () => setTimeout(lookAgain)
 allowed.then(async () => {
   await sessionFor(false).catch(() => {});
   load();
-  await refresh();
+  sync();
+  await refreshing;
   isReady = true;
   fillCart();
   fire(document, 'ready');
-  flush();
   smartSave();
 });

@@ -1,0 +1,270 @@
+// Makes what is wished so, and reads what the page's elements need. Requests don't wait for one another. What fails is
+// tried again after a back-off of its own; if the service fails twice in a row, all waits. A hidden tab tries nothing
+// again.
+const MAX_SENDING = 4;
+/** Milliseconds after which the list may have changed elsewhere. */
+const FRESH = 30000;
+
+// Product key, or `reads`, or `service` → `tries`, `until` by performance.now(), which no change of the clock moves.
+const rests = {};
+const isResting = (name) => performance.now() < rests[name]?.until;
+const sending = new Set();
+// The product whose wish was refused.
+let problem = '';
+// Why there was no answer: `blocked`, `offline` or empty.
+let off = '';
+
+function rest(name, wait) {
+  const tries = (rests[name]?.tries ?? -1) + 1;
+  rests[name] = { tries, until: performance.now() + wait(tries) };
+}
+
+/** Notes for the back-off and for `why` what became of a request. */
+function note(name, { status, wait }) {
+  off = status ? '' : navigator.onLine ? 'blocked' : 'offline';
+  if (!wait) {
+    delete rests[name];
+    delete rests.service;
+    return;
+  }
+  rest(name, wait);
+  if (rests.service) rest('service', wait);
+  else rests.service = { tries: -1, until: 0 };
+}
+
+let timer;
+function sync() {
+  send();
+  refresh(isReady && 'other-tab').then(syncLater);
+}
+
+function syncLater() {
+  clearTimeout(timer);
+  const { service, ...others } = rests;
+  const ends = Object.values(others).map(
+    ({ until }) => Math.max(until, service?.until ?? 0) - performance.now(),
+  );
+  const next = Math.min(...ends.filter((ms) => ms > 0));
+  if (next < Infinity && !document.hidden) timer = setTimeout(sync, next);
+}
+
+/** Tries at once, after a click or once there is a connection again. */
+function hurry() {
+  for (const name in rests) rests[name].until = 0;
+  sync();
+}
+
+/** Sends wishes, several at a time, but of one product only one. */
+async function send() {
+  if (!wishes.size) return;
+  await allowed;
+  if (whyOff()) return;
+  for (const wish of wishes.values()) {
+    const { k } = wish;
+    if (sending.size === MAX_SENDING || isResting('service')) break;
+    if (isResting(k) || [...sending].some((one) => covers(k, one) || covers(one, k))) continue;
+    sending.add(k);
+    alone(k, () => sendOne(wish))
+      .catch(warn)
+      .then(() => {
+        sending.delete(k);
+        syncLater();
+        send();
+      });
+  }
+}
+
+/** Runs the work unless another tab does. navigator.locks needs https and cookies; what it guards is safe without. */
+async function alone(k, work) {
+  let isRun;
+  const run = (lock) => {
+    isRun = true;
+    if (lock) return work();
+    rests[k] = { tries: -1, ...rests[k], until: performance.now() + 1000 };
+  };
+  try {
+    await navigator.locks.request(`wishmeter ${k}`, { ifAvailable: true }, run);
+  } catch (error) {
+    if (isRun) throw error;
+    await work();
+  }
+}
+
+async function sendOne(wish) {
+  const { k, item, gone, key, owner, moves = 0 } = wish;
+  // Another tab may have sent it.
+  if (wish.id && read(WISH + k)?.key !== key) {
+    wishes.delete(k);
+    load();
+    return changed('other-tab');
+  }
+  if (!wish.id) {
+    await sessionFor(true);
+    if (wishes.get(k) !== wish) return;
+    load();
+    put({ ...wish, ...who() });
+  }
+  const answer = await (item ? ask('item/add', item, key) : removeNow(gone, key));
+  const { status, json, wait, isForeign } = answer;
+  if (isForeign && owner) return logout();
+  if (isForeign && moves < 3) {
+    // The present session sends it again.
+    if (wishes.get(k)?.key === key) put({ ...wish, ...who(), moves: moves + 1 });
+    refresh('login', true);
+    return;
+  }
+  note(k, answer);
+  if (status === 200) {
+    confirm(wish, json);
+    if (!wishes.size) askSoon();
+    return;
+  }
+  report(json, wait);
+  if (!wait) refuse(wish, json);
+}
+
+/** @returns the first answer that isn't 200, or the last one */
+async function removeNow({ productId, variantId, productHandle, event }, key) {
+  let answer;
+  do {
+    let found = { variantId };
+    if (variantId === ALL) {
+      answer = await ask('item/check', { products: [{ productId }] });
+      [found] = answer.json.items || [{}];
+      if (!found.itemId) break;
+    }
+    answer = await ask(
+      'item/remove',
+      { productId, variantId: found.variantId, event },
+      variantId === ALL ? randomId() : key,
+    );
+  } while (variantId === ALL && answer.status === 200);
+  if (answer.status !== 200 || !productHandle) return answer;
+  // Smart Save counts the product's visits from 0, on all devices.
+  const reset = await ask('product/visit', { productHandle }, randomId());
+  return reset.wait ? reset : answer;
+}
+
+function refuse(wish, { error }) {
+  const element = clicked.get(wish.key) || [...elements].find((one) => one.check) || [...elements][0];
+  drop(wish);
+  touch(wish.k);
+  forgetAnswers();
+  problem = wish.k;
+  count();
+  changed('click');
+  if (element) toast(element, [text(element, 'failed'), error].filter(Boolean).join(': '));
+  askSoon();
+}
+
+const report = ({ code = 'no_answer', error }, wait) =>
+  fire(document, 'error', { code, error, willRetry: Boolean(wait) });
+
+/** Links the guest to the customer, by a write with both ids. A backend links them itself before it lists. */
+async function link() {
+  const { id, owner } = who();
+  const both = `${id} ${owner}`;
+  if (!owner || !id || read('wishmeter_linked') === both) return false;
+  // This write through the app proxy has no other effect, because no product has this id.
+  if (!options.backend && (await ask('item/remove', { productId: 'login' })).status !== 200) return false;
+  write('wishmeter_linked', both);
+  return true;
+}
+
+let refreshing = Promise.resolve();
+/** Asks for what is needed, one request at a time. @param isWhole reads the whole list, even if no element needs it */
+function refresh(reason, isWhole) {
+  refreshing = refreshing.then(() => refreshNow(reason, isWhole)).catch(warn);
+  return refreshing;
+}
+
+const isWanted = (selector) => document.querySelector(selector);
+const hasList = () => items && listedAt >= additions;
+const needsList = () => isWanted(OWN_PAGE) && !hasList();
+const needsCount = () =>
+  isWanted('wishlist-count') && !hasList() && !(Math.abs(Date.now() - cache.at) < FRESH);
+
+async function refreshNow(reason, isWhole) {
+  await allowed;
+  if (whyOff()) return paintAll();
+  if (!isWhole && (isResting('service') || isResting('reads'))) return paintAll();
+  const hasLoggedIn = await link();
+  load();
+  if (isWhole || hasLoggedIn || needsList()) return listNow(hasLoggedIn ? 'login' : reason);
+  const products = new Map();
+  for (const heart of elements) {
+    const product = heart.check?.();
+    if (product?.productId && !isAnswered(product)) products.set(keyOf(product), product);
+  }
+  const asked = [...products];
+  for (let i = 0; i < asked.length; i += 250) if (!(await check(asked.slice(i, i + 250)))) return;
+  if (needsCount()) {
+    const since = changes;
+    const answer = await ask('item/count');
+    if (!isUsable(answer)) return;
+    load();
+    if (since === changes) Object.assign(cache, { count: answer.json.count ?? 0, at: Date.now() });
+    saveCache();
+  }
+  changed(reason);
+}
+
+/** @param some pairs of a product's key and its ids */
+async function check(some) {
+  const since = changes;
+  const answer = await ask('item/check', { products: some.map(([, product]) => product) });
+  if (!isUsable(answer)) return false;
+  load();
+  const before = Object.keys(cache.keys).join();
+  for (const [j, { productId, variantId, itemId }] of (answer.json.items || []).entries()) {
+    const [k, product] = some[j];
+    if (itemId) learn(keyOf({ productId, variantId }), true, since);
+    else
+      for (const one of Object.keys(cache.keys))
+        if (covers(product.variantId ? k : allOf(k), one)) learn(one, false, since);
+    answered.add(k);
+  }
+  // The number has changed, too.
+  if (cache.count !== undefined && before !== Object.keys(cache.keys).join()) cache.at = 0;
+  saveCache();
+  return true;
+}
+
+let listedAt = 0;
+async function listNow(reason) {
+  const since = changes;
+  const answer = await ask('item/list');
+  if (!isUsable(answer)) return undefined;
+  load();
+  items = answer.json.items || [];
+  listedAt = since;
+  const now = Object.fromEntries(items.map((item) => [keyOf(item), 1]));
+  for (const k of Object.keys({ ...cache.keys, ...now })) learn(k, k in now, since);
+  cache.count = Object.keys(cache.keys).length;
+  cache.at = Date.now();
+  answered.add('*');
+  saveCache();
+  changed(reason);
+  return items;
+}
+
+let moves = 0;
+function isUsable(answer) {
+  const { status, json, isForeign } = answer;
+  // Under Global Privacy Control there is no session before the first click.
+  if (status === 404 && isPrivate()) answered.add('*');
+  const isAnswer = status === 200 || answered.has('*');
+  // A refusal, like that of a wrong key, may end, too.
+  note('reads', { status, wait: !isAnswer && (answer.wait || ((tries) => waitOf(undefined, tries))) });
+  if (isAnswer) return true;
+  if (isForeign && ++moves < 3) hurry();
+  else report(json, answer.wait);
+  paintAll();
+  return false;
+}
+
+/** Waits until the wishes are sent, so that a shared list has them, but for at most five seconds. */
+async function settled() {
+  hurry();
+  for (let i = 0; i < 50 && sending.size; i++) await new Promise((done) => setTimeout(done, 100));
+}

@@ -1,0 +1,188 @@
+// What this browser wants to be saved, and what it knows to be saved. A wish states what a product should be until the
+// service has confirmed it; the last one of a product wins. Maps in memory are what counts. localStorage has a copy, if
+// it takes one, for the next page and, by its `storage` events, for other tabs. (A BroadcastChannel would keep pages out
+// of bfcache.)
+const CACHE = 'wishmeter_list';
+const WISH = 'wishmeter_wish_';
+/** In place of a variant's id: all variants of the product. Nothing is added under it. */
+const ALL = '*';
+
+const plainId = (id) =>
+  String(id ?? '')
+    .replace(/^gid:\/\/\w+\/\w+\//, '')
+    .trim();
+const keyOf = ({ productId, variantId }) => `${plainId(productId)}:${plainId(variantId)}`;
+const productOf = (k) => {
+  const [productId, variantId] = k.split(/:([\s\S]*)/);
+  return { productId, variantId: variantId === ALL ? null : variantId || null };
+};
+const allOf = (k) => k.replace(/:[\s\S]*/, `:${ALL}`);
+/** True if a wish for `k` is one for `other`, too. */
+const covers = (k, other) => k === other || (k === allOf(k) && k === allOf(other));
+
+// By product key: `k`, `id` (the session; empty before there is one), `owner` (the customer), `item` for /item/add, or
+// `gone` for /item/remove, `key` (the Idempotency-Key).
+const wishes = new Map();
+/** The element of a click, by the wish's `key`: it says what became of the click. */
+const clicked = new Map();
+// `id` is the session, `keys` the saved products that are known, `count` the number of items at the service, if it is
+// known, since `at`.
+let cache;
+// The saved products, by cache and wishes.
+let keys;
+// The whole list, if this page has read it.
+let items;
+// Products of this page for which the service has answered; `*` if it has for all.
+const answered = new Set();
+const isAnswered = (product) => answered.has('*') || answered.has(keyOf(product));
+
+// Wishes, confirmations and other tabs' changes have numbers, so that an answer that is older than the last change of a
+// product doesn't undo that.
+let changes = 0;
+const changedAt = {};
+const touch = (k) => {
+  changedAt[k] = ++changes;
+};
+// The last change that the read list may lack.
+let additions = 0;
+
+/** The service may know better: asks again. */
+function forgetAnswers() {
+  answered.clear();
+  additions = ++changes;
+  if (cache) cache.at = 0;
+}
+
+const isPresent = ({ id }) => !id || id === who().id || id === replaced;
+
+function put(wish) {
+  wishes.set(wish.k, wish);
+  if (wish.id) write(WISH + wish.k, wish);
+}
+
+function drop({ k, key }) {
+  if (wishes.get(k)?.key === key) wishes.delete(k);
+  if (read(WISH + k)?.key === key) erase(WISH + k);
+  delete rests[k];
+}
+
+/** Takes over what an earlier page or another tab has stored. */
+function load() {
+  const { id } = who();
+  const stored = read(CACHE);
+  if (stored?.id === id && Object(stored.keys) === stored.keys) cache = stored;
+  else if (cache?.id !== id) {
+    cache = { id, keys: {} };
+    items = undefined;
+    answered.clear();
+  }
+  for (const name of Object.keys(storage)) if (name.startsWith(WISH)) loadWish(name);
+  for (const wish of [...wishes.values()]) if (!isPresent(wish)) drop(wish);
+  count();
+}
+
+function loadWish(name) {
+  const wish = read(name);
+  if (wish?.key && WISH + wish.k === name && isPresent(wish)) wishes.set(wish.k, wish);
+  else erase(name);
+}
+
+function count() {
+  keys = { ...cache.keys };
+  for (const { k, item } of wishes.values())
+    if (item) keys[k] = 1;
+    else removeFrom(keys, k);
+}
+
+function removeFrom(saved, k) {
+  for (const one in saved) if (covers(k, one)) delete saved[one];
+}
+
+function saveCache() {
+  write(CACHE, cache);
+  count();
+}
+
+/** Number of saved items, or undefined before the service has answered. */
+const countNow = () =>
+  cache.count === undefined
+    ? undefined
+    : Math.max(0, cache.count + Object.keys(keys).length - Object.keys(cache.keys).length);
+
+/** Notes an answer, unless the product has changed since the request. @param since `changes` before the request */
+function learn(k, isSaved, since) {
+  if (changedAt[k] > since || changedAt[allOf(k)] > since || k in cache.keys === isSaved) return;
+  if (isSaved) cache.keys[k] = 1;
+  else delete cache.keys[k];
+}
+
+/** @returns the key of the product, if it is saved; by `isAny` of any variant */
+function savedKey(product, isAny) {
+  const k = keyOf(isAny ? { ...product, variantId: ALL } : product);
+  return isAny ? Object.keys(keys).find((one) => covers(k, one)) : k in keys ? k : undefined;
+}
+
+const isPending = (k) => wishes.has(k) || wishes.has(allOf(k));
+
+const fire = (target, name, detail, cancelable) =>
+  target.dispatchEvent(
+    new CustomEvent(`wishlist:${name}`, { detail, bubbles: true, composed: true, cancelable }),
+  );
+
+let last;
+/** Fires `wishlist:change` if the list has changed. @param reason undefined while the page starts: then no event */
+function changed(reason) {
+  paintAll();
+  const detail = { items: Object.keys(keys).map(productOf), count: countNow() };
+  const now = JSON.stringify(detail);
+  if (last !== now && reason) fire(document, 'change', { ...detail, reason });
+  last = now;
+}
+
+/** @param list of `item`, or `gone` with the ids of a product, whose `variantId` may be ALL */
+function wish(list, reason, element) {
+  const { id, owner } = who();
+  for (const one of list) {
+    const k = keyOf(one.item || one.gone);
+    for (const other of [...wishes.values()]) if (covers(k, other.k) || covers(other.k, k)) drop(other);
+    const key = randomId();
+    if (element !== document) clicked.set(key, element);
+    put({ k, id, owner, ...one, key });
+    touch(k);
+  }
+  problem = '';
+  count();
+  changed(reason);
+  hurry();
+}
+
+/** Notes that the service has confirmed a wish, which another one may have followed. */
+function confirm(wish, { productId, variantId }) {
+  const { k, item } = wish;
+  // The service trims ids.
+  const saved = item ? keyOf({ productId, variantId }) : k;
+  const before = Object.keys(cache.keys).length;
+  if (item) {
+    cache.keys[saved] = 1;
+    additions = ++changes;
+  } else removeFrom(cache.keys, k);
+  if (cache.count !== undefined) cache.count += Object.keys(cache.keys).length - before;
+  if (k === allOf(k)) cache.at = 0;
+  touch(k);
+  drop(wish);
+  saveCache();
+  paintAll();
+  const element = clicked.get(wish.key);
+  if (element) element.confirmed?.(item);
+}
+
+/** Empties all: the next guest must get nothing of the customer's. */
+function logout() {
+  for (const name of Object.keys(storage)) if (name.startsWith(WISH)) erase(name);
+  wishes.clear();
+  answered.clear();
+  items = undefined;
+  cache = { id: who().id, keys: {}, count: 0, at: 0 };
+  saveCache();
+  changed('login');
+}
