@@ -56,24 +56,6 @@ function askSoon() {
   }, 20);
 }
 
-const decimal = (value) => (parseFloat(value) >= 0 ? parseFloat(value).toFixed(2) : null);
-const absolute = (url) => url && new URL(url, document.baseURI).href;
-
-function fromShopify(product, variantId) {
-  const variant = product.variants.find(({ id }) => String(id) === plainId(variantId)) || product.variants[0];
-  return {
-    productId: String(product.id),
-    variantId: String(variant.id),
-    productHandle: product.handle,
-    productTitle: product.title,
-    variantTitle: product.variants[1] ? variant.title : null,
-    image: absolute(variant.featured_image?.src || product.featured_image),
-    price: decimal(variant.price / 100),
-    compareAt: decimal(variant.compare_at_price / 100 || null),
-    inventoryAvailable: variant.available,
-  };
-}
-
 class Heart extends Painted {
   static observedAttributes = ['product-id', 'variant-id', 'name', 'for', 'match', 'variant-from'];
 
@@ -84,35 +66,8 @@ class Heart extends Painted {
     shadow(this, this.button);
   }
 
-  /** @returns the item for /item/add; its productId may be empty */
   item() {
-    const get = (name) => this.getAttribute(name);
-    const chosen = get('variant-from') && document.querySelector(get('variant-from'));
-    const variantId = chosen ? chosen.value : get('variant-id');
-    let json;
-    try {
-      json = JSON.parse(document.querySelector(get('for')).textContent);
-    } catch {}
-    const productId = plainId(get('product-id'));
-    const productHandle = get('handle') || productId;
-    const own = {
-      productId,
-      variantId: plainId(variantId) || null,
-      productHandle,
-      productTitle: get('name') || productHandle,
-      variantTitle: get('variant-name'),
-      image: absolute(get('image')),
-      price: decimal(get('price') || 0),
-      compareAt: decimal(get('compare-at')),
-      inventoryAvailable: get('available') !== 'false',
-    };
-    const currencyCode = get('currency') || window.Shopify?.currency?.active;
-    return {
-      ...(json?.variants ? fromShopify(json, variantId) : { ...own, ...json }),
-      quantity: Number(get('quantity')) || 1,
-      source: get('source') || 'pdp',
-      ...(currencyCode && { currencyCode }),
-    };
+    return itemOf(this);
   }
 
   isAny() {
@@ -129,7 +84,7 @@ class Heart extends Painted {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
     const k = keyOf(this.isAny() ? { ...item, variantId: ALL } : item);
-    const why = whyOff();
+    const why = whyOff() || (!saved && item.price === null && 'price');
     const isUnknown = !isAnswered(this.check()) && cache.at === undefined;
     const isOff = why || (isUnknown && off);
     const isSaved = Boolean(saved && !why);
@@ -151,12 +106,8 @@ class Heart extends Painted {
   toggle() {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
-    if (!saved) addItems([item], 'click', this);
-    else removeItems([{ ...item, ...(this.isAny() && { variantId: ALL }) }], this);
-  }
-
-  confirmed(isAdded) {
-    announce(text(this, isAdded ? 'added' : 'removed'));
+    if (saved) removeItems([{ ...item, ...(this.isAny() && { variantId: ALL }) }], this);
+    else if (item.price !== null) addItems([item], 'click', this);
   }
 }
 

@@ -10,8 +10,6 @@ net.fetch = async (url, init) => {
 const TIMEOUT = 10000;
 const LONGEST_WAIT_S = 300;
 
-const warn = (error) => console.warn('wishmeter:', error);
-
 /** @returns milliseconds until the next try, by Retry-After or exponential back-off, with jitter */
 const waitOf = (answer, tries) =>
   1000 *

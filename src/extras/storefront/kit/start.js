@@ -19,9 +19,9 @@ Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
   add: (item) =>
     addItems([{ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }]),
-  remove: (product) => removeItems([product]),
+  remove: (product, { event } = {}) => removeItems([product], document, event),
   list: () => allowed.then(() => listNow('other-tab')),
-  share: () => shareLink(),
+  share: (channel) => bySecond('shareLink')(document, channel),
   refresh(reason = 'other-tab') {
     forgetAnswers();
     return refresh(reason, true);

@@ -146,14 +146,14 @@ async function removeNow({ productId, variantId, productHandle, event }, key) {
 }
 
 function refuse(wish, { error }) {
-  const element = clicked.get(wish.key) || [...elements].find((one) => one.check) || [...elements][0];
+  const element = clicked.get(wish.key) || [...elements][0];
   drop(wish);
   touch(wish.k);
   forgetAnswers();
   problem = wish.k;
   count();
   changed('click');
-  if (element) toast(element, [text(element, 'failed'), error].filter(Boolean).join(': '));
+  if (element) say(element, 'failed', error);
   askSoon();
 }
 

@@ -164,7 +164,7 @@ function confirm(wish, { productId, variantId }) {
   const before = Object.keys(cache.keys).length;
   if (item) {
     cache.keys[saved] = 1;
-    additions = ++changes;
+    if (!items?.some((one) => keyOf(one) === saved)) additions = ++changes;
   } else removeFrom(cache.keys, k);
   if (cache.count !== undefined) cache.count += Object.keys(cache.keys).length - before;
   if (k === allOf(k)) cache.at = 0;
@@ -173,7 +173,7 @@ function confirm(wish, { productId, variantId }) {
   saveCache();
   paintAll();
   const element = clicked.get(wish.key);
-  if (element) element.confirmed?.(item);
+  if (element?.item) say(element, item ? 'added' : 'removed');
 }
 
 /** Empties all: the next guest must get nothing of the customer's. */
