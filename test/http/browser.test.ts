@@ -14,6 +14,7 @@ import { kitHearts } from './kit/hearts.js';
 import { kitLooks } from './kit/looks.js';
 import { kitPages } from './kit/pages.js';
 import { kitSecondScript } from './kit/second-script.js';
+import { kitWishes } from './kit/wishes.js';
 
 const PARTS = {
   'the beacon: visits': beaconVisits,
@@ -21,6 +22,7 @@ const PARTS = {
   'the beacon: ways to load it': beaconLoading,
   'the beacon: sessions and logins': beaconSessions,
   'the kit: hearts': kitHearts,
+  'the kit: wishes': kitWishes,
   'the kit: looks': kitLooks,
   'the kit: pages': kitPages,
   'the kit: its second script': kitSecondScript,

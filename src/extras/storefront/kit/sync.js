@@ -34,18 +34,24 @@ function note(name, { status, wait }) {
 
 let timer;
 function sync() {
+  // Timers may end a little early.
+  const now = performance.now() + 100;
+  const { service, ...others } = rests;
+  if (service?.until < now) service.until = 0;
+  if (!service?.until) for (const one of Object.values(others)) if (one.until < now) one.until = 0;
   send();
   refresh(isReady && 'other-tab').then(syncLater);
 }
 
+/** Sets the timer to the end of the next rest. One that has ended has `until` 0. */
 function syncLater() {
   clearTimeout(timer);
   const { service, ...others } = rests;
-  const ends = Object.values(others).map(
-    ({ until }) => Math.max(until, service?.until ?? 0) - performance.now(),
+  const ends = Object.values(others).flatMap(({ until }) =>
+    until ? [Math.max(until, service?.until || 0)] : [],
   );
-  const next = Math.min(...ends.filter((ms) => ms > 0));
-  if (next < Infinity && !document.hidden) timer = setTimeout(sync, next);
+  const wait = Math.max(0, Math.min(...ends) - performance.now());
+  if (ends[0]) timer = setTimeout(() => document.hidden || sync(), wait);
 }
 
 /** Tries at once, after a click or once there is a connection again. */
