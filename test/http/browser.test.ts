@@ -12,6 +12,7 @@ import { shopifyTheme } from './browser/shopify-theme.js';
 import { storefrontPage } from './browser/storefront-page.js';
 import { kitHearts } from './kit/hearts.js';
 import { kitLooks } from './kit/looks.js';
+import { kitNavigation } from './kit/navigation.js';
 import { kitPages } from './kit/pages.js';
 import { kitSecondScript } from './kit/second-script.js';
 import { kitWishes } from './kit/wishes.js';
@@ -23,6 +24,7 @@ const PARTS = {
   'the beacon: sessions and logins': beaconSessions,
   'the kit: hearts': kitHearts,
   'the kit: wishes': kitWishes,
+  'the kit: navigation': kitNavigation,
   'the kit: looks': kitLooks,
   'the kit: pages': kitPages,
   'the kit: its second script': kitSecondScript,
