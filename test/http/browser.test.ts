@@ -16,6 +16,7 @@ import { kitLooks } from './kit/looks.js';
 import { kitMoney } from './kit/money.js';
 import { kitPages } from './kit/pages.js';
 import { kitSecondScript } from './kit/second-script.js';
+import { kitWords } from './kit/words.js';
 
 const PARTS = {
   'the beacon: visits': beaconVisits,
@@ -27,6 +28,7 @@ const PARTS = {
   'the kit: looks': kitLooks,
   'the kit: money': kitMoney,
   'the kit: pages': kitPages,
+  'the kit: words': kitWords,
   'the kit: its second script': kitSecondScript,
   'the page of a shared wishlist': sharePage,
   "the theme's blocks": shopifyTheme,
