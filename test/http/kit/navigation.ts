@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { type BrowserFixtures, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import { openBackend } from './backend.js';
 import { becomes, heartTag, kitTag, LISTENER, press, pressed, ROOM, rows } from './shop.js';
 
 const LIBRARIES = {
@@ -32,6 +33,7 @@ const ROUTER = `<script>
 
 export async function kitNavigation(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
+  await openBackend(t, fixtures);
 
   for (const way of ['turbo', 'htmx', 'router'] as const)
     await t.test(`${way}: each view is one visit, and logins and logouts are noticed`, async (t) => {
@@ -50,7 +52,8 @@ export async function kitNavigation(t: Test, fixtures: BrowserFixtures): Promise
           <body hx-boost="true" data-handle="${handle}" data-customer="${customer}">${links.join(' ')}
           <wishlist-count></wishlist-count>${shown}${once}</body>`;
       };
-      for (const to of ['1', '2', 'list']) shop.show(`/${way}-${to}`, pageOf(to === 'list' ? null : Number(to)));
+      for (const to of ['1', '2', 'list'])
+        shop.show(`/${way}-${to}`, pageOf(to === 'list' ? null : Number(to)));
       const visitor = await visit(t, fixtures, {});
       if (way !== 'router') {
         const body = readFileSync(LIBRARIES[way], 'utf8');

@@ -1,13 +1,9 @@
 // The list page, the count, Smart Save, and a customer's list through the shop's backend.
 
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { json } from 'node:stream/consumers';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { KEY } from '../../harness/app.js';
 import { type BrowserFixtures, countOf, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import { openBackend } from './backend.js';
 import {
   becomes,
   eventsOf,
@@ -181,8 +177,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await eventually(t, () => countOf(app, sessionId, 'shoe-1'), 0);
   });
 
-  const customers = await startBackend(t, service);
-  shop.forward('/wishlist/', customers, (url, customerId) => url.replace('/wishlist', `/${customerId}`));
+  await openBackend(t, fixtures);
 
   await t.test('a login brings the guest’s list and an old tab’s click; a logout nothing', async (t) => {
     const body = `${[1, 2, 3].map((id) => heartTag(id)).join('')}<wishlist-count></wishlist-count>`;
@@ -248,26 +243,4 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
       t.equal(session === sessionId, isLoggedIn, 'who is not logged in goes on in a new session');
       t.equal((await app.shop.items({ sessionId: session })).length, 1);
     });
-}
-
-/** The backend of docs/storefront.md, by the shop's cookie. @returns its port */
-async function startBackend(t: Test, service: string): Promise<number> {
-  const headers = { 'content-type': 'application/json', 'x-api-key': KEY };
-  const ask = (path: string, body: object) =>
-    fetch(service + path, { method: 'POST', headers, body: JSON.stringify(body) });
-  const server = createServer(async (request, response) => {
-    const path = (request.url as string).replace(/^\/\d*/, '');
-    const customerId = /^\/(\d+)/.exec(request.url as string)?.[1];
-    // biome-ignore lint/suspicious/noExplicitAny: a body
-    const { identity: sent, ...body } = (await json(request)) as any;
-    if (!customerId) return response.writeHead(401).end('{}');
-    const identity = { customerId, sessionId: sent?.sessionId };
-    if (path === '/item/list' && identity.sessionId) await ask('/profile/merge', { identity });
-    const answer = await ask(path, { ...body, identity });
-    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
-  });
-  server.listen(0);
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  return (server.address() as AddressInfo).port;
 }
