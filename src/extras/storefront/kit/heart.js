@@ -53,6 +53,7 @@ function askSoon() {
   isSoon = setTimeout(() => {
     isSoon = 0;
     sync();
+    if (isReady) smartSave();
   }, 20);
 }
 
