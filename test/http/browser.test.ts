@@ -16,6 +16,7 @@ import { kitLooks } from './kit/looks.js';
 import { kitMoney } from './kit/money.js';
 import { kitNavigation } from './kit/navigation.js';
 import { kitPages } from './kit/pages.js';
+import { kitRecipes } from './kit/recipes.js';
 import { kitSecondScript } from './kit/second-script.js';
 import { kitWishes } from './kit/wishes.js';
 import { kitWords } from './kit/words.js';
@@ -32,6 +33,7 @@ const PARTS = {
   'the kit: looks': kitLooks,
   'the kit: money': kitMoney,
   'the kit: pages': kitPages,
+  'the kit: recipes': kitRecipes,
   'the kit: words': kitWords,
   'the kit: its second script': kitSecondScript,
   'the page of a shared wishlist': sharePage,

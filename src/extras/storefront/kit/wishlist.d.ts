@@ -27,11 +27,16 @@ export interface Wishmeter {
   session(): Promise<string | undefined>;
   forget(): Promise<string | undefined>;
   consent(given: boolean): Promise<void>;
+  /** On a page that changes without a load: as `data-customer` and `data-backend`. */
+  login(who: { customer: string; backend?: string }): Promise<void>;
   /** True if this browser's copy of the list has the product; any of its variants if there is no `variantId`. */
   has(product: WishlistProduct): boolean;
   /** @returns false if a listener has cancelled the addition, or there is no wishlist here */
   add(item: WishlistItem): boolean;
-  /** @param options `event: 'moveToCart'` if the product goes into the cart */
+  /**
+   * Removes all variants of the product if there is no `variantId`.
+   * @param options `event: 'moveToCart'` if the product goes into the cart
+   */
   remove(product: WishlistProduct & { productHandle?: string }, options?: { event?: 'moveToCart' }): boolean;
   /** @returns undefined if the service didn't answer */
   list(): Promise<WishlistItem[] | undefined>;
@@ -74,11 +79,11 @@ export interface WishlistChange {
 export interface WishlistEvents {
   'wishlist:ready': CustomEvent<null>;
   'wishlist:change': CustomEvent<WishlistChange>;
-  /** `items` if a friend's list is saved at once. */
-  'wishlist:add': CustomEvent<{ item: WishlistItem; items?: WishlistItem[]; reason: string }>;
-  'wishlist:remove': CustomEvent<{ item: WishlistProduct; event?: 'moveToCart' }>;
+  /** `items` has `item`, and the others of the same click. */
+  'wishlist:add': CustomEvent<{ item: WishlistItem; items: WishlistItem[]; reason: string }>;
+  'wishlist:remove': CustomEvent<{ item: WishlistProduct; items: WishlistProduct[]; event?: 'moveToCart' }>;
   'wishlist:cart': CustomEvent<{ item: WishlistItem; promise?: Promise<unknown> }>;
   'wishlist:share': CustomEvent<Record<string, never>>;
-  'wishlist:error': CustomEvent<{ code: string; willRetry: boolean }>;
+  'wishlist:error': CustomEvent<{ code: string; error?: string; willRetry: boolean }>;
   'wishlist:state': CustomEvent<{ states: string[]; why?: string }>;
 }
