@@ -1,6 +1,7 @@
 // Reads from ClickHouse how many visitors have saved each product. An answer is bounded: the most saved products, and
 // their bytes. Each row stays the JSON that ClickHouse wrote, which is what `GET /popular` answers.
 
+import { setImmediate } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { MAX_HANDLE_CHARACTERS, MAX_ID_BYTES } from '../../identity-rules.js';
 
@@ -86,7 +87,7 @@ export async function look(
     const byId = new Map<string, string>();
     const top: string[] = [];
     let bytes = 0;
-    for await (const rows of answer.stream<Row>())
+    for await (const rows of answer.stream<Row>()) {
       for (const row of rows) {
         const { productId, wishers } = row.json();
         bytes += Buffer.byteLength(row.text);
@@ -94,6 +95,9 @@ export async function look(
         byId.set(productId, row.text);
         if (wishers > 0 && top.length < MAX_TOP) top.push(row.text);
       }
+      // Chunks that wait would all be read in one tick, and requests would be late.
+      await setImmediate();
+    }
     signal.throwIfAborted();
     return { byId, top };
   } finally {
