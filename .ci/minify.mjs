@@ -8,6 +8,11 @@ rmSync(MINIFIED, { recursive: true, force: true });
 mkdirSync(MINIFIED);
 for (const script of SCRIPTS) {
   const source = sourceOf(script);
-  const { code } = await minify(source, { ecma: 2017, compress: { passes: 3, unsafe: true } });
+  const isModule = script === 'page';
+  const { code } = await minify(source, {
+    ecma: 2017,
+    module: isModule,
+    compress: { passes: 3, unsafe: true },
+  });
   writeFileSync(new URL(minifiedName(source), MINIFIED), code);
 }

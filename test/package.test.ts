@@ -88,7 +88,7 @@ t.test('the package', linux, async (t) => {
       return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
     });
     const ui = ['/docs/swagger-ui.js', '/docs/swagger-ui.css', '/docs/docs.js', '/docs/docs.css'];
-    for (const path of ['/docs', ...ui, '/beacon.js', '/wishlist.js', '/openapi.json']) {
+    for (const path of ['/docs', ...ui, '/beacon.js', '/wishlist.js', '/wishlist-page.js', '/openapi.json']) {
       const answer = await fetch(url + path);
       t.equal(answer.status, 200, path);
       await answer.arrayBuffer();

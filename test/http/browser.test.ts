@@ -13,6 +13,7 @@ import { storefrontPage } from './browser/storefront-page.js';
 import { kitHearts } from './kit/hearts.js';
 import { kitLooks } from './kit/looks.js';
 import { kitPages } from './kit/pages.js';
+import { kitSecondScript } from './kit/second-script.js';
 
 const PARTS = {
   'the beacon: visits': beaconVisits,
@@ -22,6 +23,7 @@ const PARTS = {
   'the kit: hearts': kitHearts,
   'the kit: looks': kitLooks,
   'the kit: pages': kitPages,
+  'the kit: its second script': kitSecondScript,
   'the page of a shared wishlist': sharePage,
   "the theme's blocks": shopifyTheme,
   'docs/storefront.md': storefrontPage,

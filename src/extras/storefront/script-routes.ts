@@ -1,4 +1,4 @@
-// GET /beacon.js and GET /wishlist.js.
+// GET /beacon.js, GET /wishlist.js, and its second script, GET /wishlist-page.js.
 
 import type { Operation } from '../../http/operation.js';
 import { JAVASCRIPT } from '../../http/own-pages.js';
@@ -12,6 +12,12 @@ export function storefrontScripts(scriptName: string): Operation[] {
     ),
     scriptOperation(scriptName, 'getKit', 'The kit: counts visits, defines wishlist elements', () =>
       scriptText('wishlist', scriptName),
+    ),
+    scriptOperation(
+      `${scriptName}-page`,
+      'getKitPage',
+      'The kit’s second script, which it imports for a wishlist page',
+      () => scriptText('page', scriptName),
     ),
   ];
 }

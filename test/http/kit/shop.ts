@@ -49,7 +49,7 @@ export async function whyOff(page: Page): Promise<string | null> {
   return page.locator('wishlist-heart').first().getAttribute('why');
 }
 
-export const rows = (page: Page) => page.locator('wishlist-page [part=row]');
+export const rows = (page: Page) => page.locator('wishlist-page [part~=row]');
 
 /** Saves products for the visitor of a page, which is loaded again. @returns the session */
 export async function fill(

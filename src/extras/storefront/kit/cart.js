@@ -1,3 +1,5 @@
+// Shopify's cart, and the link for friends.
+
 // Puts the session into Shopify's cart, so that a guest's order names the visitor. `data-cart-session` is the session
 // that the cart has already.
 function fillCart() {
@@ -18,4 +20,11 @@ async function toCart(action, body) {
     body: JSON.stringify(body),
   });
   if (!answer.ok) throw answer;
+}
+
+/** @returns undefined if there is no link, or a listener has cancelled the sharing */
+async function shareLink(element = document, channel = 'Link') {
+  if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
+  await flush();
+  return (await ask('share', { channel }, { key: randomId() })).json.shareLink;
 }

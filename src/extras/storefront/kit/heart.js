@@ -46,23 +46,8 @@ function askSoon() {
   }, 20);
 }
 
-const decimal = (value) => (parseFloat(value) >= 0 ? parseFloat(value).toFixed(2) : null);
-const absolute = (url) => url && new URL(url, document.baseURI).href;
-
-function fromShopify(product, variantId) {
-  const variant = product.variants.find(({ id }) => String(id) === plainId(variantId)) || product.variants[0];
-  return {
-    productId: String(product.id),
-    variantId: String(variant.id),
-    productHandle: product.handle,
-    productTitle: product.title,
-    variantTitle: product.variants[1] ? variant.title : null,
-    image: absolute(variant.featured_image?.src || product.featured_image),
-    price: decimal(variant.price / 100),
-    compareAt: decimal(variant.compare_at_price / 100 || null),
-    inventoryAvailable: variant.available,
-  };
-}
+/** @returns why a heart can't save: as whyOff, or `price` if the price can't be read */
+const whyNot = ({ price }) => whyOff() || (price === null ? 'price' : '');
 
 class Heart extends Painted {
   static observedAttributes = ['product-id', 'variant-id', 'name', 'for', 'match', 'variant-from'];
@@ -74,35 +59,8 @@ class Heart extends Painted {
     shadow(this, this.button);
   }
 
-  /** @returns the item for /item/add; its productId may be empty */
   item() {
-    const get = (name) => this.getAttribute(name);
-    const chosen = get('variant-from') && document.querySelector(get('variant-from'));
-    const variantId = chosen ? chosen.value : get('variant-id');
-    let json;
-    try {
-      json = JSON.parse(document.querySelector(get('for')).textContent);
-    } catch {}
-    const productId = plainId(get('product-id'));
-    const productHandle = get('handle') || productId;
-    const own = {
-      productId,
-      variantId: plainId(variantId) || null,
-      productHandle,
-      productTitle: get('name') || productHandle,
-      variantTitle: get('variant-name'),
-      image: absolute(get('image')),
-      price: decimal(get('price') || 0),
-      compareAt: decimal(get('compare-at')),
-      inventoryAvailable: get('available') !== 'false',
-    };
-    const currencyCode = get('currency') || window.Shopify?.currency?.active;
-    return {
-      ...(json?.variants ? fromShopify(json, variantId) : { ...own, ...json }),
-      quantity: Number(get('quantity')) || 1,
-      source: get('source') || 'pdp',
-      ...(currencyCode && { currencyCode }),
-    };
+    return itemOf(this);
   }
 
   isAny() {
@@ -118,7 +76,7 @@ class Heart extends Painted {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
     const k = saved || keyOf(item);
-    const why = whyOff();
+    const why = whyNot(item);
     const isUnknown = !isAnswered(this.check()) && cache.at === undefined;
     const isOff = why || (isUnknown && off);
     const isSaved = Boolean(saved && !why);
@@ -140,6 +98,7 @@ class Heart extends Painted {
   toggle() {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
+    if (whyNot(item)) return;
     if (saved) removeItem({ ...item, ...productOf(saved) }, this);
     else addItem(item, 'click', this);
   }
@@ -150,6 +109,14 @@ function addItem(item, reason = 'click', element = document) {
   if (whyOff() || !fire(element, 'add', { item, reason }, true)) return false;
   enqueue('item/add', item, reason);
   if (element !== document) announce(text(element, 'added'));
+  return true;
+}
+
+/** Adds a friend's items, newest first, with one event. */
+function addItems(list, element = document) {
+  if (whyOff() || !fire(element, 'add', { item: list[0], items: list, reason: 'click' }, true)) return false;
+  // What is added last is the newest.
+  for (const item of [...list].reverse()) enqueue('item/add', item, 'click');
   return true;
 }
 

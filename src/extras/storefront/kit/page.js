@@ -1,138 +1,139 @@
 // <wishlist-page> shows the visitor's list, or a friend's if there is a `code` as attribute or in the page's address.
-// Prices and stock come from `wishmeterOptions.products(items)`, or else from Shopify's product JSON.
-const SORTS = { oldest: 'addedAt', name: 'productTitle', price: 'price' };
+const SORTS = ['newest', 'oldest', 'name', 'price'];
 
-function money(amount, currency) {
-  try {
-    return Number(amount).toLocaleString(document.documentElement.lang || undefined, {
-      style: 'currency',
-      currency,
-    });
-  } catch {
-    // There is no currency, or the language is unknown.
-    return `${amount} ${currency || ''}`;
-  }
-}
-
-async function today(some) {
-  const now = {};
-  if (options.products) for (const one of await options.products(some)) now[keyOf(one)] = one;
-  else if (window.Shopify)
-    await Promise.all(
-      [...new Set(some.map(({ productHandle }) => productHandle))].map(async (handle) => {
-        const answer = await window.fetch(`${shopRoot()}products/${encodeURIComponent(handle)}.js`);
-        if (!answer.ok) return;
-        const { id: productId, variants } = await answer.json();
-        for (const { id, price, available } of variants)
-          now[keyOf({ productId, variantId: id })] = { price: decimal(price / 100), available };
-      }),
-    );
-  return now;
-}
-
-class Page extends Painted {
-  static observedAttributes = ['code', 'sort', 'page-size'];
-
-  build() {
-    const code = new URLSearchParams(location.search).get('code');
-    // Other `code`s in addresses, such as discounts, are shorter.
-    if (/^[\w-]{16,19}$/.test(code) && !this.hasAttribute('code')) this.setAttribute('code', code);
+class ListPage {
+  constructor(host) {
+    const { make, button, text } = kit;
+    this.host = host;
     this.now = {};
     this.pages = 1;
-    this.note = make('p', { part: 'title', tabindex: -1 });
-    this.rows = make('ul', { role: 'list' });
-    this.more = button('button', text(this, 'more'), () => this.showMore());
-    this.mine = button('button', text(this, 'mine'), () => this.saveToMine());
-    this.link = button('share', text(this, 'share'), () => this.share());
-    this.field = make('input', { readonly: '', hidden: '', 'aria-label': text(this, 'share') });
-    const bar = make('div', { class: 'a' }, this.more, this.mine, this.link, this.field);
-    shadow(this, this.note, this.rows, bar);
+    this.rows = new Map();
+    // Items that are on their way into the cart.
+    this.moving = new Set();
+    const bar = (name, act) => button(`button ${name}`, text(host, name), act);
+    this.heading = make('p', { part: 'friend' }, text(host, 'friend'));
+    this.select = make('select', { part: 'sort' });
+    for (const name of SORTS) this.select.append(make('option', { value: name }, text(host, name)));
+    this.select.addEventListener('change', () => host.setAttribute('sort', this.select.value));
+    this.sorting = make('label', { class: 'a', part: 'sorting' }, text(host, 'sort'), this.select);
+    this.note = make('p', { part: 'empty', tabindex: -1 });
+    this.list = make('ul', { role: 'list', part: 'list' });
+    this.more = bar('more', () => this.showMore());
+    this.mine = bar('mine', () => this.saveToMine());
+    this.all = bar('cart-all', () => this.cart(this.known.filter((item) => this.isAvailable(item))));
+    this.link = button('share', text(host, 'share'), () => this.share());
+    this.field = make('input', { readonly: '', hidden: '', 'aria-label': text(host, 'share') });
+    const root = host.shadowRoot;
+    root.adoptedStyleSheets = [...root.adoptedStyleSheets, pageSheet];
+    root.append(
+      this.heading,
+      this.sorting,
+      this.note,
+      this.list,
+      make('div', { class: 'a', part: 'bar' }, this.more, this.mine, this.all, this.link, this.field),
+    );
   }
 
-  list() {
-    const code = this.getAttribute('code');
+  isFriend() {
+    return this.host.hasAttribute('code');
+  }
+
+  /** @returns undefined before it was read */
+  items() {
+    const code = this.host.getAttribute('code');
     if (code && code !== this.code) this.loadFriend(code);
-    const all = code ? this.friend : items?.filter((item) => keyOf(item) in keys);
-    const by = SORTS[this.getAttribute('sort')];
-    return by && all
-      ? [...all].sort((a, b) => a[by].localeCompare(b[by], undefined, { numeric: true }))
-      : all;
+    return code ? this.friend : kit.items();
+  }
+
+  sorted(all) {
+    const currencies = [...new Set(all.map(({ currencyCode }) => currencyCode))];
+    const rank = ({ currencyCode }) => currencies.indexOf(currencyCode);
+    const by = {
+      oldest: (a, b) => (a.addedAt || '9').localeCompare(b.addedAt || '9'),
+      name: (a, b) => a.productTitle.localeCompare(b.productTitle, undefined, { numeric: true }),
+      // Amounts of two currencies can't be compared: the currency of the newest item comes first.
+      price: (a, b) => rank(a) - rank(b) || a.price - b.price,
+    }[this.select.value];
+    return by ? [...all].sort(by) : all;
   }
 
   async loadFriend(code) {
     this.code = code;
-    await allowed;
-    try {
-      const answer = await fetch(urlOf(`share/${encodeURIComponent(code)}/items`));
-      if (!answer.ok && answer.status !== 404) throw answer;
-      this.friend = (await answer.json()).items || [];
+    this.friend = undefined;
+    await kit.allowed();
+    for (let tries = 0; this.code === code; tries++) {
+      try {
+        const answer = await kit.fetch(kit.urlOf(`share/${encodeURIComponent(code)}/items`));
+        if (answer.ok || answer.status === 404) {
+          const { items = [] } = await answer.json();
+          if (this.code === code) this.friend = items;
+          return this.paint();
+        }
+      } catch {}
+      this.isAway = true;
       this.paint();
-    } catch {
-      this.code = '';
-      setTimeout(() => this.paint(), 3000);
+      await kit.later(tries);
     }
   }
 
   paint() {
-    const why = whyOff();
-    const list = why ? [] : this.list();
-    show(this, why ? ['off'] : list ? [] : off ? ['error'] : ['loading'], why);
+    const { host } = this;
+    const why = kit.whyOff();
+    const list = why ? [] : this.items();
+    const isFriend = this.isFriend();
+    const isAway = isFriend ? this.isAway : kit.whyNoAnswer();
+    kit.show(host, why ? ['off'] : list ? [] : isAway ? ['error'] : ['loading'], why);
+    this.heading.hidden = !isFriend || !list;
+    const sort = host.getAttribute('sort');
+    this.select.value = SORTS.includes(sort) ? sort : 'newest';
+    this.sorting.hidden = !host.hasAttribute('sortable') || !list?.[1];
+    for (const one of [this.more, this.mine, this.all, this.link]) one.hidden = !list?.[0];
     if (!list) return;
-    const size = (Number(this.getAttribute('page-size')) || 24) * this.pages;
-    const shown = list.slice(0, size);
+    this.known = list;
+    const size = (Number(host.getAttribute('page-size')) || 24) * this.pages;
+    const shown = this.sorted(list).slice(0, size);
     this.askPrices(shown);
-    const old = new Map([...this.rows.children].map((row) => [row.text, row]));
-    const rows = shown.map((item) => {
-      const now = this.now[keyOf(item)];
-      const rowText = JSON.stringify([item, now]);
-      return old.get(rowText) || Object.assign(this.row(item, now || {}), { k: keyOf(item), text: rowText });
-    });
-    // Unchanged rows stay, so that they keep the focus.
-    if (rows.length !== old.size || rows.some((row, i) => this.rows.children[i] !== row))
-      this.rows.replaceChildren(...rows);
-    const isFriend = this.hasAttribute('code');
-    this.note.textContent = list[0] ? '' : text(this, 'empty');
-    this.more.hidden = list.length <= size;
-    this.mine.hidden = !list[0] || !isFriend;
-    const hasAll = list.every((item) => keyOf(item) in keys);
-    this.mine.textContent = text(this, hasAll ? 'added' : 'mine');
+    this.paintRows(shown);
+    this.note.textContent = list[0] ? '' : kit.text(host, isFriend ? 'empty-friend' : 'empty');
+    this.more.hidden ||= list.length <= size;
+    this.mine.hidden ||= !isFriend;
+    const hasAll = list.every(kit.isSaved);
+    this.mine.textContent = kit.text(host, hasAll ? 'added' : 'mine');
     this.mine.setAttribute('aria-disabled', hasAll);
-    this.link.hidden = !list[0] || isFriend;
+    this.all.hidden ||= !host.hasAttribute('cart') || !list.some((item) => this.isAvailable(item));
+    this.link.hidden ||= isFriend;
     this.field.hidden ||= this.link.hidden;
-    if (!queued.length && needsList()) askSoon();
+  }
+
+  paintRows(shown) {
+    const rows = shown.map((item) => {
+      const old = this.rows.get(kit.keyOf(item));
+      return old?.text === JSON.stringify(item) ? old : new Row(this, item);
+    });
+    this.rows = new Map(rows.map((row) => [row.key, row]));
+    for (const row of rows) if (row.now !== this.now[row.key]) row.paint(this.now[row.key]);
+    const { children } = this.list;
+    if (rows.length !== children.length || rows.some(({ element }, i) => children[i] !== element))
+      this.list.replaceChildren(...rows.map(({ element }) => element));
   }
 
   async askPrices(shown) {
-    const some = shown.filter((item) => !(keyOf(item) in this.now));
-    for (const item of some) this.now[keyOf(item)] = undefined;
+    const some = shown.filter((item) => !(kit.keyOf(item) in this.now));
+    for (const item of some) this.now[kit.keyOf(item)] = undefined;
     if (!some[0]) return;
-    Object.assign(this.now, await today(some).catch(() => {}));
+    Object.assign(this.now, await today(some));
     this.paint();
   }
 
-  row(item, now) {
-    const { productTitle, productHandle, variantId, variantTitle, image, currencyCode } = item;
-    const usual = `${shopRoot()}products/{handle}${variantId ? '?variant={variant}' : ''}`;
-    const href = (this.getAttribute('product-url') || usual)
-      .replace('{handle}', encodeURIComponent(productHandle))
-      .replace('{variant}', encodeURIComponent(variantId || ''));
-    const picture = make(image ? 'img' : 'span', { class: 'i', src: image, alt: '', loading: 'lazy' });
-    const about = make('div', {}, make('a', { href, part: 'title' }, productTitle));
-    if (variantTitle && variantTitle !== 'Default Title') about.append(make('div', {}, variantTitle));
-    const notes = [money(now.price || item.price, currencyCode)];
-    if (now.price < item.price * 1) notes.push(`${text(this, 'was')} ${money(item.price, currencyCode)}`);
-    const isAvailable = now.available ?? item.inventoryAvailable;
-    if (!isAvailable) notes.push(text(this, 'sold-out'));
-    const price = make('div', { part: 'price' }, notes.join(' · '));
-    const actions = make('div', { class: 'a' });
-    const add = (name, act) => {
-      const one = button(name, text(this, name), act);
-      one.setAttribute('aria-label', `${text(this, name)}: ${productTitle}`);
-      actions.append(one);
-    };
-    if (this.hasAttribute('cart') && isAvailable) add('cart', () => this.cart(item));
-    if (!this.hasAttribute('code')) add('remove', () => this.remove(item));
-    return make('li', { part: 'row' }, picture, about, price, actions);
+  isAvailable(item) {
+    const { available } = this.now[kit.keyOf(item)] || {};
+    return available ?? (available !== null && item.inventoryAvailable !== false);
+  }
+
+  /** @returns a friend's item, as the visitor saves it: at today's price, as far as it is known */
+  ownItem(item) {
+    const { price, compareAt, currency } = this.now[kit.keyOf(item)] || {};
+    return { ...item, ...(price && { price, compareAt, currencyCode: currency }), source: 'wishlist' };
   }
 
   focusRow(row) {
@@ -140,47 +141,70 @@ class Page extends Painted {
   }
 
   showMore() {
-    const before = this.rows.children.length;
+    const before = this.list.children.length;
     this.pages++;
     this.paint();
-    this.rows.children[before]?.querySelector('a').focus();
+    this.list.children[before]?.querySelector('a').focus();
   }
 
   leave(item, event) {
-    const at = [...this.rows.children].findIndex((row) => row.k === keyOf(item));
-    const hadFocus = this.shadowRoot.activeElement;
-    const isTaken = removeItem(item, this, event);
-    if (isTaken && hadFocus) this.focusRow(this.rows.children[at] || this.rows.lastChild);
+    const at = [...this.list.children].indexOf(this.rows.get(kit.keyOf(item))?.element);
+    const hadFocus = this.host.shadowRoot.activeElement;
+    const isTaken = kit.removeItem(item, this.host, event);
+    if (isTaken && hadFocus) this.focusRow(this.list.children[at] || this.list.lastChild);
     return isTaken;
   }
 
   remove(item) {
     const undo = () => {
-      addItem(item, 'click', this);
-      this.focusRow([...this.rows.children].find((row) => row.k === keyOf(item)));
+      kit.addItem(item, 'click', this.host);
+      this.focusRow(this.rows.get(kit.keyOf(item))?.element);
     };
-    if (this.leave(item)) toast(this, text(this, 'removed'), { undo });
+    if (this.leave(item)) toast(this.host, 'removed', { undo });
   }
 
-  /** Removes the item once the cart has it. A listener of `wishlist:cart` may set detail.promise. */
-  async cart(item) {
-    const detail = { item };
-    if (!fire(this, 'cart', detail, true)) return;
-    const isShopify = this.getAttribute('cart') === 'shopify';
-    if (!detail.promise && !isShopify) return;
-    const { variantId, quantity } = item;
-    try {
-      await (detail.promise || toCart('add', { items: [{ id: Number(variantId), quantity }] }));
-    } catch {
-      return toast(this, text(this, 'failed'));
+  /** Removes items once the cart has them. A listener of `wishlist:cart` may set detail.promise. */
+  async cart(list) {
+    const isShopify = this.host.getAttribute('cart') === 'shopify';
+    const moved = [];
+    let hasFailed = false;
+    const move = async (items, work) => {
+      try {
+        await work();
+        moved.push(...items);
+      } catch {
+        hasFailed = true;
+      }
+    };
+    const addToShopify = (items) =>
+      kit.toCart('add', {
+        items: items.map(({ variantId, quantity }) => ({ id: Number(variantId), quantity })),
+      });
+    const own = list.filter((item) => !this.moving.has(kit.keyOf(item)));
+    const left = [];
+    for (const item of own) this.moving.add(kit.keyOf(item));
+    for (const item of own) {
+      const detail = { item };
+      if (!kit.fire(this.host, 'cart', detail, true)) continue;
+      if (detail.promise) await move([item], () => detail.promise);
+      else if (isShopify) left.push(item);
     }
-    if (!this.hasAttribute('code')) this.leave(item, 'moveToCart');
-    toast(this, text(this, 'in-cart'));
+    if (left[0]) await move(left, () => addToShopify(left));
+    // Shopify refuses all if it can't have one of them.
+    if (left[1] && hasFailed && !moved.includes(left[0])) {
+      hasFailed = false;
+      for (const item of left) await move([item], () => addToShopify([item]));
+    }
+    for (const item of own) this.moving.delete(kit.keyOf(item));
+    if (!this.isFriend()) for (const item of moved) this.leave(item, 'moveToCart');
+    if (hasFailed) toast(this.host, 'failed');
+    else if (moved[0]) toast(this.host, 'in-cart');
   }
 
   async share() {
-    const url = await shareLink(this);
-    if (!url) return toast(this, text(this, 'failed'));
+    const { host } = this;
+    const url = await kit.shareLink(host);
+    if (!url) return toast(host, 'failed');
     try {
       if (navigator.share) return await navigator.share({ url });
     } catch (error) {
@@ -188,7 +212,7 @@ class Page extends Painted {
     }
     try {
       await navigator.clipboard.writeText(url);
-      toast(this, text(this, 'copied'));
+      toast(host, 'copied');
     } catch {
       this.field.value = url;
       this.field.hidden = false;
@@ -197,16 +221,8 @@ class Page extends Painted {
   }
 
   saveToMine() {
-    // The friend's list begins with the newest item, which is added last, so that it is the newest here, too.
-    for (const item of [...this.friend].reverse())
-      if (!(keyOf(item) in keys)) addItem({ ...item, source: 'wishlist' });
-    toast(this, text(this, 'added'));
+    const { host } = this;
+    const missing = this.friend.filter((item) => !kit.isSaved(item)).map((item) => this.ownItem(item));
+    if (missing[0] && kit.addItems(missing, host)) toast(host, 'added');
   }
-}
-
-/** @returns undefined if there is no link, or a listener has cancelled the sharing */
-async function shareLink(element = document) {
-  if (whyOff() || !fire(element, 'share', {}, true)) return undefined;
-  await flush();
-  return (await ask('share', { channel: 'Link' }, { key: randomId() })).json.shareLink;
 }

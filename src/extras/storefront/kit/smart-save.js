@@ -14,8 +14,8 @@ async function smartSave() {
     const yes = () => addItem({ ...heart.item(), source: 'pdpSmartSave' }, 'smart-save', heart);
     const no = () => ask('product/visit', { productHandle });
     const undo = () => removeItem(item, heart);
-    if (!heart.hasAttribute('smart-save-auto')) toast(heart, text(heart, 'offer', productTitle), { yes, no });
-    else if (yes()) toast(heart, text(heart, 'added'), { undo });
+    if (!heart.hasAttribute('smart-save-auto')) toast(heart, 'offer', { yes, no }, productTitle);
+    else if (yes()) toast(heart, 'added', { undo });
     return;
   }
 }

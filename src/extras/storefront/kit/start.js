@@ -19,9 +19,9 @@ Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
   add: (item) =>
     addItem({ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }),
-  remove: (product) => removeItem(product),
+  remove: (product, { event } = {}) => removeItem(product, document, event),
   list: () => allowed.then(() => listNow('other-tab')),
-  share: () => shareLink(),
+  share: (channel) => shareLink(document, channel),
   refresh(reason = 'other-tab') {
     answered.clear();
     return refresh(reason, true);
