@@ -14,6 +14,7 @@ const kit = {
   addItems,
   removeItem,
   shareLink,
+  fromShopify,
   // Requests: `allowed()` resolves once they may be sent, `later(tries)` once it is time for the next try.
   allowed: () => allowed,
   fetch,

@@ -2,9 +2,10 @@
 // Its files are put together as those of /wishlist.js are.
 let kit;
 
-/** @returns `toast`, and by the names of elements the classes behind them: made with an element, painted with it */
+/** @returns `toast`, `popular`, and by the names of elements the classes behind them: made with an element, painted with it */
 export default (given) => {
   kit = given;
   kit.addTexts(PAGE_NAMES, PAGE_TEXTS);
-  return { toast, 'wishlist-page': ListPage };
+  kit.addTexts(POPULAR_NAMES, POPULAR_TEXTS);
+  return { toast, popular, 'wishlist-page': ListPage, 'wishlist-popular': PopularList };
 };

@@ -37,6 +37,7 @@ Object.assign(api, isCounted && before, {
 customElements.define('wishlist-heart', Heart);
 customElements.define('wishlist-count', Count);
 customElements.define('wishlist-page', Page);
+customElements.define('wishlist-popular', Lazy);
 
 function lookAgain() {
   const { id } = cache;
