@@ -10,19 +10,25 @@ import { docsPage } from './browser/docs-page.js';
 import { sharePage } from './browser/share-page.js';
 import { shopifyTheme } from './browser/shopify-theme.js';
 import { storefrontPage } from './browser/storefront-page.js';
+import { kitDesign } from './kit/design.js';
 import { kitHearts } from './kit/hearts.js';
 import { kitLooks } from './kit/looks.js';
+import { kitMoney } from './kit/money.js';
 import { kitPages } from './kit/pages.js';
 import { kitSecondScript } from './kit/second-script.js';
+import { kitWords } from './kit/words.js';
 
 const PARTS = {
   'the beacon: visits': beaconVisits,
   'the beacon: consent, robots, and pages that it leaves alone': beaconConsent,
   'the beacon: ways to load it': beaconLoading,
   'the beacon: sessions and logins': beaconSessions,
+  'the kit: design of the list': kitDesign,
   'the kit: hearts': kitHearts,
   'the kit: looks': kitLooks,
+  'the kit: money': kitMoney,
   'the kit: pages': kitPages,
+  'the kit: words': kitWords,
   'the kit: its second script': kitSecondScript,
   'the page of a shared wishlist': sharePage,
   "the theme's blocks": shopifyTheme,

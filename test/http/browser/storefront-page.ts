@@ -17,10 +17,11 @@ import { until } from '../../harness/until.js';
 
 const DOCUMENT = readFileSync('docs/storefront.md', 'utf8');
 
-function blockOf(language: string, at = 0): string {
+/** @param part text of the block that is meant */
+export function blockOf(language: string, part: string): string {
   const blocks = [...DOCUMENT.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))];
-  const block = blocks[at]?.[1];
-  if (block === undefined) throw new Error(`docs/storefront.md has no ${language}`);
+  const block = blocks.map(([, text]) => text ?? '').find((text) => text.includes(part));
+  if (block === undefined) throw new Error(`docs/storefront.md has no ${language} with ${part}`);
   return block;
 }
 
@@ -28,7 +29,7 @@ const MODULES = {
   'package.json': '{"type":"module"}',
   'login.js': `export const customerOf = ({ headers }) =>
     /customer=(\\d+)/.exec(headers.cookie ?? headers.get?.('cookie') ?? '')?.[1];`,
-  'wishlist.js': blockOf('js'),
+  'wishlist.js': blockOf('js', 'export async function wishlist'),
 };
 
 /** Calls a route as Next does: with a Request, and the rest of its path. */
@@ -44,18 +45,18 @@ createServer(async (request, response) => {
 
 type Files = Readonly<Record<string, string>>;
 const BACKENDS: readonly (readonly [name: string, Files, command: (port: number) => readonly string[]])[] = [
-  ['Node', { ...MODULES, 'main.js': blockOf('js', 1) }, () => [process.execPath, 'main.js']],
-  ['Express', { ...MODULES, 'main.js': blockOf('js', 2) }, () => [process.execPath, 'main.js']],
+  ['Node', { ...MODULES, 'main.js': blockOf('js', 'createServer') }, () => [process.execPath, 'main.js']],
+  ['Express', { ...MODULES, 'main.js': blockOf('js', 'express()') }, () => [process.execPath, 'main.js']],
   [
     'Next.js',
-    { ...MODULES, 'route.js': blockOf('js', 3), 'main.js': NEXT },
+    { ...MODULES, 'route.js': blockOf('js', 'function POST'), 'main.js': NEXT },
     () => [process.execPath, 'main.js'],
   ],
   [
     'PHP',
     {
       'login.php': "<?php function customerId(): ?string { return $_COOKIE['customer'] ?? null; }",
-      'wishlist.php': blockOf('php'),
+      'wishlist.php': blockOf('php', '<?php'),
     },
     (port) => ['php', '-S', `127.0.0.1:${port}`, 'wishlist.php'],
   ],
@@ -63,15 +64,15 @@ const BACKENDS: readonly (readonly [name: string, Files, command: (port: number)
 
 export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
-  const page = (at: number) =>
-    blockOf('html', at).replaceAll('https://wishmeter.example', service).replaceAll('pk_…', PUBLISHABLE);
-  const url = shop.show('/storefront', page(2));
+  const page = (part: string) =>
+    blockOf('html', part).replaceAll('https://wishmeter.example', service).replaceAll('pk_…', PUBLISHABLE);
+  const url = shop.show('/storefront', page('id="heart"'));
   const isSaved = async (page: Page) =>
     (await page.locator('#heart').getAttribute('aria-pressed')) === 'true';
   const itemsOf = async (page: Page) => app.shop.items({ sessionId: await sessionOf(page) });
 
   await t.test('the kit’s three tags count and save', async (t) => {
-    const tab = await (await visit(t, fixtures)).open(shop.show('/three-tags', page(0)));
+    const tab = await (await visit(t, fixtures)).open(shop.show('/three-tags', page('smart-save="3"')));
     await tab.getByRole('button', { name: 'Wishlist: Red shoe' }).click();
     await tab.locator('wishlist-heart[state="saved"]').waitFor();
     const sessionId = await sessionOf(tab);

@@ -45,7 +45,7 @@ const STYLE = `
 :host([popular]){min-width:calc(var(--wl-size,44px) + 3ch)}
 :host([hidden]),[hidden]{display:none!important}
 button{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px;cursor:pointer}
-svg{width:24px;height:24px;fill:none;stroke:currentcolor;stroke-width:1.8;transition:fill .15s;filter:drop-shadow(0 0 1px var(--wl-halo,Canvas)) drop-shadow(0 0 2px var(--wl-halo,Canvas))}
+svg{width:24px;height:24px;fill:color-mix(in srgb,var(--wl-halo,Canvas) 60%,transparent);stroke:currentcolor;stroke-width:1.8;transition:fill .15s;filter:drop-shadow(0 0 1px var(--wl-halo,Canvas)) drop-shadow(0 0 2px var(--wl-halo,Canvas))}
 :host(wishlist-heart){min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}
 [aria-pressed]{display:flex;place-content:center;align-items:center;gap:var(--g);width:100%;height:100%;min-height:0;padding:0;border-color:#0000}
 [aria-pressed=true] svg{fill:var(--c);stroke:var(--c)}

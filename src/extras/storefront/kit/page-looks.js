@@ -16,7 +16,7 @@ li{display:grid;grid-template:auto auto 1fr/var(--wl-picture,80px) 1fr;align-ite
 .i{width:var(--wl-picture,80px);aspect-ratio:1;object-fit:cover;border-radius:var(--r);grid-row:span 3;background:var(--l)}
 b{font-weight:600;overflow-wrap:anywhere}
 a{color:inherit}
-s{margin-inline-start:4px}
+.p{display:flex;flex-wrap:wrap;gap:0 var(--g)}
 .a{display:flex;flex-wrap:wrap;align-items:center;gap:var(--g)}
 .h{position:absolute;clip-path:inset(50%)}
 input,select{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px;min-width:0}

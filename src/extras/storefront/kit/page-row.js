@@ -13,7 +13,7 @@ class Row {
     if (variantTitle && variantTitle !== 'Default Title')
       about.append(make('div', { part: 'variant' }, make('bdi', {}, variantTitle)));
     if (quantity > 1) about.append(make('div', { part: 'quantity' }, kit.text(host, 'quantity', quantity)));
-    this.prices = make('div', { part: 'prices' });
+    this.prices = make('div', { class: 'p', part: 'prices' });
     this.actions = make('div', { class: 'a', part: 'actions' });
     if (host.hasAttribute('cart')) this.cart = this.add('cart', () => page.cart([item]));
     if (page.isFriend()) this.addHeart();
