@@ -15,6 +15,7 @@ import { kitHearts } from './kit/hearts.js';
 import { kitLooks } from './kit/looks.js';
 import { kitMoney } from './kit/money.js';
 import { kitPages } from './kit/pages.js';
+import { kitPopular } from './kit/popular.js';
 import { kitSecondScript } from './kit/second-script.js';
 import { kitWords } from './kit/words.js';
 
@@ -29,6 +30,7 @@ const PARTS = {
   'the kit: money': kitMoney,
   'the kit: pages': kitPages,
   'the kit: words': kitWords,
+  'the kit: what others saved': kitPopular,
   'the kit: its second script': kitSecondScript,
   'the page of a shared wishlist': sharePage,
   "the theme's blocks": shopifyTheme,

@@ -133,7 +133,7 @@ class PopularList {
 async function learn(products, host) {
   const { options, warn } = kit;
   try {
-    if (options.products) return learnFrom(products, await options.products(products));
+    if (options.products) return learnFrom(products, await options.products(products.map(named)));
   } catch (error) {
     warn(`no titles: ${error.message}`);
     return [];
@@ -143,16 +143,20 @@ async function learn(products, host) {
   return learnFrom(products, products);
 }
 
+const named = ({ productId, productHandle }) => ({ productId, productHandle, variantId: null });
+
 function learnFrom(products, answers) {
   return products.flatMap(({ productId, productHandle }) => {
     const found = answers.find((one) => kit.keyOf({ productId: one.productId }) === kit.keyOf({ productId }));
-    if (!found) return [];
-    const { variantId = null, productTitle = productHandle, image = null, available = true } = found;
+    const { variantId = null, productTitle = productHandle, image = null, available = true } = found || {};
+    if (!found || available === null) return [];
     const currency = found.currencyCode || found.currency;
-    const [price, compareAt] = [found.price, found.compareAt].map((one) => kit.decimal(one, currency));
+    const { price = '0.00', compareAt } = found;
     return learntOf({
       ...{ productId, productHandle, variantId, productTitle, image },
-      ...{ price: price || '0.00', compareAt, inventoryAvailable: available, currencyCode: currency },
+      price: kit.decimal(price, currency),
+      compareAt: kit.decimal(compareAt, currency),
+      ...{ inventoryAvailable: available, currencyCode: currency },
     });
   });
 }
