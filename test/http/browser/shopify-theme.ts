@@ -19,6 +19,20 @@ const PRODUCT = {
     { id: 2002, title: '42', price: 5000, compare_at_price: null, available: false, featured_image: null },
   ],
 };
+/** Of a product without a picture, sold out, and in one variant. */
+const PLAIN = {
+  ...{ id: 1002, handle: 'plain', title: 'Plain', featured_image: '' },
+  variants: [
+    {
+      id: 3001,
+      title: 'Default Title',
+      price: 1000,
+      compare_at_price: null,
+      available: false,
+      featured_image: null,
+    },
+  ],
+};
 
 /** What Shopify has on every page. The visitor allows analytics where the shop need not ask. */
 const SHOPIFY = `<script>
@@ -39,19 +53,31 @@ const DAWN = `<script>
 </script>`;
 
 /** A block as Shopify renders it. Only what stands here is known of Liquid: the rest is left, and found. */
-function render(file: string, customerId: string, cartSession: string): string {
-  const json = JSON.stringify(PRODUCT).replaceAll('<', '\\u003c');
+function render(file: string, customerId: string, cartSession: string, product = PRODUCT): string {
+  const json = JSON.stringify(product).replaceAll('<', '\\u003c');
+  const [variant] = product.variants as [(typeof PRODUCT.variants)[number]];
+  const picture = product.featured_image;
+  const conditions: Readonly<Record<string, unknown>> = {
+    customer: customerId,
+    picture,
+    'variant.compare_at_price > variant.price': Number(variant.compare_at_price) > variant.price,
+    'product.has_only_default_variant': product.variants.length === 1,
+  };
   const values: Readonly<Record<string, string>> = {
     'block.settings.proxy': PROXY,
     'block.settings.smart_save': '0',
     'block.shopify_attributes': '',
-    'product.id': String(PRODUCT.id),
-    'product.selected_or_first_available_variant.id': '2001',
+    'product.id': String(product.id),
     'product.title | escape': 'Card',
-    'product.featured_image | image_url: width: 320': PRODUCT.featured_image,
-    'product.price | divided_by: 100.0': '49.9',
-    'product.handle': PRODUCT.handle,
+    'product.handle': product.handle,
     'product | json': json,
+    'variant.id': String(variant.id),
+    'variant.title | escape': variant.title,
+    'variant.available': String(variant.available),
+    'variant.price | divided_by: 100.0': String(variant.price / 100),
+    'variant.compare_at_price | divided_by: 100.0': String(Number(variant.compare_at_price) / 100),
+    // Shopify writes an error in place of an image that is not there.
+    'picture | image_url: width: 640': picture || 'Liquid error: invalid url input',
     'customer.id | sha256 | slice: 0, 8': `cafe${customerId}`,
     'routes.cart_update_url': '/cart/update',
     'cart.attributes.wishlist_session_id | escape': cartSession,
@@ -59,7 +85,14 @@ function render(file: string, customerId: string, cartSession: string): string {
   };
   return readFileSync(`docs/shopify/${file}`, 'utf8')
     .replace(/{% (comment|schema|stylesheet) %}[\s\S]*?{% end\1 %}/g, '')
-    .replace(/{% if customer %}(.*?){% endif %}/g, customerId && '$1')
+    .replace(/{% assign (variant|picture) = .*? %}/g, '')
+    .replace(
+      /{% (if|unless) (.*?) %}(.*?){% end\1 %}/g,
+      (whole, word: string, condition: string, text: string) => {
+        if (!(condition in conditions)) return whole;
+        return Boolean(conditions[condition]) === (word === 'if') ? text : '';
+      },
+    )
     .replace(/{{ (.*?) }}/g, (whole, expression: string) => values[expression] ?? whole);
 }
 
@@ -100,6 +133,11 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
     );
     const box = await page.locator('wishlist-heart').boundingBox();
     t.match(box, { width: 44, height: 44 }, 'a card keeps the room of its heart before the kit is there');
+    await page.goto(
+      shop.show('/count', `${render('wishlist.liquid', '', '')}<wishlist-count></wishlist-count>`),
+    );
+    const count = "getComputedStyle(document.querySelector('wishlist-count'))";
+    t.same(await page.evaluate(`[${count}.display, ${count}.minWidth !== '0px']`), ['inline-block', true]);
     for (const file of ['wishlist.liquid', 'heart.liquid', 'list.liquid', 'beacon.liquid']) {
       t.notMatch(render(file, '7', ''), /{{|{%/, file);
       const schema = /{% schema %}([\s\S]*){% endschema %}/.exec(
@@ -108,6 +146,43 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
       t.type(JSON.parse(schema?.[1] ?? '').name, 'string');
     }
   });
+
+  await t.test(
+    'a card saves its variant, with compare-at price and stock, and no error as a picture',
+    async (t) => {
+      const visitor = await visit(t, { redis, shop, ...fixtures });
+      const cards = [PRODUCT, PLAIN].map((product) =>
+        render('card.liquid', '', '', product as typeof PRODUCT),
+      );
+      const page = await visitor.open(
+        shop.show('/cards', `<body>${SHOPIFY}${cards.join('')}${render('wishlist.liquid', '', '')}`),
+      );
+      await page.locator('wishlist-heart[state=""]').nth(1).waitFor();
+      for (const at of [0, 1]) await page.locator('wishlist-heart button').nth(at).click();
+      await page.locator('wishlist-heart[state="saved"]').nth(1).waitFor();
+      const shown = { productTitle: 'Card', source: 'collection', currencyCode: 'EUR' };
+      t.match(await app.shop.items({ sessionId: await sessionOf(page) }), [
+        {
+          ...shown,
+          productId: '1002',
+          variantId: '3001',
+          variantTitle: null,
+          image: null,
+          price: '10.00',
+          compareAt: null,
+          inventoryAvailable: false,
+        },
+        {
+          ...shown,
+          variantId: '2001',
+          variantTitle: '41',
+          price: '49.90',
+          compareAt: '59.90',
+          inventoryAvailable: true,
+        },
+      ]);
+    },
+  );
 
   await t.test('a guest presses the heart, logs in, and logs out', async (t) => {
     cartSession = '';

@@ -3,6 +3,7 @@
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { type BrowserFixtures, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import { blockOf } from '../browser/storefront-page.js';
 import { becomes, kitTag, openKit, press, ROOM, rows, whyOff } from './shop.js';
 
 /** What a shop shows, in which currency, and what is saved; null is refused. */
@@ -70,6 +71,63 @@ export async function kitMoney(t: Test, fixtures: BrowserFixtures): Promise<void
     await becomes(page, 'saved', 2);
     t.match(await app.shop.items({ sessionId: await sessionOf(page) }), [{ productId: '2', price: '5.00' }]);
   });
+
+  await t.test('a heart saves what the shop says of the chosen variant', async (t) => {
+    const radios = `<input type="radio" name="size" value="3001" data-price="10,00" data-variant-name="S" checked>
+      <input type="radio" name="size" value="3002" data-price="12,50" data-variant-name="M" data-available="false">
+      <wishlist-heart product-id="1003" name="Shirt" currency="EUR" variant-from="[name=size]"></wishlist-heart>`;
+    const page = await openKit(
+      t,
+      fixtures,
+      '/chosen',
+      blockOf('html', 'id="size"') + radios + blockOf('html', 'id="shoe"'),
+    );
+    await becomes(page, '', 1001);
+    await page.locator('#size').selectOption('42');
+    await page.locator('[name=size]').nth(1).check();
+    const read = await page.evaluate(
+      "[...document.querySelectorAll('wishlist-heart')].map((heart) => heart.item())",
+    );
+    t.match(read, [
+      {
+        productTitle: 'Red shoe',
+        variantId: '2002',
+        variantTitle: '42',
+        price: '54.90',
+        inventoryAvailable: true,
+      },
+      {
+        productTitle: 'Shirt',
+        variantId: '3002',
+        variantTitle: 'M',
+        price: '12.50',
+        inventoryAvailable: false,
+      },
+      { variantId: '2002', variantTitle: '42', price: '49.90', compareAt: '59.90', currencyCode: 'EUR' },
+    ]);
+    await press(page, 1001);
+    await becomes(page, 'saved', 1001);
+    t.match(await app.shop.items({ sessionId: await sessionOf(page) }), [
+      { variantId: '2002', price: '54.90' },
+    ]);
+  });
+
+  await t.test(
+    'a wrong for or variant-from, and a product without variants, stop no other heart',
+    async (t) => {
+      const product = JSON.stringify({ id: 7, handle: 'seven', title: 'Seven', variants: [] });
+      const wrong = `<script type="application/json" id="none">${product}</script><script type="application/json" id="bad">{</script>
+      <wishlist-heart for="#none"></wishlist-heart>${priced('5', 'EUR', 3).replace(' name', ' for="#bad" variant-from="[" name')}`;
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(shop.show('/wrong', wrong + priced('5', 'EUR', 2) + kitTag(service)));
+      for (const id of [2, 3]) {
+        await press(page, id);
+        await becomes(page, 'saved', id);
+      }
+      t.equal(await page.evaluate("document.querySelector('wishlist-heart').item().productTitle"), 'Seven');
+      t.match([...visitor.warnings].sort(), [/"#bad": /, /"\[": /]);
+    },
+  );
 
   const shopify = (currency: string) =>
     `<script>window.Shopify = { currency: { active: '${currency}' }, customerPrivacy: { analyticsProcessingAllowed: () => true }, loadFeatures: (_, done) => done() };</script>`;

@@ -31,10 +31,11 @@ export interface Wishmeter {
   has(product: WishlistProduct): boolean;
   /** @returns false if a listener has cancelled the addition, or there is no wishlist here */
   add(item: WishlistItem): boolean;
-  remove(product: WishlistProduct & { productHandle?: string }): boolean;
+  /** @param options `event: 'moveToCart'` if the product goes into the cart */
+  remove(product: WishlistProduct & { productHandle?: string }, options?: { event?: 'moveToCart' }): boolean;
   /** @returns undefined if the service didn't answer */
   list(): Promise<WishlistItem[] | undefined>;
-  share(): Promise<string | undefined>;
+  share(channel?: 'Link' | 'Email' | 'Facebook' | 'Twitter' | 'Pinterest'): Promise<string | undefined>;
   /** Reads the list again. @param reason for `wishlist:change`; `other-tab` by default */
   refresh(reason?: WishlistChange['reason']): Promise<void>;
 }
@@ -48,7 +49,20 @@ export interface WishmeterOptions {
   consent?: string;
   backend?: string;
   gpc?: 'off';
-  products?: (items: WishlistItem[]) => Promise<(WishlistProduct & { price: string; available: boolean })[]>;
+  products?: (items: WishlistItem[]) => Promise<WishlistToday[]>;
+  /** By language, then by name; `*` is every language. */
+  texts?: Record<string, Record<string, string>>;
+}
+
+/** A product today. One that the answer lacks is not available any more. */
+export interface WishlistToday extends WishlistProduct {
+  /** As the shop shows it; the saved one if it is missing. */
+  price?: string | number;
+  compareAt?: string | number | null;
+  /** The one in which the product was saved, if it is missing. */
+  currencyCode?: string;
+  /** null if the product is not available any more. */
+  available?: boolean | null;
 }
 
 export interface WishlistChange {
@@ -60,7 +74,8 @@ export interface WishlistChange {
 export interface WishlistEvents {
   'wishlist:ready': CustomEvent<null>;
   'wishlist:change': CustomEvent<WishlistChange>;
-  'wishlist:add': CustomEvent<{ item: WishlistItem; reason: string }>;
+  /** `items` if a friend's list is saved at once. */
+  'wishlist:add': CustomEvent<{ item: WishlistItem; items?: WishlistItem[]; reason: string }>;
   'wishlist:remove': CustomEvent<{ item: WishlistProduct; event?: 'moveToCart' }>;
   'wishlist:cart': CustomEvent<{ item: WishlistItem; promise?: Promise<unknown> }>;
   'wishlist:share': CustomEvent<Record<string, never>>;
