@@ -45,13 +45,16 @@ export async function kitPopular(t: Test, fixtures: BrowserFixtures): Promise<vo
   await t.test('a heart with `popular` shows how many saved its product, and a page asks once', async (t) => {
     const { asked, ...visitor } = await watched(t);
     const hearts = [3, 2, 1].map((id) => heartTag(id, 'popular')).join('') + heartTag(7);
-    const address = showKit(asking, '/numbers', `<body>${hearts}`);
+    const shifts = `<script>window.shifts = []; new PerformanceObserver((list) => shifts.push(...list.getEntries()))
+      .observe({ type: 'layout-shift', buffered: true });</script>`;
+    const address = showKit(asking, '/numbers', `<body>${shifts}${hearts} and more`);
     const page = await visitor.open(address);
     await page.locator(number(1)).getByText('1,234').waitFor();
     t.ok(await page.getByRole('button', { name: 'Wishlist: Shoe 1, Saved by 1,234' }).isVisible());
     for (const id of [2, 3]) t.equal(await page.locator(number(id)).isVisible(), false, 'few saved it');
     t.equal(await page.locator(number(7)).count(), 0, 'no number was asked for');
     t.same(asked.map(String), ['productId=1&productId=2&productId=3'], 'without the key');
+    t.equal(await page.evaluate('shifts.length'), 0, 'nothing moves');
     await press(page);
     await becomes(page, 'saved');
     t.ok(await page.getByRole('button', { name: 'Wishlist: Shoe 1, Saved by 1,234' }).isVisible());
@@ -116,8 +119,6 @@ export async function kitPopular(t: Test, fixtures: BrowserFixtures): Promise<vo
         ['€19.90', '9'],
       ]);
       await page.locator(number(1)).getByText('1,234').waitFor();
-      if (process.env['SHOTS'])
-        await page.screenshot({ path: `${process.env['SHOTS']}/block.png`, fullPage: true });
       t.same(asked.map(String), ['top=3'], 'the same answer has the number of a heart elsewhere');
       await cards(page).nth(1).getByRole('button', { name: 'Wishlist: Product 201, Saved by 9' }).click();
       await page.locator('wishlist-popular wishlist-heart[state=saved]').waitFor();
@@ -151,6 +152,7 @@ export async function kitPopular(t: Test, fixtures: BrowserFixtures): Promise<vo
       t.same(await textsOf(page, 'title', 'price', 'was', 'popular'), [['Shoe', '€49.90', '€59.90', '9']]);
       t.match(await cards(page).locator('a').getAttribute('href'), /\/products\/shoe-201\?variant=2011$/);
       t.equal(asked.length, 1);
+      t.same(visitor.warnings, []);
     },
   );
 

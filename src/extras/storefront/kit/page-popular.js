@@ -11,8 +11,13 @@ const popularSheet = new CSSStyleSheet();
 popularSheet.replaceSync(`
 h2{font-size:1.25em;margin:0 0 16px}
 ul{gap:24px 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,var(--wl-picture,160px)),1fr))}
+wishlist-heart{min-width:var(--wl-size,44px)}
 li{grid-template:auto 1fr auto auto/1fr;border:0;padding:0}
 .i{width:100%;grid-row:auto}`);
+const numberSheet = new CSSStyleSheet();
+numberSheet.replaceSync(
+  'span[part=popular]{text-shadow:0 0 2px var(--wl-halo,Canvas),0 0 2px var(--wl-halo,Canvas)}',
+);
 const MAX_ASKED = 100;
 
 // Product id → number, of all products that were asked for.
@@ -66,8 +71,12 @@ function paintNumber(heart) {
   const { productId, productTitle } = heart.item();
   const wishers = heart.hasAttribute('popular') && numbers.get(productId);
   const shown = wishers ? wishers.toLocaleString(kit.languageOf(heart)) : '';
-  heart.number ||= make('span', { part: 'popular' });
-  if (!heart.number.isConnected) heart.button.append(heart.number);
+  if (!heart.number) {
+    heart.number = make('span', { part: 'popular' });
+    heart.button.append(heart.number);
+    const root = heart.shadowRoot;
+    root.adoptedStyleSheets = [...root.adoptedStyleSheets, numberSheet];
+  }
   heart.number.textContent = shown;
   heart.number.hidden = !shown;
   if (shown)
@@ -125,6 +134,7 @@ class PopularList {
     const heart = row.element.querySelector('wishlist-heart');
     // A product counts in any of its variants.
     for (const name of ['match', 'popular']) heart.setAttribute(name, 'product');
+    heart.setAttribute('exportparts', 'button,icon,popular,toast');
     return row.element;
   }
 }
