@@ -169,6 +169,16 @@ const OCCASIONAL = {
     'alerts for price drops and restocks: `on` or `off`, for all processes alike',
     'off',
   ),
+  POPULAR: setting(
+    oneOf('on', 'off'),
+    '`GET /popular` says how many visitors saved a product: `on` or `off`',
+    'on',
+  ),
+  POPULAR_FROM: setting(
+    integer(1, 1_000_000),
+    'fewest visitors that `GET /popular` shows; it answers 0 for fewer, so that nobody is singled out',
+    '5',
+  ),
   RECEIVERS_PRIVATE: setting(
     oneOf('refuse', 'allow'),
     'receivers at `http:` and at addresses that are not public: `refuse` or `allow`',

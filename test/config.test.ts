@@ -145,6 +145,8 @@ const VALUES: Readonly<Record<string, Values>> = {
   VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
   LINKED_SESSIONS: { right: ['closed', 'open'], wrong: ['Closed', 'true', 'none'] },
   PRODUCT_ALERTS: { right: ['on', 'off'], wrong: ['On', 'true', '1'] },
+  POPULAR: { right: ['on', 'off'], wrong: ['On', 'true', '1'] },
+  POPULAR_FROM: integer(1, 1_000_000),
   RATE_LIMIT: integer(0, 1_000_000, 'none'),
   ANONYMOUS_RATE_LIMIT: integer(0, 1_000_000, 'none'),
   TRUST_PROXY: {

@@ -2,7 +2,7 @@
 // would sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
-import { createClickHouse, MONEY_AS_TEXT } from './client.js';
+import { MONEY_AS_TEXT } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import {
   customerParams,
@@ -13,6 +13,7 @@ import {
   NAMES_CUSTOMER,
   type OwnedRow,
 } from './erased-rows.js';
+import { FollowingClient } from './following-client.js';
 
 export const ROW_TABLES = ['events', 'visitLog', 'purchases', 'productAlerts'] as const;
 export type RowTable = (typeof ROW_TABLES)[number];
@@ -75,14 +76,10 @@ const QUERIES: Readonly<
 const BY_PROFILE: readonly RowTable[] = ['visitLog', 'productAlerts'];
 
 export class VisitorRowReader {
-  readonly #urlOf: () => string;
-  readonly #database: string;
-  #url = '';
-  #client: ClickHouseClient | undefined;
+  readonly #clickhouse: FollowingClient;
 
   constructor(urlOf: () => string, database: string) {
-    this.#urlOf = urlOf;
-    this.#database = database;
+    this.#clickhouse = new FollowingClient(urlOf, database);
   }
 
   /**
@@ -90,28 +87,12 @@ export class VisitorRowReader {
    * @returns undefined if there is no ClickHouse; iterating throws its errors
    */
   async read(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
-    const client = await this.#connect();
+    const client = await this.#clickhouse.connect();
     return client && readRows(client, table, owners, signal);
   }
 
-  /** The password of an embedded ClickHouse may change when it starts again. */
-  async #connect(): Promise<ClickHouseClient | undefined> {
-    const url = this.#urlOf();
-    if (url !== this.#url) {
-      // Set before the wait: another export may connect then.
-      const closing = this.close();
-      this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
-      this.#url = url;
-      await closing;
-    }
-    return this.#client;
-  }
-
-  async close(): Promise<void> {
-    const client = this.#client;
-    this.#client = undefined;
-    this.#url = '';
-    await client?.close();
+  close(): Promise<void> {
+    return this.#clickhouse.close();
   }
 }
 

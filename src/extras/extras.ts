@@ -2,8 +2,9 @@
 
 import type { Extra } from '../app/extra.js';
 import { alerts } from './alerts/extra.js';
+import { popular } from './popular/extra.js';
 import { privacy } from './privacy/extra.js';
 import { receivers } from './receivers/extra.js';
 import { storefront } from './storefront/extra.js';
 
-export const EXTRAS: readonly Extra[] = [storefront, receivers, alerts, privacy];
+export const EXTRAS: readonly Extra[] = [storefront, receivers, alerts, popular, privacy];

@@ -13,7 +13,7 @@ import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
 export type AccessGroup = GuardedGroup | 'metrics' | 'open';
-type GuardedGroup = 'visits' | 'wishlist' | 'share-page' | 'administration' | 'delivery';
+type GuardedGroup = 'visits' | 'wishlist' | 'public' | 'administration' | 'delivery';
 
 export function isGuarded(group: AccessGroup): group is GuardedGroup {
   return group !== 'open' && group !== 'metrics';
@@ -55,7 +55,7 @@ const needed = (group: GuardedGroup) =>
 const NEEDS: Record<GuardedGroup, string> = {
   visits: needed('visits'),
   wishlist: needed('wishlist'),
-  'share-page': '',
+  public: '',
   administration: needed('administration'),
   delivery: `${needed('delivery')} or a webhook signature`,
 };
@@ -124,7 +124,7 @@ export class Access {
       if (this.#metrics.allows(credentials.authorization)) return ANYONE;
       throw new ServiceError('unauthorized');
     }
-    if (group === 'share-page') return this.#reader(query);
+    if (group === 'public') return this.#reader(query);
     const caller = this.#caller(credentials, query, isWrite);
     if (MAY[caller.kind].has(group)) {
       if (caller.kind !== 'anyone' || group !== 'visits' || this.#visitAccess !== 'key') return caller;
@@ -178,7 +178,7 @@ export class Access {
     return ANYONE;
   }
 
-  /** The share code is the secret. A signature only means that the answer is for the shop's theme. */
+  /** No credential is needed. A signature only means that the request came through the shop's app proxy. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
     const verified = this.#verified(query);

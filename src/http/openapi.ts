@@ -39,7 +39,7 @@ const SECURITY: Record<Operation['accessGroup'], object[]> = {
   metrics: [{ metricsToken: [] }, {}],
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
   wishlist: [...SERVER, { publishableKey: [] }, { proxySignature: [] }],
-  'share-page': [],
+  public: [],
   administration: SERVER,
   delivery: [...SERVER, { webhookSignature: [] }],
 };
@@ -51,7 +51,7 @@ const CALLERS: Record<Operation['accessGroup'], string> = {
     "Servers with a secret key may call it, Shopify's app proxy, browsers with a publishable key, and anyone as far as `VISIT_ACCESS` says.",
   wishlist:
     "Servers with a secret key may call it, Shopify's app proxy, and browsers with a publishable key.",
-  'share-page': "Anyone may call it, but for another shop's app proxy.",
+  public: "Anyone may call it, but for another shop's app proxy.",
   administration: 'Servers with a secret key may call it.',
   delivery: 'Shopify calls it with its signature. Servers with a secret key may call it, too.',
 };
@@ -255,7 +255,7 @@ function codesOf(operation: Operation): ErrorCode[] {
   if (isGuarded(accessGroup)) codes.push('rate_limited', 'unavailable', 'overloaded');
   if (SECURITY[accessGroup].length > 0) codes.push('unauthorized');
   if (SECURITY[accessGroup].length > 0 && isGuarded(accessGroup)) codes.push('forbidden');
-  if (accessGroup === 'share-page') codes.push('forbidden');
+  if (accessGroup === 'public') codes.push('forbidden');
   if (accessGroup === 'wishlist') codes.push('session_belongs_to_customer');
   if (path.includes(':')) codes.push('not_found');
   if (keyUseOf(operation) === 'taken') codes.push('idempotency_key_reused');

@@ -92,7 +92,10 @@ export interface OperationDoc {
   /** Error codes of this operation. codesOf() in openapi.ts adds the common codes. */
   readonly refusals?: readonly ErrorCode[];
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
-  readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };
+  readonly query?: {
+    readonly schema: QuerySchema;
+    readonly example: Readonly<Record<string, string | number>>;
+  };
   readonly answer?: object;
   readonly answerHeaders?: readonly string[];
   readonly pages?: Readonly<Record<number, PageDoc>>;

@@ -104,6 +104,14 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
   });
 
+  await all.test('GET /popular has the numbers of the embedded ClickHouse', async (t) => {
+    const popular = await until('its first look has ended', async () => {
+      const answer = await ask(port, 'GET', '/popular?top=1');
+      return answer.status === 200 && answer;
+    });
+    t.same(popular.json, { products: [] });
+  });
+
   /** On a connection of its own, which may reach any worker, where it is not said otherwise. */
   const visit = async (sessionId: string, how: { agent?: Agent; from?: string } = {}) => {
     const body = { identity: { sessionId }, productHandle: 'p' };

@@ -16,6 +16,7 @@ import { kitLooks } from './kit/looks.js';
 import { kitMoney } from './kit/money.js';
 import { kitNavigation } from './kit/navigation.js';
 import { kitPages } from './kit/pages.js';
+import { kitPopular } from './kit/popular.js';
 import { kitRecipes } from './kit/recipes.js';
 import { kitSecondScript } from './kit/second-script.js';
 import { kitWishes } from './kit/wishes.js';
@@ -35,6 +36,7 @@ const PARTS = {
   'the kit: pages': kitPages,
   'the kit: recipes': kitRecipes,
   'the kit: words': kitWords,
+  'the kit: what others saved': kitPopular,
   'the kit: its second script': kitSecondScript,
   'the page of a shared wishlist': sharePage,
   "the theme's blocks": shopifyTheme,

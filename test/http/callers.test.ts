@@ -61,7 +61,7 @@ function about(path: string): 0 | 1 | 2 | undefined {
     : undefined;
 }
 const PUBLIC_PATHS =
-  /^\/(docs|openapi.json|beacon.js|wishlist(-page)?.js|healthz|readyz|metrics|wishlist\/share\/{code}|webhook\/.*)?$/;
+  /^\/(docs|openapi.json|popular|beacon.js|wishlist(-page)?.js|healthz|readyz|metrics|wishlist\/share\/{code}|webhook\/.*)?$/;
 /** All that tells one answer from another, but its id and its time. */
 function shape({ status, headers, text }: Answer): unknown {
   const { date: _date, 'x-request-id': _id, ...rest } = headers;

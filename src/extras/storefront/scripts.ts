@@ -10,7 +10,7 @@ const SOURCES = new URL('../../../../src/extras/storefront/', import.meta.url);
 export const MINIFIED = new URL('minified/', import.meta.url);
 /** The order matters: `lazy` extends a class of `heart`, and `start` runs the rest. */
 const KIT = ['network', 'wishes', 'sync', 'item', 'heart', 'looks', 'smart-save', 'cart', 'lazy', 'start'];
-const PAGE = ['page-kit', 'page-looks', 'page-toast', 'page-prices', 'page-row', 'page'];
+const PAGE = ['page-kit', 'page-looks', 'page-toast', 'page-prices', 'page-row', 'page', 'page-popular'];
 
 export const SCRIPTS = ['beacon', 'wishlist', 'page'] as const;
 type Script = (typeof SCRIPTS)[number];

@@ -10,7 +10,7 @@ export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
 
 /** What a shop has in its style sheet: a heart's room, before the script is there. */
 export const ROOM =
-  '<style>wishlist-heart{display:inline-block;min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}</style>';
+  '<style>wishlist-heart{display:inline-block;min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}wishlist-heart[popular]{min-width:calc(var(--wl-size,44px) + 5ch)}</style>';
 
 export const SHOE = 'data-product-handle="shoe-1"';
 

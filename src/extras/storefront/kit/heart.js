@@ -58,7 +58,7 @@ function askSoon() {
 }
 
 class Heart extends Painted {
-  static observedAttributes = ['product-id', 'variant-id', 'name', 'for', 'match', 'variant-from'];
+  static observedAttributes = ['product-id', 'variant-id', 'name', 'for', 'match', 'variant-from', 'popular'];
 
   build() {
     this.button = button('button', make('slot', { name: 'icon' }, icon()), () => this.toggle());
@@ -102,6 +102,7 @@ class Heart extends Painted {
     this.button.setAttribute('aria-pressed', isSaved);
     this.button.setAttribute('aria-label', text(this, 'label', item.productTitle));
     this.button.setAttribute('aria-disabled', Boolean(why));
+    if (this.hasAttribute('popular')) secondScript().then(({ popular }) => popular(this));
   }
 
   toggle() {

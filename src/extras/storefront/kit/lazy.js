@@ -13,6 +13,7 @@ const kit = {
   addItems,
   removeItems,
   settled,
+  fromShopify,
   // Requests: `allowed()` resolves once they may be sent, `later(tries)` once it is time for the next try.
   allowed: () => allowed,
   fetch: net.fetch,

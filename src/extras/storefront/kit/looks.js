@@ -42,6 +42,9 @@ function text(element, name, value) {
 
 const STYLE = `
 :host{display:inline-block;--c:var(--wl-color,light-dark(#c81e3a,#ff6f86));--r:var(--wl-radius,8px);--g:var(--wl-gap,8px);--l:color-mix(in srgb,currentcolor 25%,transparent)}
+:host(wishlist-page),:host(wishlist-popular){display:block}
+:host([popular]){min-width:calc(var(--wl-size,44px) + 5ch)}
+:host([popular]) button{justify-content:start;padding-inline-start:10px}
 :host([hidden]),[hidden]{display:none!important}
 button{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px;cursor:pointer}
 svg{width:24px;height:24px;fill:color-mix(in srgb,var(--wl-halo,Canvas) 60%,transparent);stroke:currentcolor;stroke-width:1.8;transition:fill .15s;filter:drop-shadow(0 0 1px var(--wl-halo,Canvas)) drop-shadow(0 0 2px var(--wl-halo,Canvas))}

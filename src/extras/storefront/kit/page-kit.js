@@ -6,5 +6,6 @@ let kit;
 export default (given) => {
   kit = given;
   kit.addTexts(PAGE_NAMES, PAGE_TEXTS);
-  return { say, shareLink, toast, 'wishlist-page': ListPage };
+  kit.addTexts(POPULAR_NAMES, POPULAR_TEXTS);
+  return { say, shareLink, toast, popular, 'wishlist-page': ListPage, 'wishlist-popular': PopularList };
 };

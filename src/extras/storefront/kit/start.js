@@ -45,7 +45,8 @@ Object.assign(api, isCounted && before, {
   },
 });
 
-for (const [name, element] of Object.entries({ heart: Heart, count: Count, page: Page }))
+const ELEMENTS = { heart: Heart, count: Count, page: Page, popular: Lazy };
+for (const [name, element] of Object.entries(ELEMENTS))
   try {
     customElements.define(`wishlist-${name}`, element);
   } catch (error) {

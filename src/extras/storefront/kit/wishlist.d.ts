@@ -61,6 +61,9 @@ export interface WishmeterOptions {
 
 /** A product today. One that the answer lacks is not available any more. */
 export interface WishlistToday extends WishlistProduct {
+  /** Title and picture, which only `<wishlist-popular>` shows. */
+  productTitle?: string;
+  image?: string | null;
   /** As the shop shows it; the saved one if it is missing. */
   price?: string | number;
   compareAt?: string | number | null;

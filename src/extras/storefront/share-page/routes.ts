@@ -71,7 +71,7 @@ export function sharePageOperation({ shares, items, opens, shop, pageUrl }: Shar
       },
     },
     errorTypes: [HTML, LIQUID],
-    accessGroup: 'share-page',
+    accessGroup: 'public',
     maxBody: 0,
     headers: ['accept-language', 'if-none-match', ...PREFETCH_HEADERS],
     async handle(_, request) {
