@@ -86,12 +86,3 @@ class Lazy extends Painted {
     else show(this, ['loading']);
   }
 }
-
-class Page extends Lazy {
-  build() {
-    const code = new URLSearchParams(location.search).get('code');
-    // Other `code`s in addresses, such as discounts, are shorter.
-    if (/^[\w-]{16,19}$/.test(code) && !this.hasAttribute('code')) this.setAttribute('code', code);
-    super.build();
-  }
-}

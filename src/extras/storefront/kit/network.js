@@ -50,9 +50,11 @@ const isPrivate = () => navigator.globalPrivacyControl;
 // The item with the session under Global Privacy Control. It is made at the first click, and only for the wishlist.
 const PRIVATE = 'wishmeter_wishlist';
 
+/** @returns the session and its customer; nothing if the page names another customer, and the session must end */
 function who() {
   const [id, owner = ''] = String(isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
-  return { id, owner };
+  const isOver = owner && present !== undefined && owner !== present.trim();
+  return isOver ? { id: '', owner: '' } : { id, owner };
 }
 
 /** @returns why there is no wishlist: `consent`, `privacy` or `robot`; empty if there is one */

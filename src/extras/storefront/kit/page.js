@@ -5,6 +5,9 @@ class ListPage {
   constructor(host) {
     const { make, button, text } = kit;
     this.host = host;
+    const code = new URLSearchParams(location.search).get('code');
+    // Other `code`s in addresses, such as discounts, are shorter.
+    if (/^[\w-]{16,19}$/.test(code) && !host.hasAttribute('code')) host.setAttribute('code', code);
     this.now = {};
     this.pages = 1;
     this.rows = new Map();

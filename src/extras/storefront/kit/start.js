@@ -45,7 +45,7 @@ Object.assign(api, isCounted && before, {
   },
 });
 
-const ELEMENTS = { heart: Heart, count: Count, page: Page, popular: Lazy };
+const ELEMENTS = { heart: Heart, count: Count, page: class extends Lazy {}, popular: Lazy };
 for (const [name, element] of Object.entries(ELEMENTS))
   try {
     customElements.define(`wishlist-${name}`, element);
