@@ -1,5 +1,6 @@
-// Compares the books with the service's answers, Redis and ClickHouse: each acknowledged event is there once, visits are between
-// acknowledged and sent, and each identity reaches its own profile. Each check returns what is wrong, in words.
+// Compares the books with the service's answers, Redis and ClickHouse: each acknowledged event is there once,
+// the count of visits lies between acknowledged and sent, and each identity reaches its own profile. Each
+// check returns its faults in words.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
@@ -13,7 +14,7 @@ import { type ExpectedProfile, HANDLES, type Identity } from './logins.js';
 export interface Places {
   readonly url: string;
   readonly key: string;
-  /** As REDIS_URL: several, comma-separated, are a cluster. */
+  /** As REDIS_URL: several addresses, separated by commas, are a cluster. */
   readonly redisUrl: string;
   readonly clickhouseUrl: string;
 }
@@ -25,7 +26,7 @@ export interface Book {
 }
 
 const DRAIN_MS = 60_000;
-/** All faults are over by now: an identity without an answer within this time is locked out. */
+/** All faults are over when this begins: an identity without an answer within this time is locked out. */
 const LOCKED_OUT_MS = 10_000;
 const READERS = 16;
 const MOST_TOLD = 50;
@@ -35,7 +36,7 @@ type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Answ
 const visitsPath = (identity: Readonly<Record<string, string>>, productHandle: string) =>
   `/product/visit?${new URLSearchParams({ ...identity, productHandle })}`;
 
-/** A service's answers, asked for again for a while where there is none. @throws with the last status */
+/** Asks a service, and repeats a failed request for a while. @throws with the last status */
 function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
   const port = Number(new URL(url).port);
   const headers = { 'x-api-key': key, 'content-type': 'application/json' };
@@ -50,7 +51,7 @@ function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
   };
 }
 
-/** At most so many, and not thousands if one thing is wrong everywhere. */
+/** A list of faults with an upper bound, because one mistake may cause thousands. */
 function faultList() {
   const wrong: string[] = [];
   return { wrong, tell: (what: string) => wrong.length < MOST_TOLD && wrong.push(what) };
@@ -78,7 +79,7 @@ async function rowsOf<Row>(clickhouseUrl: string, query: string): Promise<Row[]>
   }
 }
 
-/** The loads must have stopped. */
+/** Call it after the loads have stopped. */
 export async function reconcile(loads: readonly Book[], places: Places): Promise<string[]> {
   const { wrong, tell } = faultList();
   for (const what of await untilDrained(places)) tell(what);
@@ -120,7 +121,7 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   const keys = createKeys('wm');
   const urls = redisUrl.split(',');
   const redis = urls.length === 1 ? openRedis(redisUrl) : new Cluster(urls, { slotsRefreshTimeout: 5_000 });
-  redis.on('error', () => {}); // those of the commands are enough
+  redis.on('error', () => {}); // the commands report their own errors
   const deadline = performance.now() + DRAIN_MS;
   try {
     for (;;) {
@@ -143,7 +144,10 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   }
 }
 
-/** Identities that can not read, list and visit, each with its last answer. Counts visits of a handle of its own. */
+/**
+ * Returns the identities that can not read, list and visit, each with its last answer. It adds visits of a
+ * handle of its own.
+ */
 export async function findLockedOut(identities: readonly Identity[], places: Places): Promise<string[]> {
   const lockedOut: string[] = [];
   const ask = asker(places);
@@ -158,7 +162,10 @@ export async function findLockedOut(identities: readonly Identity[], places: Pla
   return lockedOut;
 }
 
-/** Compares what LoginTraffic expects. Call when nothing waits in the stream any more, and no visitor is locked out. */
+/**
+ * Compares the profiles that LoginTraffic expects. Call it when the streams are empty, and no visitor is
+ * locked out.
+ */
 export async function checkLogins(profiles: readonly ExpectedProfile[], places: Places): Promise<string[]> {
   const { wrong, tell } = faultList();
   const ask = asker(places);
