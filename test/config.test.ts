@@ -21,7 +21,6 @@ t.test('without any setting the config has the fallbacks, and is frozen', async 
   const config = readConfig({});
   t.match(config, { PORT: 8080, VISIT_ACCESS: 'session', KEY_PREFIX: 'wm', FLUSH_METRICS_PORT: undefined });
   t.same([config.API_KEYS, config.REDIS_URL, config.CLICKHOUSE_URL], [[], [], '']);
-  // As the contract says.
   t.match(config, {
     LINKED_SESSIONS: 'closed',
     RATE_LIMIT: 0,

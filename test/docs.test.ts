@@ -208,10 +208,10 @@ t.test('docs/privacy.md lists every kind of key', async (t) => {
 });
 
 t.test('docs/privacy.md lists every column of every table', async (t) => {
-  const told = entriesOf(ofClickHouse).map(({ names: [name], rest }) => [name, namesOf(rest).sort()]);
+  const listed = entriesOf(ofClickHouse).map(({ names: [name], rest }) => [name, namesOf(rest).sort()]);
   const there = [...schema()].map(([name, columns]) => [name, [...columns].sort()]);
   t.ok(there.length >= 2, 'the migrations were read');
-  t.same(told.sort(), there.sort());
+  t.same(listed.sort(), there.sort());
 });
 
 t.test('an erasure deletes from every table with rows of visitors', async (t) => {

@@ -62,12 +62,12 @@ t.test('each batch is sent in the async context of its caller', async (t) => {
 });
 
 t.test('a queue that exceeds its limit is processed at once', async (t) => {
-  const dealt: number[][] = [];
-  const queue = new TickQueue<number>('look-up', (items) => dealt.push([...items]), 2);
+  const processed: number[][] = [];
+  const queue = new TickQueue<number>('look-up', (items) => processed.push([...items]), 2);
   for (let i = 0; i < 4; i++) queue.push(i);
-  t.strictSame(dealt, [[0, 1, 2]]);
+  t.strictSame(processed, [[0, 1, 2]]);
   await tick();
-  t.strictSame(dealt, [[0, 1, 2], [3]]);
+  t.strictSame(processed, [[0, 1, 2], [3]]);
 });
 
 t.test('a long read is not followed by a second one, and the next tick has two reads again', async (t) => {

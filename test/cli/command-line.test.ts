@@ -48,8 +48,8 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
     ['help', 'start'],
     ['start', '--help'],
   ]) {
-    const told = await wishmeter({ args, env });
-    t.match(told, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
+    const printed = await wishmeter({ args, env });
+    t.match(printed, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
   }
 });
 t.test('help names every command and every setting', async (t) => {

@@ -31,7 +31,7 @@ t.test('a draining serve is not ready and keeps serving, and then closes its con
   t.match(await ask(port, 'GET', '/readyz', { agent }), { status: 200, headers: { connection: undefined } });
   const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
 
-  const told = performance.now();
+  const signalledAt = performance.now();
   serving.child.kill('SIGTERM');
   const unready = await until('it is not ready, and still answers', async () => {
     const answer = await ask(port, 'GET', '/readyz', { agent });
@@ -50,7 +50,7 @@ t.test('a draining serve is not ready and keeps serving, and then closes its con
       return {
         name: `${method} ${path}`,
         connection: answer.headers.connection,
-        ms: performance.now() - told,
+        ms: performance.now() - signalledAt,
       };
     }),
   );

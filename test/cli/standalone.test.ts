@@ -72,9 +72,9 @@ t.test(
   'migrate without settings deletes nothing and changes no view, and asks before it applies other settings',
   async (t) => {
     const database = 'decided';
-    const told = { ...env, CLICKHOUSE_DATABASE: database };
+    const own = { ...env, CLICKHOUSE_DATABASE: database };
     const migrate = (settings: Record<string, string>, ...args: string[]) =>
-      runHere('migrate', args, { ...told, ...settings });
+      runHere('migrate', args, { ...own, ...settings });
     const decided = { VISIT_RETENTION_DAYS: '1000', SHOP_TIMEZONE: 'Europe/Berlin' };
     t.match(await migrate(decided), { code: 0, stdout: /^001_\w+\n/, stderr: '' });
     await sql(
@@ -177,8 +177,8 @@ t.test('sql', async (t) => {
   const shown = (t: Test, query: string) => onTerminal(t, `sql "${query}"`, env).ended();
 
   t.test('sql writes tab-separated values under a header to a pipe, or the requested format', async (t) => {
-    const told = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
-    t.match(told, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
+    const answer = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
+    t.match(answer, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
     t.equal((await sql(['--format', 'JSONEachRow', 'SELECT 1 AS n'])).stdout, '{"n":1}\n');
     t.equal((await sql(['-f', 'JSONEachRow', 'SELECT 1 AS n FORMAT CSV'])).stdout, '1\n');
     t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n', 'the query comes from stdin');

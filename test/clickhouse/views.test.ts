@@ -130,8 +130,8 @@ t.test('products has the newest value of each fact; prices and stock come from a
   const variants = 'SELECT variant_id, price_now, currency, in_stock FROM product_variants ORDER BY currency';
   t.same(await lines(variants), [' 9  true', ' 8 JPY true']);
   await insert(of('add', 1, { variant_id: '2', currency: 'EUR' }));
-  const told = "SELECT price_now, currency, in_stock, told_at FROM product_variants WHERE variant_id = '2'";
-  t.same(await lines(told), ['\\N  \\N \\N']);
+  const latest = "SELECT price_now, currency, in_stock, told_at FROM product_variants WHERE variant_id = '2'";
+  t.same(await lines(latest), ['\\N  \\N \\N']);
 });
 
 t.test('prices are compared within one currency, with the last price that the shop sent', async (t) => {
@@ -152,17 +152,17 @@ t.test('prices are compared within one currency, with the last price that the sh
       FROM restock_and_price_drops(from = '2025-03-01', to = '2025-03-01') ORDER BY currency`);
   t.same(await rows(), [' 0 20 1 false', 'EUR 0 25 2 false', 'JPY 1 2500 1 false']);
   const at = Date.UTC(2025, 2, 2);
-  const told = (version: number, price: string, inventoryAvailable: boolean | null) => {
+  const product = (version: number, price: string, inventoryAvailable: boolean | null) => {
     const variants = [{ variantId: '11', price, currencyCode: null, inventoryAvailable }];
     const product = { productId: '1', productHandle: 'shoe', productTitle: 'Red "shoe"', variants };
     return encodeProduct(product, version, 'EUR');
   };
-  const older = told(at - 1, '99.00', false);
-  await insert(told(at, '19.99', true), older);
-  await insert(older, told(at + 1, '19.99', null));
+  const older = product(at - 1, '99.00', false);
+  await insert(product(at, '19.99', true), older);
+  await insert(older, product(at + 1, '19.99', null));
   t.same(await rows(), [' 1 19.99 1 true', 'EUR 2 19.99 2 true', 'JPY 1 2500 1 true']);
   t.same(await lines('SELECT * FROM products'), ['1 shoe Red "shoe"']);
-  t.same(await lines('SELECT count() FROM events'), ['5'], 'what the shop told is no event');
+  t.same(await lines('SELECT count() FROM events'), ['5'], 'a version of a product is no event');
   t.same(await lines('SELECT count() FROM steps_by_visitor'), ['5']);
 });
 

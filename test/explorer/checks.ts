@@ -15,7 +15,6 @@ interface Checked {
   readonly play: Play;
   readonly people: People;
   readonly fresh: Server;
-  /** All share codes of the people. */
   readonly codes: readonly string[];
 }
 

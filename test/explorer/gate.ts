@@ -22,7 +22,7 @@ export interface Call {
   readonly text: string;
   readonly writes: boolean;
   /** The operation had paused on a timer, and checks again whether others have gone on. */
-  readonly looksAgain: boolean;
+  readonly checksAgain: boolean;
   /** Number of steps when the call came. */
   cameAt?: number;
   step?: Step;
@@ -116,7 +116,7 @@ export class Operation {
         keys: command.getKeys().map(String),
         text: command.args.flat().map(String).join('\n'),
         writes: isWrite(command),
-        looksAgain: this.#hasPaused,
+        checksAgain: this.#hasPaused,
         run: async () => {
           const reply = running.run(undefined, send);
           hear = () => reply.then(resolve, reject);

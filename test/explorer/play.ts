@@ -99,7 +99,7 @@ export class Play {
     const waiting = this.#players.flatMap(({ operation }) => operation.waiting);
     for (const call of waiting) call.cameAt ??= this.#steps.length;
     const hasMoved = (call: Call) => this.#steps.slice(call.cameAt).some(({ actor }) => actor !== call.actor);
-    const may = waiting.filter((call) => !call.looksAgain || hasMoved(call));
+    const may = waiting.filter((call) => !call.checksAgain || hasMoved(call));
     return may.length > 0 ? may : waiting;
   }
 

@@ -15,7 +15,7 @@ const CONNECTIONS = 32;
 /** No request takes as long: the service ends a request whose body does not arrive after 10 s. */
 const HANG_MS = 30_000;
 /** At most so many faults are reported: one mistake may cause thousands. */
-const MOST_TOLD = 20;
+const MOST_REPORTED = 20;
 const SEED = Number(process.env.FUZZ_SEED ?? 20_261_121);
 
 interface Sent {
@@ -77,7 +77,7 @@ t.test(
     };
     t.teardown(close);
 
-    let told = 0;
+    let reported = 0;
     const sendAll = async (t: Test, requests: readonly Fuzzed[]): Promise<Sent[]> => {
       const sent: Sent[] = [];
       let next = 0;
@@ -86,7 +86,7 @@ t.test(
           const request = requests[next++] as Fuzzed;
           const answer = await client.send(request);
           const fault = answer === undefined ? undefined : faultOf(answer);
-          if (fault !== undefined && told++ < MOST_TOLD) t.fail(`${fault}: ${shown(request)}`);
+          if (fault !== undefined && reported++ < MOST_REPORTED) t.fail(`${fault}: ${shown(request)}`);
           sent.push({ request, status: answer?.status ?? 0 });
         }
       };

@@ -29,7 +29,7 @@ const DRAIN_MS = 60_000;
 /** All faults are over when this begins: an identity without an answer within this time is locked out. */
 const LOCKED_OUT_MS = 10_000;
 const READERS = 16;
-const MOST_TOLD = 50;
+const MOST_REPORTED = 50;
 
 type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Answer['json']>;
 
@@ -54,7 +54,7 @@ function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
 /** A list of faults with an upper bound, because one mistake may cause thousands. */
 function faultList() {
   const wrong: string[] = [];
-  return { wrong, tell: (what: string) => wrong.length < MOST_TOLD && wrong.push(what) };
+  return { wrong, report: (what: string) => wrong.length < MOST_REPORTED && wrong.push(what) };
 }
 
 async function each<T>(
@@ -81,8 +81,8 @@ async function rowsOf<Row>(clickhouseUrl: string, query: string): Promise<Row[]>
 
 /** Call it after the loads have stopped. */
 export async function reconcile(loads: readonly Book[], places: Places): Promise<string[]> {
-  const { wrong, tell } = faultList();
-  for (const what of await untilDrained(places)) tell(what);
+  const { wrong, report } = faultList();
+  for (const what of await untilDrained(places)) report(what);
 
   const sent = new Map(loads.flatMap(({ events }) => [...events]));
   const shown = new Map(
@@ -92,11 +92,11 @@ export async function reconcile(loads: readonly Book[], places: Places): Promise
     ),
   );
   for (const [id, count] of shown) {
-    if (!sent.has(id)) tell(`event ${id} is there, and was not sent`);
-    else if (count !== 1) tell(`event ${id} is there ${count} times`);
+    if (!sent.has(id)) report(`event ${id} is there, and was not sent`);
+    else if (count !== 1) report(`event ${id} is there ${count} times`);
   }
   for (const [id, { acknowledged }] of sent)
-    if (acknowledged > 0 && !shown.has(id)) tell(`event ${id} was acknowledged and is lost`);
+    if (acknowledged > 0 && !shown.has(id)) report(`event ${id} was acknowledged and is lost`);
   return [...loads.flatMap(({ faults }) => faults), ...wrong, ...(await reconcileVisits(loads, places))];
 }
 
@@ -104,16 +104,16 @@ export async function reconcileVisits(
   loads: readonly Pick<Book, 'visits'>[],
   service: Pick<Places, 'url' | 'key'>,
 ): Promise<string[]> {
-  const { wrong, tell } = faultList();
+  const { wrong, report } = faultList();
   const ask = asker(service);
   const check = async ([key, { sent, acknowledged }]: readonly [string, Entry]) => {
     const [sessionId = '', productHandle = ''] = key.split(' ');
     const { count } = await ask('GET', visitsPath({ sessionId }, productHandle));
     if (!(count >= acknowledged && count <= sent))
-      tell(`${key}: ${count} visits counted, ${acknowledged} acknowledged, ${sent} sent`);
+      report(`${key}: ${count} visits counted, ${acknowledged} acknowledged, ${sent} sent`);
   };
   const entries = loads.flatMap((load) => [...load.visits]);
-  await each(entries, check, ([key], { message }) => tell(`${key}: its visits can't be read: ${message}`));
+  await each(entries, check, ([key], { message }) => report(`${key}: its visits can't be read: ${message}`));
   return wrong;
 }
 
@@ -167,7 +167,7 @@ export async function findLockedOut(identities: readonly Identity[], places: Pla
  * locked out.
  */
 export async function checkLogins(profiles: readonly ExpectedProfile[], places: Places): Promise<string[]> {
-  const { wrong, tell } = faultList();
+  const { wrong, report } = faultList();
   const ask = asker(places);
   const profileIds = new Map<string, string>();
   const profileOfItem = new Map<string, string>();
@@ -179,29 +179,29 @@ export async function checkLogins(profiles: readonly ExpectedProfile[], places: 
 
     const ids = await Promise.all(identities.map(async (who) => (await read(who, 'h0')).profileId));
     const [profileId] = ids;
-    if (new Set(ids).size !== 1) tell(`${name} are of several profiles: ${ids.join(' ')}`);
+    if (new Set(ids).size !== 1) report(`${name} are of several profiles: ${ids.join(' ')}`);
     const other = profileIds.get(profileId);
-    if (other !== undefined) tell(`${name} has the profile of ${other}`);
+    if (other !== undefined) report(`${name} has the profile of ${other}`);
     profileIds.set(profileId, name);
 
     for (const handle of HANDLES) {
       const { sent, acknowledged } = visits.get(handle) ?? { sent: 0, acknowledged: 0 };
       const { count } = await read(one, handle);
       if (!(count >= acknowledged && count <= sent))
-        tell(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
+        report(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
     }
 
     const list: { productId: string }[] = (await ask('POST', '/item/list', { identity: one })).items;
     const listed = new Set(list.map(({ productId }) => productId));
     for (const productId of listed)
-      if (!items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
+      if (!items.has(productId)) report(`${name} has item ${productId}, which is not theirs`);
     for (const [productId, { acknowledged }] of items) {
       if (acknowledged > 0) profileOfItem.set(productId, profileId);
-      if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
+      if (acknowledged > 0 && !listed.has(productId)) report(`${name} lost item ${productId}`);
     }
   };
   await each(profiles, check, ({ identities }, { message }) =>
-    tell(`${JSON.stringify(identities)} can't be checked: ${message}`),
+    report(`${JSON.stringify(identities)} can't be checked: ${message}`),
   );
 
   const eventsByVisitor = await rowsOf<[string, string]>(
@@ -211,7 +211,7 @@ export async function checkLogins(profiles: readonly ExpectedProfile[], places: 
   for (const [productId, profileId] of eventsByVisitor) {
     const expected = profileOfItem.get(productId);
     if (expected !== undefined && expected !== profileId)
-      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
+      report(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
   }
   return wrong;
 }

@@ -54,7 +54,6 @@ export interface AppSettings {
    */
   readonly timeoutMs?: number;
   readonly timing?: Timing;
-  /** All extras by default. */
   readonly extras?: readonly Extra[];
   /** Gets each line that is logged as an error; without it such a line fails the test. */
   readonly onError?: (line: string) => void;

@@ -30,7 +30,6 @@ export interface BrowserFixtures {
   readonly app: TestApp;
   readonly service: string;
   readonly browser: Browser;
-  /** A browser that has a back/forward cache. */
   readonly withBfcache: (t: Test) => Promise<Browser>;
   readonly chromium: string;
 }

@@ -110,18 +110,18 @@ t.test('callers', async (t) => {
   const watch = async () => {
     const asked: string[] = [];
     const last = `${app.prefix}:asked`;
-    let told = () => {};
-    const allTold = new Promise<void>((resolve) => {
-      told = resolve;
+    let done = () => {};
+    const allSeen = new Promise<void>((resolve) => {
+      done = resolve;
     });
     const close = await monitorRedis(redis.url, (words) => {
-      if (words[1] === last) told();
+      if (words[1] === last) done();
       else if (!/^(info|time|ping)$/i.test(words[0] ?? '') && !words.some((word) => own.test(word)))
         asked.push(words.join(' '));
     });
     return async () => {
       await client.exists(last); // every earlier command has been reported by then
-      await allTold;
+      await allSeen;
       close();
       return asked;
     };
@@ -287,7 +287,7 @@ t.test('callers', async (t) => {
           const answer = await app.post('/event', body, headers);
           t.match(answer, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
           t.equal(answer.json.code, 'unauthorized');
-          t.notMatch(answer.text, KEY, 'keys are never told');
+          t.notMatch(answer.text, KEY, 'no refusal has a key');
         }
       }
       t.equal((await app.post('/event', {}, { 'content-type': 'text/html' })).status, 401);

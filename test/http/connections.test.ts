@@ -372,20 +372,20 @@ t.test(
 t.test('a closing server waits for slow readers, but only 5 s for one that has stalled', async (t) => {
   const start = () => startApp(t, redis, { prefix: 'lists' });
   const [app, other] = [await start(), await start()];
-  const told = await Wire.open(t, app.port);
-  told.sendHead('GET', '/healthz');
-  await told.next();
+  const during = await Wire.open(t, app.port);
+  during.sendHead('GET', '/healthz');
+  await during.next();
   const before = await ask(t, app.port);
   await ask(t, other.port);
   await until('two wait', async () => (await waitingOf(app)) > 0 && (await waitingOf(other)) > 0);
   const one = await waitingOf(app);
   const closing = Promise.all([app.close(), other.close()]);
-  askOn(told);
+  askOn(during);
   await until('one more waits', async () => (await waitingOf(app)) > one);
-  for (const wire of [before, told]) {
+  for (const wire of [before, during]) {
     wire.socket.resume();
     const answer = await wire.next();
-    t.equal(answer?.headers['connection'], wire === told ? 'close' : undefined);
+    t.equal(answer?.headers['connection'], wire === during ? 'close' : undefined);
     t.equal(JSON.parse(answer?.body ?? '{}').items?.length, ITEMS);
   }
   await closing;

@@ -81,11 +81,11 @@ t.test('erasures through ClickHouse', async (t) => {
   const ofCustomer = (id: string) => count('customer_id = {id: String}', { id });
   const ofSession = (id: string) => count('session_id = {id: String}', { id });
   /** Waits until every earlier event is in ClickHouse: there is one stream of events. */
-  let marks = 0;
+  let markers = 0;
   const stored = async () => {
-    const mark = `mark-${++marks}`;
-    await event({ customerId: mark });
-    await until(`${mark} is in ClickHouse`, async () => (await ofCustomer(mark)) === 1);
+    const marker = `marker-${++markers}`;
+    await event({ customerId: marker });
+    await until(`${marker} is in ClickHouse`, async () => (await ofCustomer(marker)) === 1);
   };
   const untilErased = () =>
     until('nothing is left to erase', async () => {

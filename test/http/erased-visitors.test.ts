@@ -304,7 +304,7 @@ eachRedis(t, async (t, redis) => {
     ] as Ids[])
       t.match(await asked(ids), NOBODY, `${JSON.stringify(ids)} is nobody`);
     const { identities } = await exported({ ...guest, customerId: 'no' });
-    t.same(identities, { customerIds: [], sessionIds: ['g-1'] }, 'no id is told that is not known');
+    t.same(identities, { customerIds: [], sessionIds: ['g-1'] }, 'no unknown id is in the answer');
     t.same(await erase(unknown), { erased: false });
   });
 

@@ -64,7 +64,7 @@ t.test(
       wire.sendHead('GET', BEACON, { 'if-none-match': '*' });
       const answer = await wire.next();
       t.equal(answer?.status, 304);
-      t.notOk('content-length' in (answer?.headers ?? {}), 'a length of 0 would be told of the script');
+      t.notOk('content-length' in (answer?.headers ?? {}), 'no length of 0 is claimed for the script');
       t.notOk('content-type' in (answer?.headers ?? {}), 'there is nothing that has a type');
       t.match(answer?.headers, { 'x-content-type-options': 'nosniff', 'x-request-id': /./ });
     }

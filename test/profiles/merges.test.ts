@@ -116,8 +116,8 @@ eachRedis(t, async (t, redis) => {
           t.same(await contentIn(other, customer), expected, `ended after step ${step}`);
           const link = await other.locator.stateOf(`s:${visitor.ids.sessionId}`);
           t.match(link, { customer, state: 'merged' });
-          const told = (await shownMerges(redis, prefix)).filter(([from]) => from === session);
-          t.same(told, [[session, customer]], 'analysts see one merge');
+          const merges = (await shownMerges(redis, prefix)).filter(([from]) => from === session);
+          t.same(merges, [[session, customer]], 'analysts see one merge');
         },
       };
     });

@@ -87,7 +87,7 @@ t.test('every key has the prefix, the hash tag of its profile, and a name of its
   for (const { events, eventsState, eventsDead } of [keys, keys.visits]) {
     for (const keyOf of [events, eventsState, eventsDead]) {
       t.equal(slotOf(keyOf(0)), slotOf(keys.meta), 'at the node of meta');
-      t.equal(slotOf(keyOf(3)), slotOf(keys.nodeMarker(3)), 'beside a mark');
+      t.equal(slotOf(keyOf(3)), slotOf(keys.nodeMarker(3)), 'beside a marker');
     }
   }
 });

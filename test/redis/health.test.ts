@@ -137,7 +137,7 @@ t.test('a node of a cluster', async (t) => {
     await until('another marker', async () => (await markersOf(emptied)).length === 1);
     t.not((await markersOf(emptied))[0], marker);
     await until('served', () => isServed(tagAt(emptied)));
-    t.equal(losses(errors).length, before, 'no loss was told');
+    t.equal(losses(errors).length, before, 'no loss was reported');
     await ping(store);
   });
 

@@ -83,11 +83,11 @@ t.test('two replicas', available, async (t) => {
   });
 
   await t.test('settings that one replica gets are kept by both', async (t) => {
-    const told = { VISIT_RETENTION_DAYS: 40, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: CLUSTER };
-    await keepSettings(onEach([first, second]), 'shop', told);
-    const untold = { VISIT_RETENTION_DAYS: undefined, SHOP_TIMEZONE: undefined, CLICKHOUSE_CLUSTER: '' };
+    const given = { VISIT_RETENTION_DAYS: 40, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: CLUSTER };
+    await keepSettings(onEach([first, second]), 'shop', given);
+    const unset = { VISIT_RETENTION_DAYS: undefined, SHOP_TIMEZONE: undefined, CLICKHOUSE_CLUSTER: '' };
     await until('the second has heard of it', async () => {
-      const { settings } = await resolveSettings(onEach([second, first]), 'shop', untold);
+      const { settings } = await resolveSettings(onEach([second, first]), 'shop', unset);
       return settings.VISIT_RETENTION_DAYS === 40 && settings.CLICKHOUSE_CLUSTER === CLUSTER;
     });
     t.pass();

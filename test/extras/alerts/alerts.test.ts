@@ -56,8 +56,8 @@ t.test('alerts', async (t) => {
     t.test(name, async (t) => {
       const { productId } = await wish({ inventoryAvailable: wished === 'in' });
       for (const put of puts) {
-        const told = await putAt(app, productId, '80.00', put.startsWith('in'));
-        t.same(told, [0, put.endsWith('!') ? 1 : 0], put);
+        const alerts = await putAt(app, productId, '80.00', put.startsWith('in'));
+        t.same(alerts, [0, put.endsWith('!') ? 1 : 0], put);
       }
     });
 
@@ -96,8 +96,8 @@ t.test('alerts', async (t) => {
     const usd = { variantId: '13', price: '1.00', currencyCode: 'USD' };
     const eur = { variantId: '14', price: '74.00', currencyCode: 'EUR' };
     t.same(await put(app, productId, usd, eur), [1, 0], "the lowest one of the item's currency");
-    const told = (await alertsOf(redis, app)).filter(({ session_id }) => session_id === other.sessionId);
-    const texts = told.map(({ type, price }) => `${type} ${price}`);
+    const alerts = (await alertsOf(redis, app)).filter(({ session_id }) => session_id === other.sessionId);
+    const texts = alerts.map(({ type, price }) => `${type} ${price}`);
     t.same(texts.sort(), ['backInStock 75.00', 'priceDrop 74.00', 'priceDrop 75.00']);
   });
 });
@@ -138,19 +138,19 @@ t.test(
         from = `(${page.at(-1)?.[0]}`;
       }
     };
-    const told = async () => (await alerted()).length;
+    const count = async () => (await alerted()).length;
     const body = productOf('1', { variantId: '2', price: '70.00' });
     const answer = await app.send('PUT', '/products', body, TRUSTED);
     t.equal(answer.text, '{"productId":"1"}');
-    t.ok((await told()) < SUBSCRIBERS, 'answered before all are told');
+    t.ok((await count()) < SUBSCRIBERS, 'answered before all are alerted');
     const { profileId } = await app.shop.add({ sessionId: 'small' }, { productId: '3', price: '80.00' });
     await app.send('PUT', '/products', productOf('3', { price: '70.00' }), TRUSTED);
     await until('a product with one subscriber has its turn', async () =>
       (await alerted()).includes(profileId),
     );
-    t.ok((await told()) < SUBSCRIBERS, 'while another one with many is being told of');
+    t.ok((await count()) < SUBSCRIBERS, 'while the alerts of another product are being sent');
     await app.close();
-    t.ok((await told()) < SUBSCRIBERS, 'a process that ends leaves the rest to another');
+    t.ok((await count()) < SUBSCRIBERS, 'a process that ends leaves the rest to another');
     const env = { ...ALERTS, VISIT_LOG: 'off' };
     const next = await startApp(t, redis, { prefix: app.prefix, env, timing: { productScanMs: 100 } });
     let visits = 0;
@@ -163,10 +163,10 @@ t.test(
     await untilRemoved();
     t.ok(visits > 1, `${visits} visits beside it`);
     const all = SUBSCRIBERS + 1;
-    t.same([await told(), new Set(await alerted()).size], [all, all], 'each once');
+    t.same([await count(), new Set(await alerted()).size], [all, all], 'each once');
     t.equal((await next.send('PUT', '/products', body, TRUSTED)).status, 200);
     await untilRemoved();
-    t.equal(await told(), all, 'a repeat tells nobody');
+    t.equal(await count(), all, 'a repeat alerts nobody');
   },
 );
 
@@ -266,8 +266,8 @@ t.test('alerts from PUT /products to receivers, analysts and exports', async (t)
         ],
         ...['priceBefore', 'price', 'currencyCode'],
       ]);
-      const told = personal.delivered.find(({ body }) => body.data.customerId === '7');
-      t.match(told?.body.data, { email: 'ann@shop.example', firstName: null, lastName: null });
+      const sent = personal.delivered.find(({ body }) => body.data.customerId === '7');
+      t.match(sent?.body.data, { email: 'ann@shop.example', firstName: null, lastName: null });
       t.equal(new Set(tool.delivered.map(({ id }) => id)).size, 4);
       t.same([...tool.faults, ...personal.faults], []);
     },

@@ -52,7 +52,7 @@ function deliver(app: TestApp, product: object | string, headers: Headers = {}) 
 t.test('analysts get each version of a product: its prices by currency, and its stock', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { ...SIGNED, SHOP_CURRENCY: 'EUR' } });
-  const told = async () =>
+  const rows = async () =>
     (await rowsOf(redis, app))
       .filter(({ origin }) => origin === 'product')
       .map(({ type, profile_id, product_id, product_handle, payload }) => ({
@@ -71,12 +71,12 @@ t.test('analysts get each version of a product: its prices by currency, and its 
     // An item without a currency has the shop's.
     ['72', '', '18.00', false],
   ];
-  t.same(await told(), [{ ...row, payload: { productTitle: 'Red shoe', variants } }]);
+  t.same(await rows(), [{ ...row, payload: { productTitle: 'Red shoe', variants } }]);
   const { updated_at, ...later } = shopifyProduct(7, {}, { id: 71, price: '15.00', inventory_quantity: 0 });
   t.equal((await deliver(app, later)).status, 200);
-  await until('the webhook is told', async () => (await told()).length === 2);
+  await until('the version of the webhook is a row', async () => (await rows()).length === 2);
   const line = ['15.00', false];
-  t.same((await told())[1]?.payload.variants.flat(), ['71', 'EUR', ...line, '71', '', ...line]);
+  t.same((await rows())[1]?.payload.variants.flat(), ['71', 'EUR', ...line, '71', '', ...line]);
   t.same(await alertsOf(redis, app), [], 'and no subscriber, since there is none');
 });
 
@@ -159,7 +159,7 @@ t.test('product operations', async (t) => {
       const ask = (price: string) =>
         app.send('PUT', '/products', productOf('10', { price }), { ...TRUSTED, 'idempotency-key': 'k' });
       t.equal((await ask('70.00')).text, '{"productId":"10"}');
-      await until('it is told', async () => (await typesOf('10')).length === 1);
+      await until('the alert is sent', async () => (await typesOf('10')).length === 1);
       t.same(await putAt(app, '10', '80.00'), [0, 0]);
       t.equal((await ask('70.00')).text, '{"productId":"10"}');
       t.equal((await ask('60.00')).status, 422);
@@ -208,8 +208,8 @@ t.test('product operations', async (t) => {
             { sessionId: `stock-${variantId}` },
             { productId: String(id), variantId, price: '79.90', inventoryAvailable: false },
           );
-        const told = await delivered(t, shopifyProduct(id, {}, { id: 1, ...none, ...variant }));
-        t.same(told, [...expected, ...expected], JSON.stringify(variant));
+        const alerts = await delivered(t, shopifyProduct(id, {}, { id: 1, ...none, ...variant }));
+        t.same(alerts, [...expected, ...expected], JSON.stringify(variant));
       }
       const id = productId++;
       const kept = { productId: String(id), variantId: '1', price: '79.90' };
@@ -261,17 +261,17 @@ t.test('product operations', async (t) => {
         admin_graphql_api_id: `gid://shopify/ProductVariant/${i + 1}`,
       })),
     });
-    const told = async () =>
+    const alerts = async () =>
       (await alertsOf(redis, app))
         .filter((row) => row['product_id'] === productId)
         .map(({ variant_id = 'product', price }) => `${variant_id} ${price}`);
     await delivered(t, shopifyProduct(id, gids(2), { id: 1, price: '59.90' }));
-    t.same(await told(), ['1 59.90']);
+    t.same(await alerts(), ['1 59.90']);
     for (const price of [null, '9999999999999999.995'])
       await delivered(t, shopifyProduct(id, {}, { id: 1, price: '59.90' }, { id: 2, price }));
-    t.same(await told(), ['1 59.90'], 'nor is the whole judged without the price of a variant');
+    t.same(await alerts(), ['1 59.90'], 'nor is the whole judged without the price of a variant');
     await delivered(t, shopifyProduct(id, gids(1), { id: 1, price: '59.90' }));
-    t.same(await told(), ['1 59.90', 'product 59.90']);
+    t.same(await alerts(), ['1 59.90', 'product 59.90']);
   });
 
   t.test('a price is compared within one currency, and without SHOP_CURRENCY none is assumed', async (t) => {
@@ -317,7 +317,7 @@ t.test('product operations', async (t) => {
       const at = (minute: number, price: string) =>
         shopifyProduct(13, { updated_at: `2026-11-18T12:${minute}:00+01:00` }, { id: 1, price });
       t.same(await delivered(t, at(20, '80.00')), []);
-      t.same(await delivered(t, at(10, '70.00')), [], 'an older one, of which nobody was told');
+      t.same(await delivered(t, at(10, '70.00')), [], 'an older version, which alerted nobody');
       t.same(await delivered(t, at(20, '70.00')), ['priceDrop']);
       t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'a repeat');
       t.same(await delivered(t, at(10, '75.00')), ['priceDrop'], 'an older one');
@@ -334,7 +334,7 @@ t.test('product operations', async (t) => {
     await app.shop.add({ sessionId: 'long' }, { productId, variantId: productId, price: '80.00' });
     const body = JSON.stringify(shopifyProduct(1, {}, { id: 1, price: '70.00' }));
     t.equal((await deliver(app, body.replaceAll('"id":1', `"id":${productId}`))).status, 200);
-    await until('it is told', async () => (await typesOf(productId)).length === 1);
+    await until('the alert is sent', async () => (await typesOf(productId)).length === 1);
   });
 
   t.test('a product webhook without a product is answered 200, left out and counted', async (t) => {
@@ -363,10 +363,10 @@ t.test('product operations', async (t) => {
     const bytes = Number(await client.hget(keys.eventsState(0), 'bytes'));
     await client.hset(keys.eventsState(0), 'bytes', 2_000);
     t.equal((await deliver(ours, shopifyProduct(1, {}, { id: 1, price: '70.00' }))).status, 200);
-    const told = async () => (await alertsOf(redis, { prefix })).length;
-    t.equal(await told(), 0);
+    const count = async () => (await alertsOf(redis, { prefix })).length;
+    t.equal(await count(), 0);
     await client.hset(keys.eventsState(0), 'bytes', bytes);
-    await until('it is told', async () => (await told()) === 1);
+    await until('the alert is sent', async () => (await count()) === 1);
     await until('it is removed from the journal', async () => (await client.exists(keys.products)) === 0);
   });
 });

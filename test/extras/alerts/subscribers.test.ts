@@ -34,7 +34,7 @@ eachRedis(t, async (t, redis) => {
   };
   const add = (app: TestApp, who: object, productId = '1') =>
     app.shop.add(who, { productId, price: '80.00' });
-  const told = async (app: TestApp) =>
+  const alerted = async (app: TestApp) =>
     (await alertsOf(redis, app)).map((row) => [row['profile_id'], row['customer_id'], row['session_id']]);
 
   t.test(
@@ -45,7 +45,7 @@ eachRedis(t, async (t, redis) => {
       const { profileId } = await app.shop.login(ids);
       t.same(await subscribersOf(redis, app), [profileId]);
       t.same(await putAt(app, '1', '70.00'), [1, 0]);
-      t.same(await told(app), [[profileId, ids.customerId, ids.sessionId]]);
+      t.same(await alerted(app), [[profileId, ids.customerId, ids.sessionId]]);
     },
   );
 
@@ -59,7 +59,7 @@ eachRedis(t, async (t, redis) => {
     t.same(await subscribersOf(redis, app), [profileId, profileId, profileId]);
     t.same(await putAt(app, '1', '70.00'), [0, 0]);
     t.same(await putAt(app, '2', '70.00'), [1, 0]);
-    t.same((await told(app)).at(-1), [profileId, ids.customerId, ids.sessionId]);
+    t.same((await alerted(app)).at(-1), [profileId, ids.customerId, ids.sessionId]);
   });
 
   t.test('a removed item leaves the index once its entry is older than an addition may take', async (t) => {

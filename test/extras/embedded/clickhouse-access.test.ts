@@ -186,13 +186,13 @@ t.test('a GET of either user changes nothing, and readonly can only be tightened
   t.equal((await get(credentials, 'SELECT 1 SETTINGS max_block_size = 7')).text, '1\n');
   t.equal((await post(credentials, insert, { readonly: '1' })).status, 500);
   t.equal((await post(credentials, insert, { readonly: '2' })).status, 500);
-  for (const [headers, asked, told] of [
+  for (const [headers, asked, expected] of [
     [analyst, '0', '1'],
     [analyst, '2', '1'],
     [credentials, '0', '2'],
     [credentials, '1', '1'],
   ] as const)
-    t.equal((await get(headers, "SELECT getSetting('readonly')", { readonly: asked })).text, `${told}\n`);
+    t.equal((await get(headers, "SELECT getSetting('readonly')", { readonly: asked })).text, `${expected}\n`);
   t.equal((await post(credentials, 'SELECT count() FROM shop.shown')).text, '2\n');
 });
 
